@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_serve::api::{NewPolicy, Severity};
-use thermocline_serve::{Engine, Orders};
+use thermocline_serve::{Engine, Mailbox};
 use thermocline_sim::recording::Recorder;
 use thermocline_units::Nanos;
 use thermocline_volume::Settings;
@@ -77,8 +77,8 @@ impl DecidingArgs {
     ) -> Result<Option<Recording>, CliError> {
         let recording = match &self.record {
             Some(path) => {
-                let (recording, blocks) = Recording::begin(path, event_of(engine.orders()))?;
-                engine.desk().set_tap(|group| Box::new(Recorder::new(group, blocks)));
+                let (recording, blocks) = Recording::begin(path, event_of(engine.mailbox()))?;
+                engine.admin().set_tap(|group| Box::new(Recorder::new(group, blocks)));
                 Some(recording)
             }
             None => None,
@@ -86,7 +86,7 @@ impl DecidingArgs {
         let spec = self.policy.as_ref().map_or(otherwise, |wish| wish.0.as_ref());
         if let Some(spec) = spec {
             let wish = NewPolicy { spec: spec.written.clone(), epoch_seconds: None };
-            engine.desk().set_policy(&wish).map_err(CliError::input)?;
+            engine.admin().set_policy(&wish).map_err(CliError::input)?;
         }
         Ok(recording)
     }
@@ -98,9 +98,9 @@ pub(crate) fn own_epoch(spec: &PolicySpec) -> Option<Nanos> {
 }
 
 /// Tells the trouble that stops a recording as an event of the engine.
-fn event_of(orders: Orders) -> Trouble {
+fn event_of(mailbox: Mailbox) -> Trouble {
     Arc::new(move |text| {
         let text = text.to_string();
-        orders.send(move |desk| desk.note(Severity::Warning, "recording", text));
+        mailbox.send(move |admin| admin.note(Severity::Warning, "recording", text));
     })
 }

@@ -1,23 +1,23 @@
 //! The event loop: NBD connections, a volume group, its devices.
 //!
 //! One round: requests of the machine go to the devices, what devices answered goes to the machine,
-//! its replies to the connections; connections are read and written; orders of other threads are
+//! its replies to the connections; connections are read and written; tasks of other threads are
 //! carried out; what is due by the clock is done. A round in which nothing moved ends in `poll(2)`.
 //! The loop has no lock and shares nothing: a group lives on one loop.
 //!
 //! - [`mod@accepting`]: who comes in, and who is turned away ([`mod@admission`], [`mod@budget`]);
 //! - [`mod@clients`]: connections, from bytes to requests and back;
-//! - [`mod@desk`], [`mod@jobs`]: what an administrator may ask for;
+//! - [`mod@admin`], [`mod@jobs`]: what an administrator may ask for;
 //! - [`mod@moves`]: what the policy moves, as events;
 //! - [`mod@scrubs`]: scrubs by the calendar, and what verifying finds;
 //! - [`mod@watch`]: what is counted on the way, second by second;
 //! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
 mod accepting;
+mod admin;
 mod admission;
 mod budget;
 mod clients;
-mod desk;
 mod health;
 mod heat;
 mod jobs;
@@ -26,16 +26,16 @@ mod room;
 mod scrubs;
 mod watch;
 
+pub use admin::{AdminApi, Reach};
 pub use admission::ClientLimits;
-pub use desk::{Desk, Reach};
 pub use room::watch_room;
 
 use crate::ServeError;
 use crate::api::{Event, Severity};
-use crate::doors::Door;
 use crate::joining::PoolLedger;
+use crate::listeners::Listener;
+use crate::mailbox::{Inbox, Mailbox, mailbox};
 use crate::nbd::{Export, Security};
-use crate::orders::{Inbox, Orders, orders};
 use admission::Admission;
 use budget::Budget;
 use clients::{Connection, Origin};
@@ -66,7 +66,7 @@ const AWAKE: Nanos = Nanos(50_000);
 
 /// Addresses at which NBD clients come in.
 #[derive(Clone, Default)]
-pub struct Doors {
+pub struct Listeners {
     /// Unix sockets.
     pub unix: Vec<PathBuf>,
     /// TCP addresses; those that a network reaches need TLS.
@@ -85,19 +85,19 @@ pub struct Engine {
     group: Group,
     /// By pool; none: it is missing, or was removed.
     disks: Vec<Option<PoolDevice<Disk>>>,
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     tls: Option<Arc<ServerConfig>>,
     exports: Vec<Export>,
     connections: BTreeMap<u64, Connection>,
     limits: ClientLimits,
-    /// Of `doors`, in their order.
+    /// Of `listeners`, in their order.
     admission: Admission,
     budget: Budget,
     accepted: u64,
     /// No connection is accepted before: the system had no room for one.
     deaf_until: Nanos,
-    /// True if somebody waits at a door.
-    knocks: bool,
+    /// True if somebody waits to be accepted.
+    to_accept: bool,
     /// Time of the last round that moved something.
     busy_at: Nanos,
     /// [`AWAKE`], or nothing.
@@ -111,7 +111,7 @@ pub struct Engine {
     refused: BTreeMap<Option<PoolId>, VecDeque<Request>>,
     started: Instant,
     inbox: Inbox,
-    orders: Orders,
+    mailbox: Mailbox,
     jobs: Jobs,
     campaigns: Campaigns,
     scrubs: scrubs::Scrubs,
@@ -142,12 +142,12 @@ impl Engine {
         clock: Instant,
         on_event: OnEvent,
     ) -> Result<Engine, ServeError> {
-        let (orders, inbox) = orders().map_err(ServeError::Wait)?;
+        let (mailbox, inbox) = mailbox().map_err(ServeError::Wait)?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut engine = Engine {
             group,
             disks,
-            doors: Vec::new(),
+            listeners: Vec::new(),
             tls: None,
             exports: Vec::new(),
             connections: BTreeMap::new(),
@@ -156,7 +156,7 @@ impl Engine {
             budget: Budget::new(ClientLimits::default().buffers),
             accepted: 0,
             deaf_until: Nanos(0),
-            knocks: false,
+            to_accept: false,
             busy_at: Nanos(0),
             awake: if processors > 1 { AWAKE } else { Nanos(0) },
             origins: Slab::default(),
@@ -164,7 +164,7 @@ impl Engine {
             refused: BTreeMap::new(),
             started: clock,
             inbox,
-            orders,
+            mailbox,
             jobs: Jobs::default(),
             campaigns: Campaigns::default(),
             scrubs: scrubs::Scrubs::default(),
@@ -213,43 +213,43 @@ impl Engine {
     ///
     /// # Errors
     /// When a socket cannot be made, or data would cross a network in the clear.
-    pub fn open_doors(&mut self, doors: &Doors) -> Result<(), ServeError> {
-        self.tls.clone_from(&doors.tls);
-        self.limits = doors.limits;
-        self.admission = Admission::new(doors.limits);
-        self.budget = Budget::new(doors.limits.buffers);
-        for path in &doors.unix {
+    pub fn open_listeners(&mut self, listeners: &Listeners) -> Result<(), ServeError> {
+        self.tls.clone_from(&listeners.tls);
+        self.limits = listeners.limits;
+        self.admission = Admission::new(listeners.limits);
+        self.budget = Budget::new(listeners.limits.buffers);
+        for path in &listeners.unix {
             let failed = |source| ServeError::Listen { path: path.clone(), source };
-            self.doors.push(Door::unix(path).map_err(failed)?);
+            self.listeners.push(Listener::unix(path).map_err(failed)?);
         }
-        for &address in &doors.tcp {
-            let security = match &doors.tls {
+        for &address in &listeners.tcp {
+            let security = match &listeners.tls {
                 Some(_) => Security::Wanted,
                 None if address.ip().is_loopback() => Security::Given,
                 None => return Err(ServeError::InTheClear(address)),
             };
             let failed = |source| ServeError::ListenTcp { address, source };
-            self.doors.push(Door::tcp(address, security).map_err(failed)?);
+            self.listeners.push(Listener::tcp(address, security).map_err(failed)?);
         }
-        for door in &self.doors {
-            self.admission.add_listener(door.name());
+        for listener in &self.listeners {
+            self.admission.add_listener(listener.name());
         }
         Ok(())
     }
 
     /// Addresses at which TCP clients come in; a port of 0 has become a real one.
     pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        self.doors.iter().filter_map(Door::address).collect()
+        self.listeners.iter().filter_map(Listener::address).collect()
     }
 
     /// The way by which other threads reach the loop.
-    pub fn orders(&self) -> Orders {
-        self.orders.clone()
+    pub fn mailbox(&self) -> Mailbox {
+        self.mailbox.clone()
     }
 
     /// The administrator's view, before the loop runs.
-    pub fn desk(&mut self) -> Desk<'_> {
-        Desk::new(self)
+    pub fn admin(&mut self) -> AdminApi<'_> {
+        AdminApi::new(self)
     }
 
     fn name_exports(&mut self) {
@@ -362,7 +362,7 @@ impl Engine {
     fn carry_out_orders(&mut self) -> bool {
         let mut moved = false;
         while let Some(order) = self.inbox.take() {
-            order(&mut Desk::new(self));
+            order(&mut AdminApi::new(self));
             moved = true;
         }
         moved
@@ -381,7 +381,7 @@ impl Engine {
         disks.chain(self.group.next_tick()).chain(handshakes).chain([self.watch.next]).min()
     }
 
-    /// Waits for sockets, devices, orders, or the clock; whether `stop` is readable. Looks without
+    /// Waits for sockets, devices, tasks, or the clock; whether `stop` is readable. Looks without
     /// sleeping for a moment after something happened: see [`AWAKE`].
     fn wait<S: AsFd>(&mut self, stop: Option<&S>) -> Result<bool, ServeError> {
         let now = self.now();
@@ -401,8 +401,8 @@ impl Engine {
         let doors_from = fds.len();
         // Whoever cannot be accepted would only keep the loop from sleeping.
         let deaf = now < self.deaf_until;
-        let knock = if deaf { PollFlags::empty() } else { PollFlags::IN };
-        fds.extend(self.doors.iter().map(|door| PollFd::new(door, knock)));
+        let interest = if deaf { PollFlags::empty() } else { PollFlags::IN };
+        fds.extend(self.listeners.iter().map(|listener| PollFd::new(listener, interest)));
         let clients_from = fds.len();
         fds.extend(self.connections.values().map(Connection::interest));
         let timeout = timeout.map(|span| Timespec {
@@ -415,13 +415,14 @@ impl Engine {
         }
         let hears = fds[0].revents().contains(PollFlags::IN);
         let stopped = stop.is_some() && fds[1].revents().contains(PollFlags::IN);
-        let waiting = fds[doors_from..clients_from].iter().any(|door| !door.revents().is_empty());
+        let waiting =
+            fds[doors_from..clients_from].iter().any(|listener| !listener.revents().is_empty());
         let ready: Vec<PollFlags> = fds[clients_from..].iter().map(PollFd::revents).collect();
         drop(fds);
         for (connection, ready) in self.connections.values_mut().zip(ready) {
             connection.note_ready(ready);
         }
-        self.knocks = waiting;
+        self.to_accept = waiting;
         if hears {
             self.inbox.hush();
         }

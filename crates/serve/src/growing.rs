@@ -12,7 +12,7 @@
 
 use crate::api::{GrownPool, PoolGrowth, Refused};
 use crate::joining::{ask, blocking, is_pool_size};
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use std::io;
 use thermocline_ports_os::Grower;
 use thermocline_units::Bytes;
@@ -20,27 +20,27 @@ use tokio::sync::Mutex;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// Lets a pool grow, of the engine that takes these orders.
+/// Lets a pool grow, of the engine behind this mailbox.
 ///
 /// # Errors
 /// When there is no such pool, it cannot grow, the size will not do, or there is no room for it.
 pub(crate) async fn grow(
-    orders: Orders,
+    mailbox: Mailbox,
     name: String,
     wish: PoolGrowth,
 ) -> Result<GrownPool, Refused> {
     let _alone = ONE_AT_A_TIME.lock().await;
     let asked = name.clone();
-    let grower = ask(&orders, move |desk| desk.grower(&asked)).await?;
+    let grower = ask(&mailbox, move |admin| admin.grower(&asked)).await?;
     let (grower, size) = blocking(move || {
         let size = wanted_size(&grower, wish.size_bytes.map(Bytes))?;
         Ok((grower, size))
     })
     .await?;
     let asked = name.clone();
-    ask(&orders, move |desk| desk.check_growth(&asked, size)).await?;
+    ask(&mailbox, move |admin| admin.check_growth(&asked, size)).await?;
     let zeroed_from = blocking(move || enlarge(&grower, size)).await?;
-    ask(&orders, move |desk| desk.grow_pool(&name, size, zeroed_from)).await
+    ask(&mailbox, move |admin| admin.grow_pool(&name, size, zeroed_from)).await
 }
 
 fn failed(grower: &Grower, error: &io::Error) -> Refused {

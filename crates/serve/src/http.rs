@@ -11,7 +11,7 @@ pub(crate) mod routes;
 pub use routes::openapi;
 
 use self::patience::Patient;
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use crate::unix_socket::{self, SocketName};
 use axum::Router;
 use axum::extract::{Request, State};
@@ -38,15 +38,15 @@ const CONNECTIONS_MAX: usize = 256;
 
 /// Addresses at which the API listens.
 #[derive(Default)]
-pub struct HttpDoors {
+pub struct HttpListeners {
     /// A unix socket, for its owner alone.
     pub unix: Option<PathBuf>,
     /// A TCP address with its token.
-    pub tcp: Option<TcpDoor>,
+    pub tcp: Option<TcpListen>,
 }
 
 /// A TCP address.
-pub struct TcpDoor {
+pub struct TcpListen {
     /// Address to listen on; port 0 takes a free one.
     pub address: SocketAddr,
     /// True if a free port will do when that one is taken.
@@ -97,13 +97,13 @@ pub struct Http {
 ///
 /// # Errors
 /// When a socket cannot be made, or the token would cross a network in the clear.
-pub fn serve(doors: HttpDoors, orders: &Orders) -> Result<Http, HttpError> {
-    serve_router(doors, routes::router(orders.clone()))
+pub fn serve(listeners: HttpListeners, mailbox: &Mailbox) -> Result<Http, HttpError> {
+    serve_router(listeners, routes::router(mailbox.clone()))
 }
 
 /// The same with any routes; those of a page (see [`pages::is_page`]) need no token.
-pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, HttpError> {
-    let (unix, name) = match &doors.unix {
+pub(crate) fn serve_router(listeners: HttpListeners, router: Router) -> Result<Http, HttpError> {
+    let (unix, name) = match &listeners.unix {
         None => (None, None),
         Some(path) => {
             let failed = |source| HttpError::Unix { path: path.clone(), source };
@@ -112,22 +112,22 @@ pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, Htt
         }
     };
     let mut address = None;
-    let tcp = match doors.tcp {
+    let tcp = match listeners.tcp {
         None => None,
-        Some(door) if door.tls.is_none() && !door.address.ip().is_loopback() => {
-            return Err(HttpError::InTheClear(door.address));
+        Some(listen) if listen.tls.is_none() && !listen.address.ip().is_loopback() => {
+            return Err(HttpError::InTheClear(listen.address));
         }
-        Some(door) => {
-            let failed = |source| HttpError::Tcp { address: door.address, source };
-            let bound = TcpListener::bind(door.address).or_else(|error| {
-                let elsewhere = door.any_port && error.kind() == io::ErrorKind::AddrInUse;
-                let free = SocketAddr::new(door.address.ip(), 0);
+        Some(listen) => {
+            let failed = |source| HttpError::Tcp { address: listen.address, source };
+            let bound = TcpListener::bind(listen.address).or_else(|error| {
+                let elsewhere = listen.any_port && error.kind() == io::ErrorKind::AddrInUse;
+                let free = SocketAddr::new(listen.address.ip(), 0);
                 if elsewhere { TcpListener::bind(free) } else { Err(error) }
             });
             let listener = bound.map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             address = Some(listener.local_addr().map_err(failed)?);
-            Some((listener, door))
+            Some((listener, listen))
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -140,7 +140,7 @@ pub(crate) fn serve_router(doors: HttpDoors, router: Router) -> Result<Http, Htt
 async fn answer_all(
     router: Router,
     unix: Option<UnixListener>,
-    tcp: Option<(TcpListener, TcpDoor)>,
+    tcp: Option<(TcpListener, TcpListen)>,
 ) {
     let unix = async {
         if let Some(listener) = unix {
@@ -148,10 +148,10 @@ async fn answer_all(
         }
     };
     let tcp = async {
-        if let Some((listener, door)) = tcp {
-            let token: Arc<str> = door.token.into();
+        if let Some((listener, listen)) = tcp {
+            let token: Arc<str> = listen.token.into();
             let guard = middleware::from_fn_with_state(token, check_token);
-            answer_tcp(router.clone().layer(guard), listener, door.tls).await;
+            answer_tcp(router.clone().layer(guard), listener, listen.tls).await;
         }
     };
     tokio::join!(unix, tcp);

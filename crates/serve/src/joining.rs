@@ -13,7 +13,7 @@
 mod speed;
 
 use crate::api::{NewPool, Pool, Refused};
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use crate::probe::{self, Contents, Existing, NotFree};
 use std::fs::OpenOptions as FileOptions;
 use std::io;
@@ -88,29 +88,29 @@ enum Before {
     EmptyFile,
 }
 
-/// Adds a pool to the engine that takes these orders.
+/// Adds a pool to the engine behind this mailbox.
 ///
 /// # Errors
 /// When the name, the path or the device will not do, or the group does not take the pool. Nothing
 /// has changed then.
-pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refused> {
+pub(crate) async fn join(mailbox: Mailbox, mut wish: NewPool) -> Result<Pool, Refused> {
     if let Ok(path) = std::path::absolute(&wish.path)
         && !wish.path.starts_with("s3://")
     {
         wish.path = path.display().to_string(); // The next start may begin elsewhere.
     }
     let asked = wish.clone();
-    let ledger = ask(&orders, move |desk| desk.check_new_pool(&asked)).await?;
+    let ledger = ask(&mailbox, move |admin| admin.check_new_pool(&asked)).await?;
     let candidate = blocking(move || Candidate::look(wish)).await?;
     let spec = candidate.spec();
     let replaces = candidate.wish.replaces.clone();
-    ask(&orders, move |desk| desk.check_pool_spec(&spec, replaces.as_deref())).await?;
+    ask(&mailbox, move |admin| admin.check_pool_spec(&spec, replaces.as_deref())).await?;
     let is_placed = candidate.is_placed();
     let (mut joining, made) = blocking(move || candidate.prepare(ledger)).await?;
     if !is_placed {
-        measure(&orders, &mut joining).await;
+        measure(&mailbox, &mut joining).await;
     }
-    let added = ask(&orders, move |desk| desk.add_pool(joining)).await;
+    let added = ask(&mailbox, move |admin| admin.add_pool(joining)).await;
     if added.is_err() {
         blocking(move || {
             made.take_back();
@@ -122,8 +122,8 @@ pub(crate) async fn join(orders: Orders, mut wish: NewPool) -> Result<Pool, Refu
 }
 
 /// Gives a pool the rank of its speed. It stays the last when that cannot be measured in time.
-async fn measure(orders: &Orders, joining: &mut Joining) {
-    let Ok(speeds) = ask(orders, |desk| Ok(desk.pool_speeds())).await else { return };
+async fn measure(mailbox: &Mailbox, joining: &mut Joining) {
+    let Ok(speeds) = ask(mailbox, |admin| Ok(admin.pool_speeds())).await else { return };
     let path = joining.disk.path().to_path_buf();
     let measuring = tokio::task::spawn_blocking(move || speed::rank(&path, &speeds));
     if let Ok(Ok(Some(rank))) = tokio::time::timeout(MEASURING, measuring).await {
@@ -133,10 +133,10 @@ async fn measure(orders: &Orders, joining: &mut Joining) {
 }
 
 pub(crate) async fn ask<T: Send + 'static>(
-    orders: &Orders,
-    order: impl FnOnce(&mut crate::engine::Desk<'_>) -> Result<T, Refused> + Send + 'static,
+    mailbox: &Mailbox,
+    order: impl FnOnce(&mut crate::engine::AdminApi<'_>) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
-    orders.ask(order).await.map_err(Refused::unavailable)?
+    mailbox.ask(order).await.map_err(Refused::unavailable)?
 }
 
 /// Runs something that may wait for a disk.

@@ -1,23 +1,23 @@
-//! The doors of the engine: NBD for data, HTTP for those who look after it.
+//! The engine's interfaces: NBD for data, HTTP for those who look after it.
 //!
 //! One event loop serves one volume group ([`Engine`]): sockets on one side, devices on the other,
 //! the volume machine between them. It is the only place that knows the clock; everything it drives
 //! is told the time. The HTTP side ([`http`]) lives on a thread of its own and reaches the loop by
-//! [`Orders`]; nothing that it does can hold up a request for longer than one order takes.
+//! [`Mailbox`]; nothing that it does can hold up a request for longer than one order takes.
 
 pub mod api;
 pub mod balance;
 pub mod client;
-mod doors;
 mod engine;
 mod error;
 mod growing;
 pub mod hosting;
 pub mod http;
 pub mod joining;
+mod listeners;
+mod mailbox;
 mod metrics;
 pub mod nbd;
-mod orders;
 mod past;
 pub mod probe;
 mod stream;
@@ -26,8 +26,8 @@ mod tls;
 pub mod tunnel;
 pub mod unix_socket;
 
-pub use engine::{ClientLimits, Desk, Doors, Engine, OnEvent, Reach, watch_room};
+pub use engine::{AdminApi, ClientLimits, Engine, Listeners, OnEvent, Reach, watch_room};
 pub use error::ServeError;
+pub use mailbox::{Mailbox, Stopped};
 pub use nbd::Export;
-pub use orders::{Orders, Stopped};
 pub use tls::{TlsError, TlsFiles, tls};

@@ -9,7 +9,7 @@
 //! A volume without a file system that is known, or that cannot be read, is looked at again in the
 //! next round. Nothing depends on it.
 
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -45,9 +45,9 @@ struct Stopped;
 ///
 /// # Errors
 /// When the system gives no thread.
-pub fn begin(orders: Orders, every: Duration) -> std::io::Result<()> {
+pub fn begin(mailbox: Mailbox, every: Duration) -> std::io::Result<()> {
     let work = move || {
-        let mut surveyor = Surveyor { orders, known: BTreeMap::new() };
+        let mut surveyor = Surveyor { mailbox, known: BTreeMap::new() };
         while surveyor.round().is_ok() {
             std::thread::sleep(every);
         }
@@ -57,7 +57,7 @@ pub fn begin(orders: Orders, every: Duration) -> std::io::Result<()> {
 
 /// A volume, as a survey reads it.
 struct Volume {
-    orders: Orders,
+    mailbox: Mailbox,
     id: VolumeId,
     size: Bytes,
 }
@@ -72,11 +72,11 @@ impl Blocks for Volume {
         let end = (offset.0 + into.len() as u64).next_multiple_of(SECTOR).min(self.size.0);
         let (length, volume) = ((end - start) as u32, self.id);
         let (tell, told) = channel();
-        self.orders.send(move |desk| {
+        self.mailbox.send(move |admin| {
             let read = Box::new(move |read| {
                 let _ = tell.send(read); // Whoever asked may have given up.
             });
-            desk.read_back(volume, Bytes(start), length, read);
+            admin.read_back(volume, Bytes(start), length, read);
         });
         let read = told.recv_timeout(LOST).map_err(|error| match error {
             RecvTimeoutError::Timeout => ReadError("the engine does not answer".to_string()),
@@ -96,17 +96,17 @@ struct Known {
 }
 
 struct Surveyor {
-    orders: Orders,
+    mailbox: Mailbox,
     /// By volume and where on it the file system begins.
     known: BTreeMap<(VolumeId, Bytes), Known>,
 }
 
 impl Surveyor {
     fn round(&mut self) -> Result<(), Stopped> {
-        let volumes = self.ask(|desk| desk.volume_sizes())?;
+        let volumes = self.ask(|admin| admin.volume_sizes())?;
         self.known.retain(|(volume, _), _| volumes.iter().any(|(id, ..)| id == volume));
         for (id, name, size) in volumes {
-            let mut volume = Volume { orders: self.orders.clone(), id, size };
+            let mut volume = Volume { mailbox: self.mailbox.clone(), id, size };
             // What cannot be read now may be in the next round.
             let found = systems(&mut volume).unwrap_or_default();
             for system in found {
@@ -139,18 +139,18 @@ impl Surveyor {
         let source = std::sync::Arc::<str>::from(source);
         for part in said.chunks(AT_ONCE) {
             let (part, source) = (part.to_vec(), source.clone());
-            self.ask(move |desk| desk.surveyed(id, &source, &part))?;
+            self.ask(move |admin| admin.surveyed(id, &source, &part))?;
         }
         Ok(())
     }
 
     fn ask<T: Send + 'static>(
         &self,
-        order: impl FnOnce(&mut crate::engine::Desk<'_>) -> T + Send + 'static,
+        order: impl FnOnce(&mut crate::engine::AdminApi<'_>) -> T + Send + 'static,
     ) -> Result<T, Stopped> {
         let (tell, told) = channel();
-        self.orders.send(move |desk| {
-            let _ = tell.send(order(desk)); // Whoever asked may have given up.
+        self.mailbox.send(move |admin| {
+            let _ = tell.send(order(admin)); // Whoever asked may have given up.
         });
         told.recv_timeout(LOST).map_err(|_| Stopped)
     }

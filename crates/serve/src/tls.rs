@@ -1,4 +1,4 @@
-//! What a network door needs to encrypt: certificates, and whom to let in.
+//! Encryption of what listens on a network: certificates, and whom to let in.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,6 +1,6 @@
 //! `thermocline check`: is the configuration right, and is what it names whole? Changes nothing.
 //!
-//! 1. The configuration is read; files of the doors (certificates, tokens) are looked at.
+//! 1. The configuration is read; files of the listeners (certificates, tokens) are looked at.
 //! 2. Devices are opened for reading and locked: an engine that runs on them refuses this.
 //! 3. Before a first start: whether there is room, and the pools make a group. After it:
 //!    superblocks, checkpoint and journal are read, recovery runs in memory, and the map is checked

@@ -7,8 +7,8 @@
 
 use crate::config::{Config, DeviceConfig, Standard, VolumeConfig};
 use crate::deciding::DecidingArgs;
-use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::listeners::{self, LogFormat};
 use crate::output;
 use crate::pools::{self, AddedPools, DataFolder, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
@@ -23,9 +23,9 @@ use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports_os::Disk;
 use thermocline_serve::api::Event;
-use thermocline_serve::http::{self, Http, HttpDoors, TcpDoor};
+use thermocline_serve::http::{self, Http, HttpListeners, TcpListen};
 use thermocline_serve::surveys;
-use thermocline_serve::{Doors, Engine, TlsFiles, tls, watch_room};
+use thermocline_serve::{Engine, Listeners, TlsFiles, tls, watch_room};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -125,7 +125,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let Started { group, disks, names, clock } = pools::start(&config, may)?;
     let told = tell_pools(&disks, &names, &config);
     let is_damaged = group.salvage().is_some();
-    let log = Box::new(move |event: &Event| doors::tell(args.log, event));
+    let log = Box::new(move |event: &Event| listeners::tell(args.log, event));
     let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
     tell_losses(&engine);
     engine.keep_pools(Arc::new(AddedPools::of(&config.data)));
@@ -135,10 +135,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     promise(&mut engine, &config)?;
     begin_hints(&mut engine, &config)?;
-    engine.desk().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
-    watch_room(engine.orders()).map_err(CliError::failed)?;
+    engine.admin().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
+    watch_room(engine.mailbox()).map_err(CliError::failed)?;
     let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
-    let (http, doors_told) = open_doors(&mut engine, &config, is_standard)?;
+    let (http, doors_told) = open_listeners(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&engine, &config);
     output::print(&told)?;
     let served = engine.serve(&stop).map_err(CliError::failed);
@@ -153,9 +153,9 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 fn tell_losses(engine: &Engine) {
     let Some(salvage) = engine.group().salvage() else { return };
     let corrected = salvage.corrected;
-    doors::say(&format!("{corrected} damaged blocks of metadata were set right"));
+    listeners::say(&format!("{corrected} damaged blocks of metadata were set right"));
     for loss in pools::losses(engine.group(), salvage) {
-        doors::say(&loss);
+        listeners::say(&loss);
     }
 }
 
@@ -163,7 +163,7 @@ fn tell_losses(engine: &Engine) {
 fn promise(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
     for volume in &config.volumes {
         if is_there(engine, volume) {
-            engine.desk().promise(&volume.name, volume.sla).map_err(CliError::input)?;
+            engine.admin().promise(&volume.name, volume.sla).map_err(CliError::input)?;
         }
     }
     Ok(())
@@ -175,7 +175,7 @@ fn make_volumes(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
     let is_first = engine.exports().is_empty();
     for volume in &config.volumes {
         if (is_first || volume.named) && !is_there(engine, volume) {
-            let made = engine.desk().create_volume(Some(&volume.name), volume.size);
+            let made = engine.admin().create_volume(Some(&volume.name), volume.size);
             made.map_err(CliError::input)?;
         }
     }
@@ -187,7 +187,7 @@ fn is_there(engine: &Engine, volume: &VolumeConfig) -> bool {
 }
 
 /// Lets clients in; how the API and the page are reached.
-fn open_doors(
+fn open_listeners(
     engine: &mut Engine,
     config: &Config,
     is_standard: bool,
@@ -198,24 +198,25 @@ fn open_doors(
         client_authority: files.client_ca.clone(),
     });
     let encryption = files.as_ref().map(tls).transpose().map_err(CliError::input)?;
-    let doors = Doors {
+    let listeners = Listeners {
         unix: vec![config.nbd.socket.clone()],
         tcp: config.nbd.tcp.clone(),
         tls: encryption.clone(),
         limits: config.nbd.limits,
     };
-    engine.open_doors(&doors).map_err(CliError::failed)?;
+    engine.open_listeners(&listeners).map_err(CliError::failed)?;
     let mut tcp = None;
     let mut page = None;
     if let Some((address, token_file)) = &config.http.tcp {
-        let token = doors::token(token_file)?;
+        let token = listeners::token(token_file)?;
         let tls = encryption.filter(|_| !address.ip().is_loopback());
         let scheme = if tls.is_some() { "https" } else { "http" };
         page = Some((scheme, token.clone()));
-        tcp = Some(TcpDoor { address: *address, any_port: is_standard, token, tls });
+        tcp = Some(TcpListen { address: *address, any_port: is_standard, token, tls });
     }
     let unix = Some(config.http.socket.clone());
-    let http = http::serve(HttpDoors { unix, tcp }, &engine.orders()).map_err(CliError::failed)?;
+    let http =
+        http::serve(HttpListeners { unix, tcp }, &engine.mailbox()).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", config.http.socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
@@ -228,12 +229,12 @@ fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
     if let Some(path) = &config.hints.classes {
         let wrong = |what: String| CliError::input(format!("{}: {what}", path.display()));
         let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let taken = engine.desk().set_hint_classes(&table);
+        let taken = engine.admin().set_hint_classes(&table);
         taken.map_err(|refused| wrong(refused.message))?;
     }
     match config.hints.survey {
         None => Ok(()),
-        Some(every) => surveys::begin(engine.orders(), every).map_err(CliError::failed),
+        Some(every) => surveys::begin(engine.mailbox(), every).map_err(CliError::failed),
     }
 }
 

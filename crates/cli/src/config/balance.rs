@@ -118,7 +118,7 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
 }
 
 fn listen(keys: &mut Keys<'_>, beside: &Path) -> Result<Vec<Listen>, ConfigError> {
-    let mut doors: Vec<Listen> = Vec::new();
+    let mut listeners: Vec<Listen> = Vec::new();
     for mut table in keys.tables("listen")? {
         let missing = "`address` is missing: where clients come in, such as \"127.0.0.1:8080\"";
         let text = table.text("address")?.ok_or_else(|| table.problem(missing))?;
@@ -139,13 +139,13 @@ fn listen(keys: &mut Keys<'_>, beside: &Path) -> Result<Vec<Listen>, ConfigError
             key: tls.key,
             client_authority: tls.client_ca,
         });
-        if doors.iter().any(|door| door.address == address && address.port() != 0) {
+        if listeners.iter().any(|door| door.address == address && address.port() != 0) {
             return Err(table.file.problem(text.line, format!("{address} is listened on twice")));
         }
         table.finish()?;
-        doors.push(Listen { address, mode, tls });
+        listeners.push(Listen { address, mode, tls });
     }
-    Ok(doors)
+    Ok(listeners)
 }
 
 fn backends(keys: &mut Keys<'_>) -> Result<Vec<Backend>, ConfigError> {

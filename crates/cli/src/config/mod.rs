@@ -273,7 +273,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Checks the files that the doors need: certificates, keys, tokens.
+    /// Checks the files that the listeners need: certificates, keys, tokens.
     ///
     /// # Errors
     /// When one cannot be read, is of another kind, or is a secret that everybody can read.

@@ -345,7 +345,7 @@ fn client_limits(keys: &mut Keys<'_>) -> Result<ClientLimits, ConfigError> {
     Ok(limits)
 }
 
-/// The certificates of a door: `tls-cert`, `tls-key` and `tls-client-ca`.
+/// The certificates of a listener: `tls-cert`, `tls-key` and `tls-client-ca`.
 pub(super) fn certificates(
     keys: &mut Keys<'_>,
     beside: &Path,
@@ -372,7 +372,7 @@ pub(super) fn certificates(
     }
 }
 
-/// An API's doors; `default` is its socket when none is named, and others are in the same folder.
+/// An API's listeners; `default` is its socket when none is named, and others are in the same folder.
 pub(super) fn http(
     mut keys: Keys<'_>,
     beside: &Path,

@@ -297,10 +297,10 @@ fn secrets_that_everybody_can_read_and_files_of_another_kind_are_refused() {
         std::fs::write(at(name), text).unwrap();
         std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    let doors = "[nbd]\ntcp = [\"127.0.0.1:1\"]\ntls-cert = \"c\"\ntls-key = \"k\"\n\
+    let listeners = "[nbd]\ntcp = [\"127.0.0.1:1\"]\ntls-cert = \"c\"\ntls-key = \"k\"\n\
                  [http]\ntcp = \"127.0.0.1:2\"\ntoken-file = \"t\"\n";
     let path = at("a.toml");
-    std::fs::write(&path, format!("{SMALLEST}{doors}")).unwrap();
+    std::fs::write(&path, format!("{SMALLEST}{listeners}")).unwrap();
     let config = Config::load(&path).unwrap();
     let said = || config.check_secrets().expect_err("something is wrong").to_string();
     assert!(said().contains("No such file"), "{}", said());

@@ -6,8 +6,8 @@ use super::survey::{
 };
 use super::ways::{Ways, open, open_bucket};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
-use crate::doors::{self, random};
 use crate::error::CliError;
+use crate::listeners::{self, random};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::File;
@@ -154,7 +154,7 @@ fn make<'a>(
         for (path, contents) in destroys {
             let failed = |error| CliError::failed(format!("{}: {error}", path.display()));
             probe::erase(path).map_err(failed)?;
-            doors::say(&format!("{} held {contents}: destroyed, as asked", path.display()));
+            listeners::say(&format!("{} held {contents}: destroyed, as asked", path.display()));
         }
         of.push(pool);
         let zeroed = has_holes_only(&pool.device.path) || device.is_err();

@@ -40,7 +40,7 @@ impl Drop for Running {
 /// Both ends; a door for each target.
 pub(crate) struct Tunnel {
     pub(crate) folder: PathBuf,
-    pub(crate) doors: Vec<String>,
+    pub(crate) listeners: Vec<String>,
     _enter: End,
     exit: End,
 }
@@ -56,15 +56,16 @@ impl Tunnel {
              --socket exit.sock --log none {settings}"
         );
         let exit = End::start(&folder, &exit);
-        let doors: String = targets.iter().map(|target| format!(" --forward 0={target}")).collect();
+        let listeners: String =
+            targets.iter().map(|target| format!(" --forward 0={target}")).collect();
         let enter = format!(
             "enter --to {} --key enter.key --peer exit.pub --socket enter.sock --log none \
-             {settings}{doors}",
+             {settings}{listeners}",
             exit.address()
         );
         let enter = End::start(&folder, &enter);
         wait_until("the link is up", || status(&folder, "enter.sock")["links"][0]["is_up"] == true);
-        Tunnel { folder, doors: enter.addresses(), _enter: enter, exit }
+        Tunnel { folder, listeners: enter.addresses(), _enter: enter, exit }
     }
 
     /// The rest of the exit's line that begins with these words.
@@ -75,7 +76,7 @@ impl Tunnel {
 
     /// The port of the first door.
     fn port(&self) -> &str {
-        self.doors[0].rsplit(':').next().unwrap()
+        self.listeners[0].rsplit(':').next().unwrap()
     }
 }
 
@@ -331,16 +332,16 @@ fn a_thousand_flows_go_on_beside_one_that_nobody_reads() {
     let flood = server(noise(4, 64 * MIB));
     let target = server(data.clone());
     let tunnel = Tunnel::around("tunnel-thousand", &[target, flood], "--clients-max 1024");
-    let mut idle = TcpStream::connect(&tunnel.doors[1]).unwrap();
+    let mut idle = TcpStream::connect(&tunnel.listeners[1]).unwrap();
     idle.read_exact(&mut [0]).unwrap();
     let served = std::thread::scope(|scope| {
-        let fetch = || (0..10).filter(|_| read_all(&tunnel.doors[0]) == data).count();
+        let fetch = || (0..10).filter(|_| read_all(&tunnel.listeners[0]) == data).count();
         let clients: Vec<_> = (0..100).map(|_| scope.spawn(fetch)).collect();
         clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
     });
     assert_eq!(served, 1000);
     let mut open: Vec<_> =
-        (0..1000).map(|_| TcpStream::connect(&tunnel.doors[0]).unwrap()).collect();
+        (0..1000).map(|_| TcpStream::connect(&tunnel.listeners[0]).unwrap()).collect();
     for stream in &mut open {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut bytes = Vec::new();

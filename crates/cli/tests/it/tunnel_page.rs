@@ -28,7 +28,7 @@ fn an_end_tells_its_flows_its_past_and_its_metrics() {
     let tunnel =
         Tunnel::around("tunnel-page", std::slice::from_ref(&target), "--policy content:size=2KiB");
     for _ in 0..2 {
-        assert!(read_all(&tunnel.doors[0]) == data, "other bytes came");
+        assert!(read_all(&tunnel.listeners[0]) == data, "other bytes came");
     }
     let socket = tunnel.folder.join("exit.sock");
     let over = |path: &str| {

@@ -3,7 +3,7 @@
 //! A reader of another version passes over what it does not know, and takes what is missing for
 //! nothing known.
 
-use super::desk::Desk;
+use super::admin::AdminApi;
 use serde::{Deserialize, Serialize};
 use thermocline_balancer::Memory;
 use thermocline_units::Nanos;
@@ -24,7 +24,7 @@ struct MemoryJson {
     ramped_for_ns: Option<u64>,
 }
 
-impl Desk {
+impl AdminApi {
     /// Knowledge of the servers, for a process that takes over.
     pub fn memories(&self) -> String {
         let memories = self.shared.dispatch(|dispatcher, now| dispatcher.memories(now));
@@ -50,7 +50,7 @@ impl Desk {
     /// Goes on from what the process before has known.
     ///
     /// # Errors
-    /// When the text is none of [`Desk::memories`]; nothing has changed then.
+    /// When the text is none of [`AdminApi::memories`]; nothing has changed then.
     pub fn remember(&self, text: &str) -> Result<(), serde_json::Error> {
         let told: Vec<MemoryJson> = serde_json::from_str(text)?;
         let memory = |json: MemoryJson| Memory {

@@ -5,18 +5,18 @@
 //! have: sockets, clocks, threads. Start at [`Proxy`]; `exchange` is the way of a request, `front`
 //! clients' connections, `streams` those of HTTP/2, `upstream` servers', `core` what threads share,
 //! `upkeep` what happens by the clock, `probing` what is asked of servers beside the requests,
-//! `desk` what an administrator may ask.
+//! `admin` what an administrator may ask.
 //!
 //! Not here: the configuration's text, which is the command line's.
 
 mod access;
+mod admin;
 mod answer;
 pub mod api;
 mod client;
 pub mod config;
 mod core;
 mod crowd;
-mod desk;
 mod exchange;
 mod figures;
 mod front;
@@ -39,16 +39,16 @@ mod upload;
 mod upstream;
 mod watch;
 
-pub use desk::Desk;
+pub use admin::AdminApi;
 pub use proxy::{BalanceError, Proxy};
 
-use crate::http::{Http, HttpDoors, HttpError, serve_router};
+use crate::http::{Http, HttpError, HttpListeners, serve_router};
 use std::sync::Arc;
 
 /// Serves the API, the metrics and the dashboard of a balancer.
 ///
 /// # Errors
 /// As for the engine's [`crate::http::serve`].
-pub fn serve_desk(doors: HttpDoors, desk: Arc<Desk>) -> Result<Http, HttpError> {
-    serve_router(doors, routes::router(desk))
+pub fn serve_admin(listeners: HttpListeners, admin: Arc<AdminApi>) -> Result<Http, HttpError> {
+    serve_router(listeners, routes::router(admin))
 }

@@ -4,10 +4,10 @@
 //! dispatcher and one count of connections. One more thread keeps time: it ticks the dispatcher,
 //! checks servers and fetches reports. A client's connection never changes threads.
 
+use super::admin::AdminApi;
 use super::client::Thread;
 use super::config::{Config, Listen, Live, Mode};
 use super::core::{Current, Renew, Shared};
-use super::desk::Desk;
 use super::probing;
 use super::upkeep;
 use super::upstream::{Connector, Pool};
@@ -102,11 +102,11 @@ impl Future for Stopped<'_> {
     }
 }
 
-/// Certificates that a door shows clients, as they are now; `None`: it is not encrypted.
+/// Certificates that a listener shows clients, as they are now; `None`: it is not encrypted.
 type Certificates = Arc<Mutex<Option<Arc<ServerConfig>>>>;
 
 /// A listener for clients.
-pub(super) struct Door {
+pub(super) struct Listener {
     listener: TcpListener,
     mode: Mode,
     tls: Certificates,
@@ -114,8 +114,8 @@ pub(super) struct Door {
 
 /// A running proxy. Dropped, it stops at once.
 pub struct Proxy {
-    desk: Arc<Desk>,
-    doors: Vec<(Listen, Certificates)>,
+    admin: Arc<AdminApi>,
+    configured: Vec<(Listen, Certificates)>,
     /// Their sockets.
     listeners: Vec<TcpListener>,
     /// Addresses at which it listens, in the order of the configuration.
@@ -143,7 +143,7 @@ impl Proxy {
         Proxy::take_over(config, seed, inherited, None)
     }
 
-    /// The same, going on from what another process has told of the servers ([`Desk::memories`]).
+    /// The same, going on from what another process has told of the servers ([`AdminApi::memories`]).
     ///
     /// # Errors
     /// As for [`Proxy::start`].
@@ -161,8 +161,8 @@ impl Proxy {
         shared.log.open(config.live.access_log.as_ref()).map_err(BalanceError::AccessLog)?;
         shared.configure(&config.live, Renew::Changed);
         let mut proxy = Proxy {
-            desk: Arc::new(Desk::new(shared, seed)),
-            doors: Vec::new(),
+            admin: Arc::new(AdminApi::new(shared, seed)),
+            configured: Vec::new(),
             listeners: Vec::new(),
             addresses: Vec::new(),
             stop: Arc::default(),
@@ -170,35 +170,35 @@ impl Proxy {
             threads: Vec::new(),
             beside: Vec::new(),
         };
-        if let Some(Err(error)) = memories.map(|text| proxy.desk.remember(text)) {
+        if let Some(Err(error)) = memories.map(|text| proxy.admin.remember(text)) {
             let text = format!("what the process before knew of servers cannot be read: {error}");
-            proxy.desk.note(Severity::Warning, "balancer", text);
+            proxy.admin.note(Severity::Warning, "balancer", text);
         }
-        let mut doors = Vec::new();
+        let mut listeners = Vec::new();
         for listen in &config.listen {
-            let door = open(listen, &mut inherited)?;
+            let listening = open(listen, &mut inherited)?;
             let failed = |source| BalanceError::Listen { address: listen.address, source };
-            proxy.addresses.push(door.listener.local_addr().map_err(failed)?);
-            proxy.doors.push((listen.clone(), door.tls.clone()));
-            proxy.listeners.push(door.listener.try_clone().map_err(failed)?);
-            doors.push(door);
+            proxy.addresses.push(listening.listener.local_addr().map_err(failed)?);
+            proxy.configured.push((listen.clone(), listening.tls.clone()));
+            proxy.listeners.push(listening.listener.try_clone().map_err(failed)?);
+            listeners.push(listening);
         }
         let told = proxy.addresses.iter().map(SocketAddr::to_string).collect();
-        proxy.desk.set_addresses(told);
+        proxy.admin.set_addresses(told);
         let places = Arc::new(Semaphore::new(config.connections_max.min(Semaphore::MAX_PERMITS)));
         let mut threads = Vec::new();
         for number in 0..config.threads.max(1) {
             let thread =
-                Arc::new(Thread { shared: proxy.desk.shared.clone(), pool: Pool::default() });
+                Arc::new(Thread { shared: proxy.admin.shared.clone(), pool: Pool::default() });
             threads.push(thread.clone());
-            proxy.start_thread(number, thread, &doors, &places)?;
+            proxy.start_thread(number, thread, &listeners, &places)?;
         }
-        let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
-        let desk = proxy.desk.clone();
+        let (shared, cut) = (proxy.admin.shared.clone(), proxy.cut.clone());
+        let admin = proxy.admin.clone();
         proxy.beside.push(spawn("balance-upkeep", move || {
-            upkeep::run(&shared, &desk, threads, &cut);
+            upkeep::run(&shared, &admin, threads, &cut);
         })?);
-        let (shared, cut) = (proxy.desk.shared.clone(), proxy.cut.clone());
+        let (shared, cut) = (proxy.admin.shared.clone(), proxy.cut.clone());
         proxy.beside.push(spawn("balance-probes", move || probing::run(&shared, &cut))?);
         Ok(proxy)
     }
@@ -207,14 +207,14 @@ impl Proxy {
         &mut self,
         number: usize,
         thread: Arc<Thread>,
-        doors: &[Door],
+        listeners: &[Listener],
         places: &Arc<Semaphore>,
     ) -> Result<(), BalanceError> {
-        let copies: io::Result<Vec<Door>> = doors.iter().map(Door::try_clone).collect();
-        let doors = copies.map_err(BalanceError::Thread)?;
+        let copies: io::Result<Vec<Listener>> = listeners.iter().map(Listener::try_clone).collect();
+        let listeners = copies.map_err(BalanceError::Thread)?;
         let (stop, cut, places) = (self.stop.clone(), self.cut.clone(), places.clone());
         let handle = spawn(&format!("balance-{number}"), move || {
-            run_thread(thread, doors, places, stop, &cut);
+            run_thread(thread, listeners, places, stop, &cut);
         })?;
         self.threads.push(handle);
         Ok(())
@@ -229,25 +229,25 @@ impl Proxy {
     }
 
     /// The administrator's side.
-    pub fn desk(&self) -> Arc<Desk> {
-        self.desk.clone()
+    pub fn admin(&self) -> Arc<AdminApi> {
+        self.admin.clone()
     }
 
-    /// Behaves as `live` says from now on, without dropping a request; certificates of the doors
+    /// Behaves as `live` says from now on, without dropping a request; certificates of the listeners
     /// and the access log are opened anew.
     ///
     /// # Errors
     /// When something in it cannot be had; nothing has changed then.
     pub fn reload(&self, live: &Live) -> Result<(), BalanceError> {
-        let shared = &self.desk.shared;
+        let shared = &self.admin.shared;
         let new = current(live)?;
         let rule = rule(&live.policy)?;
         let mut certificates = Vec::new();
-        for (listen, _) in &self.doors {
+        for (listen, _) in &self.configured {
             certificates.push(server_tls(listen)?);
         }
         shared.log.open(live.access_log.as_ref()).map_err(BalanceError::AccessLog)?;
-        for ((_, place), tls) in self.doors.iter().zip(certificates) {
+        for ((_, place), tls) in self.configured.iter().zip(certificates) {
             *place.lock().unwrap_or_else(PoisonError::into_inner) = tls;
         }
         let old = shared.current();
@@ -255,7 +255,7 @@ impl Proxy {
         shared.dispatch(|dispatcher, now| {
             dispatcher.set_settings(now, live.settings.clone());
             if old.live.policy != live.policy {
-                dispatcher.set_rule(now, rule, self.desk.next_seed());
+                dispatcher.set_rule(now, rule, self.admin.next_seed());
             }
         });
         shared.set_current(new);
@@ -266,11 +266,11 @@ impl Proxy {
     /// Stops: accepts nothing new, lets what is under way finish within the drain time, and then
     /// cuts it off. `true` when nothing had to be cut.
     pub fn stop(mut self) -> bool {
-        let drain = self.desk.shared.current().live.timeouts.drain;
+        let drain = self.admin.shared.current().live.timeouts.drain;
         self.listeners.clear();
         self.stop.order();
         let deadline = Instant::now() + drain;
-        let connections = || self.desk.shared.counts.connections.load(Ordering::Relaxed);
+        let connections = || self.admin.shared.counts.connections.load(Ordering::Relaxed);
         while connections() > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -295,10 +295,10 @@ impl Drop for Proxy {
     }
 }
 
-impl Door {
-    fn try_clone(&self) -> io::Result<Door> {
+impl Listener {
+    fn try_clone(&self) -> io::Result<Listener> {
         let listener = self.listener.try_clone()?;
-        Ok(Door { listener, mode: self.mode, tls: self.tls.clone() })
+        Ok(Listener { listener, mode: self.mode, tls: self.tls.clone() })
     }
 
     fn tls(&self) -> Option<Arc<ServerConfig>> {
@@ -323,7 +323,7 @@ fn current(live: &Live) -> Result<Current, TlsError> {
     Ok(Current { live: live.clone(), connector: Connector::new(live, tls) })
 }
 
-/// The certificates of a door; HTTP offers both versions.
+/// The certificates of a listener; HTTP offers both versions.
 fn server_tls(listen: &Listen) -> Result<Option<Arc<ServerConfig>>, TlsError> {
     let Some(files) = &listen.tls else { return Ok(None) };
     let mut config = ServerConfig::clone(&*tls(files)?);
@@ -344,7 +344,7 @@ fn take(inherited: &mut Vec<TcpListener>, address: SocketAddr) -> Option<TcpList
     Some(inherited.remove(at))
 }
 
-fn open(listen: &Listen, inherited: &mut Vec<TcpListener>) -> Result<Door, BalanceError> {
+fn open(listen: &Listen, inherited: &mut Vec<TcpListener>) -> Result<Listener, BalanceError> {
     let tls = server_tls(listen)?;
     let failed = |source| BalanceError::Listen { address: listen.address, source };
     let listener = match take(inherited, listen.address) {
@@ -354,12 +354,12 @@ fn open(listen: &Listen, inherited: &mut Vec<TcpListener>) -> Result<Door, Balan
     // More than the library's own choice: many connect at once.
     rustix::net::listen(&listener, BACKLOG).map_err(|error| failed(error.into()))?;
     listener.set_nonblocking(true).map_err(failed)?;
-    Ok(Door { listener, mode: listen.mode, tls: Arc::new(Mutex::new(tls)) })
+    Ok(Listener { listener, mode: listen.mode, tls: Arc::new(Mutex::new(tls)) })
 }
 
 fn run_thread(
     thread: Arc<Thread>,
-    doors: Vec<Door>,
+    listeners: Vec<Listener>,
     places: Arc<Semaphore>,
     stop: Arc<Stop>,
     cut: &Stop,
@@ -368,9 +368,9 @@ fn run_thread(
     // Nothing is served by this thread then; the start has said what the system lacks.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        for door in doors {
+        for listening in listeners {
             let (thread, places, stop) = (thread.clone(), places.clone(), stop.clone());
-            tokio::spawn(accept_all(thread, door, places, stop));
+            tokio::spawn(accept_all(thread, listening, places, stop));
         }
         cut.stopped().await;
         thread.pool.clear();
@@ -378,8 +378,13 @@ fn run_thread(
 }
 
 /// Lets clients in until told to stop.
-async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, stop: Arc<Stop>) {
-    let Ok(copy) = door.listener.try_clone() else { return };
+async fn accept_all(
+    thread: Arc<Thread>,
+    listening: Listener,
+    places: Arc<Semaphore>,
+    stop: Arc<Stop>,
+) {
+    let Ok(copy) = listening.listener.try_clone() else { return };
     let Ok(listener) = tokio::net::TcpListener::from_std(copy) else { return };
     let mut stopped = stop.stopped();
     loop {
@@ -402,7 +407,7 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
         };
         // Answers are whole when they are sent: waiting for more only delays them.
         let _ = stream.set_nodelay(true);
-        let (thread, tls, stop) = (thread.clone(), door.tls(), stop.clone());
+        let (thread, tls, stop) = (thread.clone(), listening.tls(), stop.clone());
         thread.shared.counts.accepted.fetch_add(1, Ordering::Relaxed);
         let most = thread.shared.current().live.limits.client_connections_max;
         let Some(member) = thread.shared.crowd.join(peer.ip(), most) else {
@@ -410,7 +415,7 @@ async fn accept_all(thread: Arc<Thread>, door: Door, places: Arc<Semaphore>, sto
             continue;
         };
         let counted = Counted::new(&thread.shared);
-        let (mode, admission) = (door.mode, Arc::new((member, place)));
+        let (mode, admission) = (listening.mode, Arc::new((member, place)));
         tokio::spawn(async move {
             match mode {
                 Mode::Http => front::serve_http(thread, stream, peer, tls, stop, admission).await,

@@ -1,8 +1,8 @@
 //! The API of a balancer: which request does what. The OpenAPI document is made from the same
 //! declarations.
 
+use super::admin::AdminApi;
 use super::api::{BackendStatus, BalanceSecond, BalanceStatus};
-use super::desk::Desk;
 use super::figures::{self, Figures};
 use super::report::LoadReportJson;
 use crate::api::{Event, Refused};
@@ -26,9 +26,9 @@ use utoipa_axum::routes;
 ))]
 struct Document;
 
-type Host = State<Arc<Desk>>;
+type Host = State<Arc<AdminApi>>;
 
-pub(super) fn router(desk: Arc<Desk>) -> Router {
+pub(super) fn router(admin: Arc<AdminApi>) -> Router {
     let dashboard = Dashboard {
         title: "thermocline balance",
         token: "This balancer asks for a token. The address that <code>thermocline balance</code> \
@@ -37,10 +37,10 @@ pub(super) fn router(desk: Arc<Desk>) -> Router {
         sections: include_str!("../../web/balance/sections.html"),
         script: include_str!("../../web/balance/app.js"),
     };
-    dashboard.beside(api(), get(prometheus)).with_state(desk)
+    dashboard.beside(api(), get(prometheus)).with_state(admin)
 }
 
-fn api() -> OpenApiRouter<Arc<Desk>> {
+fn api() -> OpenApiRouter<Arc<AdminApi>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status))
         .routes(routes!(drain))
@@ -52,24 +52,24 @@ fn api() -> OpenApiRouter<Arc<Desk>> {
 
 /// The balancer at a glance.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = BalanceStatus)))]
-async fn status(State(desk): Host) -> Json<BalanceStatus> {
-    Json(desk.status())
+async fn status(State(admin): Host) -> Json<BalanceStatus> {
+    Json(admin.status())
 }
 
 /// Sends a backend nothing new.
 #[utoipa::path(post, path = "/v1/backends/{name}/drain",
     params(("name" = String, Path, description = "The backend's name")),
     responses((status = 200, body = BackendStatus), (status = 404, body = Refused)))]
-async fn drain(State(desk): Host, Path(name): Path<String>) -> Answer<BackendStatus> {
-    desk.drain(&name).map(Json)
+async fn drain(State(admin): Host, Path(name): Path<String>) -> Answer<BackendStatus> {
+    admin.drain(&name).map(Json)
 }
 
 /// Lets a backend have requests again.
 #[utoipa::path(post, path = "/v1/backends/{name}/undrain",
     params(("name" = String, Path, description = "The backend's name")),
     responses((status = 200, body = BackendStatus), (status = 404, body = Refused)))]
-async fn undrain(State(desk): Host, Path(name): Path<String>) -> Answer<BackendStatus> {
-    desk.undrain(&name).map(Json)
+async fn undrain(State(admin): Host, Path(name): Path<String>) -> Answer<BackendStatus> {
+    admin.undrain(&name).map(Json)
 }
 
 /// Tells the load of a backend.
@@ -81,29 +81,29 @@ async fn undrain(State(desk): Host, Path(name): Path<String>) -> Answer<BackendS
         (status = 422, body = Refused)
     ))]
 async fn report(
-    State(desk): Host,
+    State(admin): Host,
     Path(name): Path<String>,
     Body(report): Body<LoadReportJson>,
 ) -> Result<StatusCode, Refused> {
-    desk.report(&name, &report).map(|()| StatusCode::NO_CONTENT)
+    admin.report(&name, &report).map(|()| StatusCode::NO_CONTENT)
 }
 
 /// The last five minutes, second by second.
 #[utoipa::path(get, path = "/v1/history", params(Onward),
     responses((status = 200, body = [BalanceSecond])))]
-async fn history(State(desk): Host, Query(second): Query<Onward>) -> Json<Vec<BalanceSecond>> {
-    Json(desk.history(second.from))
+async fn history(State(admin): Host, Query(second): Query<Onward>) -> Json<Vec<BalanceSecond>> {
+    Json(admin.history(second.from))
 }
 
 /// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
-async fn events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
-    Json(desk.events(id.from))
+async fn events(State(admin): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(admin.events(id.from))
 }
 
 /// The same figures for Prometheus.
-async fn prometheus(State(desk): Host) -> Response {
-    let (status, latencies) = desk.figures();
+async fn prometheus(State(admin): Host) -> Response {
+    let (status, latencies) = admin.figures();
     metrics::answer(figures::PREFIX, Figures { status, latencies })
 }

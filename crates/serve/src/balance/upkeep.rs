@@ -4,9 +4,9 @@
 //! one that was kept open would not notice a server that takes no new ones. Reports are fetched
 //! the same way. Answers are foreign: only so much of them is read, in so much time.
 
+use super::admin::AdminApi;
 use super::client::Thread;
 use super::core::{Current, Shared, Target};
-use super::desk::Desk;
 use super::proxy::Stop;
 use super::report;
 use super::upload::ReqBody;
@@ -29,13 +29,18 @@ const SECOND_TICKS: u32 = 10;
 const JITTER: f64 = 0.1;
 
 /// Runs until `cut`.
-pub(super) fn run(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>, cut: &Stop) {
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    admin: &Arc<AdminApi>,
+    threads: Vec<Arc<Thread>>,
+    cut: &Stop,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Requests are proxied all the same; nothing is checked.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         let mut stopped = cut.stopped();
-        let mut work = pin!(keep(shared, desk, threads));
+        let mut work = pin!(keep(shared, admin, threads));
         std::future::poll_fn(|cx| {
             let _ = work.as_mut().poll(cx);
             Pin::new(&mut stopped).poll(cx)
@@ -44,11 +49,11 @@ pub(super) fn run(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Threa
     });
 }
 
-async fn keep(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>) {
+async fn keep(shared: &Arc<Shared>, admin: &Arc<AdminApi>, threads: Vec<Arc<Thread>>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut due, mut ticks) = (Vec::new(), 0u32);
-    let mut polls = Polls { rng: Rng::seeded(desk.next_seed()), next: Vec::new() };
+    let mut polls = Polls { rng: Rng::seeded(admin.next_seed()), next: Vec::new() };
     loop {
         interval.tick().await;
         shared.ticks.set();
@@ -62,9 +67,9 @@ async fn keep(shared: &Arc<Shared>, desk: &Arc<Desk>, threads: Vec<Arc<Thread>>)
         if ticks.is_multiple_of(SECOND_TICKS) {
             let targets = shared.targets();
             threads.iter().for_each(|thread| thread.pool.sweep(&current.live, &targets));
-            desk.end_second();
+            admin.end_second();
         }
-        desk.note_events();
+        admin.note_events();
     }
 }
 

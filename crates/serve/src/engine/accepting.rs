@@ -28,12 +28,12 @@ impl Engine {
             self.let_go(client);
             moved = true;
         }
-        if !std::mem::take(&mut self.knocks) || now < self.deaf_until {
+        if !std::mem::take(&mut self.to_accept) || now < self.deaf_until {
             return moved;
         }
-        for at in 0..self.doors.len() {
+        for at in 0..self.listeners.len() {
             for _ in 0..ACCEPTED_IN_A_ROW_MAX {
-                match self.doors[at].accept() {
+                match self.listeners[at].accept() {
                     Ok(None) => break,
                     Ok(Some((stream, security))) => self.let_in(now, at, stream, security),
                     Err(error) => {
@@ -47,21 +47,21 @@ impl Engine {
         moved
     }
 
-    fn let_in(&mut self, now: Nanos, door: usize, stream: Stream, security: Security) {
+    fn let_in(&mut self, now: Nanos, listener: usize, stream: Stream, security: Security) {
         self.accepted += 1;
         let connection = Connection::new(stream, Session::new(security));
         self.connections.insert(self.accepted, connection);
-        if let Some(oldest) = self.admission.arrived(self.accepted, door, now) {
+        if let Some(oldest) = self.admission.arrived(self.accepted, listener, now) {
             self.let_go(oldest);
         }
     }
 
     /// The system has no room for another connection, though the limits allow one.
-    fn cannot_accept(&mut self, now: Nanos, door: usize, error: &io::Error) {
+    fn cannot_accept(&mut self, now: Nanos, listener: usize, error: &io::Error) {
         let text = format!(
             "{}: a connection cannot be accepted: {error}; raise the limit of open files, or lower \
              `connections` and `handshakes` under [nbd]",
-            self.doors[door].name()
+            self.listeners[listener].name()
         );
         self.event(Severity::Warning, "client", text);
         self.deaf_until = Nanos(now.0 + DEAF.0);

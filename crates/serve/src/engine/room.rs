@@ -11,7 +11,7 @@
 
 use super::Engine;
 use crate::api::{Backing, Severity};
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -175,16 +175,16 @@ fn look_at(pool: PoolId, path: &Path) -> Option<FileRoom> {
 ///
 /// # Errors
 /// When the system gives no thread.
-pub fn watch_room(orders: Orders) -> std::io::Result<()> {
+pub fn watch_room(mailbox: Mailbox) -> std::io::Result<()> {
     let round = move || {
         let (tell, told) = channel();
-        orders.send(move |desk| {
-            let _ = tell.send(desk.pool_files()); // The thread waits for it.
+        mailbox.send(move |admin| {
+            let _ = tell.send(admin.pool_files()); // The thread waits for it.
         });
         // An engine that has stopped drops the order, and with it the way to tell.
         let Ok(files) = told.recv() else { return false };
         let files = files.iter().filter_map(|(pool, path)| look_at(*pool, path)).collect();
-        orders.send(move |desk| desk.note_room(files));
+        mailbox.send(move |admin| admin.note_room(files));
         true
     };
     let work = move || {

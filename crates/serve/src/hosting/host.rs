@@ -14,9 +14,9 @@ use super::clients::{self, Clients};
 use super::config::HostConfig;
 use super::guests::{Ended, Guests};
 use super::line::{Line, Traffic, wait};
+use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting;
 use super::notes::Notes;
-use super::orders::{Order, Orders, orders};
 use super::store::protocol_name;
 use super::{Clock, HostingError, hash_of, random_number};
 use crate::api::{Refused, Severity};
@@ -85,13 +85,13 @@ pub(super) struct Core {
 
 /// The administrator's side of an agent.
 #[derive(Clone)]
-pub struct HostDesk {
-    pub(super) orders: Orders<Core>,
+pub struct HostApi {
+    pub(super) mailbox: Mailbox<Core>,
     pub(super) notes: Notes,
 }
 
 /// Sockets that an agent listens on.
-struct Doors {
+struct Listeners {
     unix: std::os::unix::net::UnixListener,
     _name: SocketName,
     tcp: Option<std::net::TcpListener>,
@@ -101,9 +101,9 @@ struct Doors {
 /// An agent that is ready to run.
 pub struct HostAgent {
     core: Rc<RefCell<Core>>,
-    doors: Doors,
-    inbox: mpsc::Receiver<Order<Core>>,
-    desk: HostDesk,
+    listeners: Listeners,
+    inbox: mpsc::Receiver<Task<Core>>,
+    admin: HostApi,
 }
 
 impl HostAgent {
@@ -132,8 +132,8 @@ impl HostAgent {
             None => None,
         };
         let peers = config.listen.map(meeting::listen).transpose()?;
-        let (orders, inbox) = orders();
-        let desk = HostDesk { orders, notes: notes.clone() };
+        let (mailbox, inbox) = mailbox();
+        let admin = HostApi { mailbox, notes: notes.clone() };
         let mut core = Core {
             agent,
             guests: Guests::default(),
@@ -152,13 +152,13 @@ impl HostAgent {
         for name in core.config.volumes.clone() {
             core.attach(&name);
         }
-        let doors = Doors { unix, _name: name, tcp, peers };
-        Ok(HostAgent { core: Rc::new(RefCell::new(core)), doors, inbox, desk })
+        let listeners = Listeners { unix, _name: name, tcp, peers };
+        Ok(HostAgent { core: Rc::new(RefCell::new(core)), listeners, inbox, admin })
     }
 
     /// The administrator's side.
-    pub fn desk(&self) -> HostDesk {
-        self.desk.clone()
+    pub fn admin(&self) -> HostApi {
+        self.admin.clone()
     }
 
     /// Address of TCP clients, and of other hosts; ports of 0 have become real ones.
@@ -166,7 +166,7 @@ impl HostAgent {
         let address = |listener: &Option<std::net::TcpListener>| {
             listener.as_ref().and_then(|listener| listener.local_addr().ok())
         };
-        (address(&self.doors.tcp), address(&self.doors.peers))
+        (address(&self.listeners.tcp), address(&self.listeners.peers))
     }
 
     /// Serves until `stop` is readable; then volumes are flushed and given back.
@@ -176,9 +176,9 @@ impl HostAgent {
     pub fn run(self, stop: UnixStream) -> Result<(), HostingError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         stop.set_nonblocking(true)?;
-        let HostAgent { core, doors, inbox, .. } = self;
+        let HostAgent { core, listeners, inbox, .. } = self;
         LocalSet::new().block_on(&runtime, async {
-            let tasks = ways::open(&core, &doors)?;
+            let tasks = ways::open(&core, &listeners)?;
             let stop = tokio::net::UnixStream::from_std(stop)?;
             run_agent(&core, inbox, &stop).await;
             tasks.iter().for_each(tokio::task::JoinHandle::abort);
@@ -191,7 +191,7 @@ impl HostAgent {
 /// Drives the clock until `stop` is readable.
 async fn run_agent(
     core: &Rc<RefCell<Core>>,
-    mut inbox: mpsc::Receiver<Order<Core>>,
+    mut inbox: mpsc::Receiver<Task<Core>>,
     stop: &tokio::net::UnixStream,
 ) {
     let (clock, bell) = (core.borrow().clock, core.borrow().bell.clone());

@@ -15,7 +15,7 @@
 //! 3. `line` is one connection, `ranges` who has which blocks, `routes` and `api` what
 //!    administrators see.
 //!
-//! One thread has everything but the API, which reaches it by `orders`.
+//! One thread has everything but the API, which reaches it by `mailbox`.
 
 pub mod api;
 mod backing;
@@ -25,20 +25,20 @@ mod figures;
 mod guests;
 mod host;
 mod line;
+mod mailbox;
 mod meeting;
 mod notes;
-mod orders;
 mod ranges;
 mod routes;
 mod store;
 
 pub use config::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
-pub use host::{HostAgent, HostDesk};
+pub use host::{HostAgent, HostApi};
 pub use meeting::MeetError;
 pub use notes::Notes;
-pub use store::{StoreDesk, StoreServer, make_store};
+pub use store::{StoreApi, StoreServer, make_store};
 
-use crate::http::{Http, HttpDoors, HttpError, serve_router};
+use crate::http::{Http, HttpError, HttpListeners, serve_router};
 
 use std::time::Instant;
 use thermocline_hostcache::{Hash, SettingsError};
@@ -104,14 +104,14 @@ fn random_number() -> std::io::Result<u64> {
 ///
 /// # Errors
 /// As for the engine's [`crate::http::serve`].
-pub fn serve_store(doors: HttpDoors, desk: StoreDesk) -> Result<Http, HttpError> {
-    serve_router(doors, routes::of_store(desk))
+pub fn serve_store(listeners: HttpListeners, admin: StoreApi) -> Result<Http, HttpError> {
+    serve_router(listeners, routes::of_store(admin))
 }
 
 /// Serves the API and the metrics of a host's agent.
 ///
 /// # Errors
 /// As for the engine's [`crate::http::serve`].
-pub fn serve_host(doors: HttpDoors, desk: HostDesk) -> Result<Http, HttpError> {
-    serve_router(doors, routes::of_host(desk))
+pub fn serve_host(listeners: HttpListeners, admin: HostApi) -> Result<Http, HttpError> {
+    serve_router(listeners, routes::of_host(admin))
 }

@@ -1,11 +1,11 @@
 //! The API of a storage server and of a host's agent: which request does what. The OpenAPI
 //! documents are made from the same declarations.
 
-use super::HostDesk;
+use super::HostApi;
 use super::api::{Checked, HostStatus, NewClone, NewStoreVolume, StoreStatus, StoreVolume, Swept};
 use super::backing::DOMAINS;
 use super::figures;
-use super::store::{Core, StoreDesk};
+use super::store::{Core, StoreApi};
 use crate::api::{Event, Refused};
 use crate::http::routes::{Answer, Body, Onward};
 use axum::body::Bytes as Uploaded;
@@ -41,10 +41,10 @@ struct StoreDocument;
 ))]
 struct HostDocument;
 
-type Store = State<StoreDesk>;
-type Host = State<HostDesk>;
+type Store = State<StoreApi>;
+type Host = State<HostApi>;
 
-pub(super) fn of_store(desk: StoreDesk) -> Router {
+pub(super) fn of_store(admin: StoreApi) -> Router {
     let api = OpenApiRouter::with_openapi(StoreDocument::openapi())
         .routes(routes!(store_status))
         .routes(routes!(volumes, create))
@@ -59,10 +59,10 @@ pub(super) fn of_store(desk: StoreDesk) -> Router {
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(store_metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(desk)
+        .with_state(admin)
 }
 
-pub(super) fn of_host(desk: HostDesk) -> Router {
+pub(super) fn of_host(admin: HostApi) -> Router {
     let api = OpenApiRouter::with_openapi(HostDocument::openapi())
         .routes(routes!(host_status))
         .routes(routes!(attach, detach))
@@ -72,17 +72,17 @@ pub(super) fn of_host(desk: HostDesk) -> Router {
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(host_metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(desk)
+        .with_state(admin)
 }
 
 /// Has the store do something to a volume, once that was looked at.
 async fn order<T: Send + 'static>(
-    desk: &StoreDesk,
+    admin: &StoreApi,
     look: impl FnOnce(&mut Core) -> Result<(Action, T), Refused> + Send + 'static,
 ) -> Result<(Completed, T), Refused> {
     type Waiting<T> = Result<(oneshot::Receiver<Result<Completed, Refused>>, T), Refused>;
-    let begun: Waiting<T> = desk
-        .orders
+    let begun: Waiting<T> = admin
+        .mailbox
         .look(move |core| {
             let (action, kept) = look(core)?;
             let (told, answer) = oneshot::channel();
@@ -95,8 +95,8 @@ async fn order<T: Send + 'static>(
     Ok((completed?, kept))
 }
 
-async fn told(desk: &StoreDesk, name: String) -> Answer<StoreVolume> {
-    let found = desk.orders.look(move |core| {
+async fn told(admin: &StoreApi, name: String) -> Answer<StoreVolume> {
+    let found = admin.mailbox.look(move |core| {
         let volumes = core.volumes();
         volumes.into_iter().find(|volume| volume.name == name)
     });
@@ -107,22 +107,22 @@ async fn told(desk: &StoreDesk, name: String) -> Answer<StoreVolume> {
 /// The storage server at a glance.
 #[utoipa::path(get, path = "/v1/status",
     responses((status = 200, body = StoreStatus), (status = 503, body = Refused)))]
-async fn store_status(State(desk): Store) -> Answer<StoreStatus> {
-    desk.orders.look(|core| core.status()).await.map(Json)
+async fn store_status(State(admin): Store) -> Answer<StoreStatus> {
+    admin.mailbox.look(|core| core.status()).await.map(Json)
 }
 
 /// Volumes, clones, snapshots and images.
 #[utoipa::path(get, path = "/v1/volumes",
     responses((status = 200, body = [StoreVolume]), (status = 503, body = Refused)))]
-async fn volumes(State(desk): Store) -> Answer<Vec<StoreVolume>> {
-    desk.orders.look(|core| core.volumes()).await.map(Json)
+async fn volumes(State(admin): Store) -> Answer<Vec<StoreVolume>> {
+    admin.mailbox.look(|core| core.volumes()).await.map(Json)
 }
 
 /// Makes a volume that reads as zeroes.
 #[utoipa::path(post, path = "/v1/volumes", request_body = NewStoreVolume,
     responses((status = 200, body = StoreVolume), (status = 409, body = Refused),
         (status = 422, body = Refused)))]
-async fn create(State(desk): Store, Body(wish): Body<NewStoreVolume>) -> Answer<StoreVolume> {
+async fn create(State(admin): Store, Body(wish): Body<NewStoreVolume>) -> Answer<StoreVolume> {
     let NewStoreVolume { name, size_bytes, domain, logical_quota_bytes, physical_quota_bytes } =
         wish;
     if size_bytes == 0 || !size_bytes.is_multiple_of(BLOCK_BYTES as u64) {
@@ -135,16 +135,16 @@ async fn create(State(desk): Store, Body(wish): Body<NewStoreVolume>) -> Answer<
     let quotas =
         Quotas { logical: bound(logical_quota_bytes), physical: bound(physical_quota_bytes) };
     let (size, domain, called) = (Bytes(size_bytes), Domain(domain), name.clone());
-    order(&desk, move |_| Ok((Action::Create { name, size, domain, quotas }, ()))).await?;
-    told(&desk, called).await
+    order(&admin, move |_| Ok((Action::Create { name, size, domain, quotas }, ()))).await?;
+    told(&admin, called).await
 }
 
 /// Deletes a volume with all it holds; a host that has it keeps it from being deleted.
 #[utoipa::path(delete, path = "/v1/volumes/{name}",
     params(("name" = String, Path, description = "The volume's name")),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
-async fn delete(State(desk): Store, Path(name): Path<String>) -> Result<StatusCode, Refused> {
-    order(&desk, move |core| {
+async fn delete(State(admin): Store, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+    order(&admin, move |core| {
         let volume = core.free_volume(&name)?.id;
         core.forget(volume.0);
         Ok((Action::Delete { volume }, ()))
@@ -159,18 +159,18 @@ async fn delete(State(desk): Store, Path(name): Path<String>) -> Result<StatusCo
     responses((status = 200, body = StoreVolume), (status = 404, body = Refused),
         (status = 422, body = Refused)))]
 async fn clone(
-    State(desk): Store,
+    State(admin): Store,
     Path(of): Path<String>,
     Body(wish): Body<NewClone>,
 ) -> Answer<StoreVolume> {
     let NewClone { name, read_only } = wish;
     let called = name.clone();
-    order(&desk, move |core| {
+    order(&admin, move |core| {
         let from = core.volume(&of)?.id;
         Ok((Action::Clone { from, name, read_only }, ()))
     })
     .await?;
-    told(&desk, called).await
+    told(&admin, called).await
 }
 
 /// Place where bytes go.
@@ -187,7 +187,7 @@ struct At {
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused),
         (status = 422, body = Refused)))]
 async fn fill(
-    State(desk): Store,
+    State(admin): Store,
     Path(name): Path<String>,
     Query(at): Query<At>,
     body: Uploaded,
@@ -196,7 +196,7 @@ async fn fill(
     if !is_whole || !at.offset_bytes.is_multiple_of(BLOCK_BYTES as u64) {
         return Err(Refused::invalid("send whole blocks of 4 KiB, to a multiple of 4 KiB"));
     }
-    order(&desk, move |core| {
+    order(&admin, move |core| {
         let volume = core.free_volume(&name)?.id;
         let (offset, data) = (Bytes(at.offset_bytes), Payload::Bytes(body));
         Ok((Action::Write { volume, offset, data, fua: false }, ()))
@@ -208,47 +208,47 @@ async fn fill(
 /// Frees blocks that no volume has any more.
 #[utoipa::path(post, path = "/v1/gc",
     responses((status = 200, body = Swept), (status = 503, body = Refused)))]
-async fn gc(State(desk): Store) -> Answer<Swept> {
-    let freed_bytes = desk.orders.ask(|core, told| core.sweep(told)).await?;
+async fn gc(State(admin): Store) -> Answer<Swept> {
+    let freed_bytes = admin.mailbox.ask(|core, told| core.sweep(told)).await?;
     Ok(Json(Swept { freed_bytes }))
 }
 
 /// Counts everything anew from the volumes' maps and says what does not hold. Hosts wait meanwhile.
 #[utoipa::path(post, path = "/v1/check",
     responses((status = 200, body = Checked), (status = 503, body = Refused)))]
-async fn check(State(desk): Store) -> Answer<Checked> {
-    let flaws = desk.orders.look(|core| core.check()).await?;
+async fn check(State(admin): Store) -> Answer<Checked> {
+    let flaws = admin.mailbox.look(|core| core.check()).await?;
     Ok(Json(Checked { flaws }))
 }
 
 /// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
-async fn store_events(State(desk): Store, Query(id): Query<Onward>) -> Json<Vec<Event>> {
-    Json(desk.notes.events(id.from))
+async fn store_events(State(admin): Store, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(admin.notes.events(id.from))
 }
 
-async fn store_metrics(State(desk): Store) -> Result<Response, Refused> {
-    let status = desk.orders.look(|core| core.status()).await?;
+async fn store_metrics(State(admin): Store) -> Result<Response, Refused> {
+    let status = admin.mailbox.look(|core| core.status()).await?;
     Ok(figures::of_store(status))
 }
 
 /// The agent at a glance.
 #[utoipa::path(get, path = "/v1/status",
     responses((status = 200, body = HostStatus), (status = 503, body = Refused)))]
-async fn host_status(State(desk): Host) -> Answer<HostStatus> {
-    desk.orders.look(|core| core.status()).await.map(Json)
+async fn host_status(State(admin): Host) -> Answer<HostStatus> {
+    admin.mailbox.look(|core| core.status()).await.map(Json)
 }
 
 /// Attaches a volume and exports it; the answer does not wait for the lease.
 #[utoipa::path(put, path = "/v1/volumes/{name}",
     params(("name" = String, Path, description = "The volume's name")),
     responses((status = 204), (status = 422, body = Refused)))]
-async fn attach(State(desk): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+async fn attach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
     if name.is_empty() || name.len() > thermocline_content::settings::NAME_BYTES_MAX {
         return Err(Refused::invalid("a volume's name has 1 to 64 bytes"));
     }
-    desk.orders.look(move |core| core.attach(&name)).await?;
+    admin.mailbox.look(move |core| core.attach(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -256,8 +256,8 @@ async fn attach(State(desk): Host, Path(name): Path<String>) -> Result<StatusCod
 #[utoipa::path(delete, path = "/v1/volumes/{name}",
     params(("name" = String, Path, description = "The volume's name")),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
-async fn detach(State(desk): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
-    let looked = desk.orders.ask(move |core, told| {
+async fn detach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+    let looked = admin.mailbox.ask(move |core, told| {
         if let Err(refused) = core.may_detach(&name) {
             return drop(told.send(Err(refused)));
         }
@@ -274,11 +274,11 @@ async fn detach(State(desk): Host, Path(name): Path<String>) -> Result<StatusCod
 /// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
-async fn host_events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
-    Json(desk.notes.events(id.from))
+async fn host_events(State(admin): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(admin.notes.events(id.from))
 }
 
-async fn host_metrics(State(desk): Host) -> Result<Response, Refused> {
-    let status = desk.orders.look(|core| core.status()).await?;
+async fn host_metrics(State(admin): Host) -> Result<Response, Refused> {
+    let status = admin.mailbox.look(|core| core.status()).await?;
     Ok(figures::of_host(status))
 }

@@ -7,9 +7,9 @@ use super::api::{HostLink, StoreStatus, StoreVolume};
 use super::backing::{Backing, Told};
 use super::config::{STORE, StoreConfig};
 use super::line::{Line, carry, wait};
+use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
 use super::notes::Notes;
-use super::orders::{Order, Orders, orders};
 use super::{Clock, HostingError, hash_of, random_bytes, random_number};
 use crate::api::{Refused, Severity};
 use std::cell::RefCell;
@@ -73,8 +73,8 @@ pub(super) struct Core {
 
 /// The administrator's side of a storage server.
 #[derive(Clone)]
-pub struct StoreDesk {
-    pub(super) orders: Orders<Core>,
+pub struct StoreApi {
+    pub(super) mailbox: Mailbox<Core>,
     pub(super) notes: Notes,
 }
 
@@ -82,8 +82,8 @@ pub struct StoreDesk {
 pub struct StoreServer {
     core: Rc<RefCell<Core>>,
     listener: std::net::TcpListener,
-    inbox: mpsc::Receiver<Order<Core>>,
-    desk: StoreDesk,
+    inbox: mpsc::Receiver<Task<Core>>,
+    admin: StoreApi,
     readiness: OwnedFd,
 }
 
@@ -145,8 +145,8 @@ impl StoreServer {
         let server = Server::new(of_server, clock.now())?;
         let listener = meeting::listen(config.listen)?;
         let address = listener.local_addr()?;
-        let (orders, inbox) = orders();
-        let desk = StoreDesk { orders, notes: notes.clone() };
+        let (mailbox, inbox) = mailbox();
+        let admin = StoreApi { mailbox, notes: notes.clone() };
         let core = Core {
             server,
             backing: Backing::new(store),
@@ -162,7 +162,7 @@ impl StoreServer {
             notes,
             bell: Rc::new(Notify::new()),
         };
-        Ok(StoreServer { core: Rc::new(RefCell::new(core)), listener, inbox, desk, readiness })
+        Ok(StoreServer { core: Rc::new(RefCell::new(core)), listener, inbox, admin, readiness })
     }
 
     /// Address where hosts come in; a port of 0 has become a real one.
@@ -171,8 +171,8 @@ impl StoreServer {
     }
 
     /// The administrator's side.
-    pub fn desk(&self) -> StoreDesk {
-        self.desk.clone()
+    pub fn admin(&self) -> StoreApi {
+        self.admin.clone()
     }
 
     /// Serves hosts until `stop` is readable; everything that was answered is durable then.
@@ -209,7 +209,7 @@ impl StoreServer {
 async fn run_store(
     core: &Rc<RefCell<Core>>,
     ready: &AsyncFd<impl AsFd + std::os::fd::AsRawFd>,
-    mut inbox: mpsc::Receiver<Order<Core>>,
+    mut inbox: mpsc::Receiver<Task<Core>>,
     stop: &tokio::net::UnixStream,
 ) -> Result<(), HostingError> {
     let (clock, bell) = (core.borrow().clock, core.borrow().bell.clone());

@@ -14,9 +14,9 @@ use crate::api::{
     Event, Extent, Heat, Job, NewJob, NewPolicy, NewVolume, Operations, Policy, PolicyDescription,
     PolicySetting, Refused, Second, Status, Volume, VolumeSize,
 };
-use crate::engine::Desk;
+use crate::engine::AdminApi;
+use crate::mailbox::{Mailbox, Stopped};
 use crate::metrics;
-use crate::orders::{Orders, Stopped};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -45,7 +45,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     api().split_for_parts().1
 }
 
-pub(super) fn router(orders: Orders) -> Router {
+pub(super) fn router(mailbox: Mailbox) -> Router {
     let dashboard = Dashboard {
         title: "thermocline",
         token: "This engine asks for a token. It stands in the file <code>token</code> of the data \
@@ -54,10 +54,10 @@ pub(super) fn router(orders: Orders) -> Router {
         script: include_str!("../../web/app.js"),
     };
     let limit = DefaultBodyLimit::max(BODY_BYTES_MAX);
-    dashboard.beside(api(), get(prometheus)).layer(limit).with_state(orders)
+    dashboard.beside(api(), get(prometheus)).layer(limit).with_state(mailbox)
 }
 
-fn api() -> OpenApiRouter<Orders> {
+fn api() -> OpenApiRouter<Mailbox> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status))
         .routes(routes!(list_volumes, create_volume))
@@ -87,21 +87,21 @@ pub(crate) type Answer<T> = Result<Json<T>, Refused>;
 
 /// Asks the loop, and makes the answer a response.
 async fn ask<T: Send + 'static>(
-    orders: &Orders,
-    order: impl FnOnce(&mut Desk<'_>) -> Result<T, Refused> + Send + 'static,
+    mailbox: &Mailbox,
+    order: impl FnOnce(&mut AdminApi<'_>) -> Result<T, Refused> + Send + 'static,
 ) -> Answer<T> {
-    orders.ask(order).await.map_err(Refused::unavailable)?.map(Json)
+    mailbox.ask(order).await.map_err(Refused::unavailable)?.map(Json)
 }
 
 /// The same, and answers only when it is durable.
 async fn ask_durably<T: Send + 'static>(
-    orders: &Orders,
-    order: impl FnOnce(&mut Desk<'_>) -> Result<T, Refused> + Send + 'static,
+    mailbox: &Mailbox,
+    order: impl FnOnce(&mut AdminApi<'_>) -> Result<T, Refused> + Send + 'static,
 ) -> Answer<T> {
-    let answer = ask(orders, order).await?;
+    let answer = ask(mailbox, order).await?;
     let (tell, told) = tokio::sync::oneshot::channel();
-    orders.send(move |desk| {
-        desk.flush(Box::new(move |fine| {
+    mailbox.send(move |admin| {
+        admin.flush(Box::new(move |fine| {
             let _ = tell.send(fine); // Whoever asked may have gone away.
         }));
     });
@@ -114,14 +114,14 @@ async fn ask_durably<T: Send + 'static>(
 
 /// The engine at a glance.
 #[utoipa::path(get, path = "/v1/status", responses((status = 200, body = Status)))]
-async fn status(State(orders): State<Orders>) -> Answer<Status> {
-    ask(&orders, |desk| Ok(desk.status())).await
+async fn status(State(mailbox): State<Mailbox>) -> Answer<Status> {
+    ask(&mailbox, |admin| Ok(admin.status())).await
 }
 
 /// Volumes that exist.
 #[utoipa::path(get, path = "/v1/volumes", responses((status = 200, body = [Volume])))]
-async fn list_volumes(State(orders): State<Orders>) -> Answer<Vec<Volume>> {
-    ask(&orders, |desk| Ok(desk.volumes())).await
+async fn list_volumes(State(mailbox): State<Mailbox>) -> Answer<Vec<Volume>> {
+    ask(&mailbox, |admin| Ok(admin.volumes())).await
 }
 
 /// Makes a volume that reads as zeroes.
@@ -132,12 +132,13 @@ async fn list_volumes(State(orders): State<Orders>) -> Answer<Vec<Volume>> {
         (status = 422, body = Refused)
     ))]
 async fn create_volume(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Body(wish): Body<NewVolume>,
 ) -> Result<(StatusCode, Json<Volume>), Refused> {
-    let create =
-        move |desk: &mut Desk<'_>| desk.create_volume(wish.name.as_deref(), Bytes(wish.size_bytes));
-    Ok((StatusCode::CREATED, ask_durably(&orders, create).await?))
+    let create = move |admin: &mut AdminApi<'_>| {
+        admin.create_volume(wish.name.as_deref(), Bytes(wish.size_bytes))
+    };
+    Ok((StatusCode::CREATED, ask_durably(&mailbox, create).await?))
 }
 
 /// Makes a volume larger; clients see it when they attach the volume again.
@@ -149,11 +150,11 @@ async fn create_volume(
         (status = 422, body = Refused)
     ))]
 async fn grow_volume(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
     Body(wish): Body<VolumeSize>,
 ) -> Answer<Volume> {
-    ask_durably(&orders, move |desk| desk.grow_volume(&name, Bytes(wish.size_bytes))).await
+    ask_durably(&mailbox, move |admin| admin.grow_volume(&name, Bytes(wish.size_bytes))).await
 }
 
 /// Deletes a volume with all it holds; refused while clients are attached to it.
@@ -161,10 +162,10 @@ async fn grow_volume(
     params(("name" = String, Path, description = "The volume's name")),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
 async fn delete_volume(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    let Json(()) = ask_durably(&orders, move |desk| desk.delete_volume(&name)).await?;
+    let Json(()) = ask_durably(&mailbox, move |admin| admin.delete_volume(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -188,11 +189,11 @@ struct Range {
         (status = 422, body = Refused)
     ))]
 async fn extents(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
     Query(range): Query<Range>,
 ) -> Answer<Vec<Extent>> {
-    ask(&orders, move |desk| desk.extents(&name, range.offset_bytes, range.length_bytes)).await
+    ask(&mailbox, move |admin| admin.extents(&name, range.offset_bytes, range.length_bytes)).await
 }
 
 /// From where on something is told.
@@ -209,17 +210,17 @@ pub(crate) struct Onward {
     params(("name" = String, Path, description = "The volume's name"), Onward),
     responses((status = 200, body = Heat), (status = 404, body = Refused)))]
 async fn heat(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
     Query(row): Query<Onward>,
 ) -> Answer<Heat> {
-    ask(&orders, move |desk| desk.heat(&name, row.from)).await
+    ask(&mailbox, move |admin| admin.heat(&name, row.from)).await
 }
 
 /// Everything that moves, and the jobs that were given.
 #[utoipa::path(get, path = "/v1/operations", responses((status = 200, body = Operations)))]
-async fn operations(State(orders): State<Orders>) -> Answer<Operations> {
-    ask(&orders, |desk| Ok(desk.operations())).await
+async fn operations(State(mailbox): State<Mailbox>) -> Answer<Operations> {
+    ask(&mailbox, |admin| Ok(admin.operations())).await
 }
 
 /// Migrates, replicates, prefetches, redirects, pins or unpins the chunks of a range.
@@ -230,10 +231,10 @@ async fn operations(State(orders): State<Orders>) -> Answer<Operations> {
         (status = 422, body = Refused)
     ))]
 async fn begin_job(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Body(wish): Body<NewJob>,
 ) -> Result<(StatusCode, Json<Job>), Refused> {
-    let begun = ask(&orders, move |desk| desk.begin(&wish)).await?;
+    let begun = ask(&mailbox, move |admin| admin.begin(&wish)).await?;
     Ok((StatusCode::CREATED, begun))
 }
 
@@ -241,16 +242,16 @@ async fn begin_job(
 #[utoipa::path(get, path = "/v1/operations/{id}",
     params(("id" = u64, Path, description = "The job's number")),
     responses((status = 200, body = Job), (status = 404, body = Refused)))]
-async fn job(State(orders): State<Orders>, Path(id): Path<u64>) -> Answer<Job> {
-    ask(&orders, move |desk| desk.job(id)).await
+async fn job(State(mailbox): State<Mailbox>, Path(id): Path<u64>) -> Answer<Job> {
+    ask(&mailbox, move |admin| admin.job(id)).await
 }
 
 /// Cancels what a job has not done yet.
 #[utoipa::path(delete, path = "/v1/operations/{id}",
     params(("id" = u64, Path, description = "The job's number")),
     responses((status = 200, body = Job), (status = 404, body = Refused)))]
-async fn cancel_job(State(orders): State<Orders>, Path(id): Path<u64>) -> Answer<Job> {
-    ask(&orders, move |desk| desk.cancel(id)).await
+async fn cancel_job(State(mailbox): State<Mailbox>, Path(id): Path<u64>) -> Answer<Job> {
+    ask(&mailbox, move |admin| admin.cancel(id)).await
 }
 
 /// Placements that can be chosen.
@@ -275,36 +276,36 @@ async fn policies() -> Json<Vec<PolicyDescription>> {
 
 /// Policy that decides about moves.
 #[utoipa::path(get, path = "/v1/policy", responses((status = 200, body = Policy)))]
-async fn policy(State(orders): State<Orders>) -> Answer<Policy> {
-    ask(&orders, |desk| Ok(desk.policy())).await
+async fn policy(State(mailbox): State<Mailbox>) -> Answer<Policy> {
+    ask(&mailbox, |admin| Ok(admin.policy())).await
 }
 
 /// Gives the decision to another policy, from now on.
 #[utoipa::path(put, path = "/v1/policy", request_body = NewPolicy,
     responses((status = 200, body = Policy), (status = 422, body = Refused)))]
-async fn set_policy(State(orders): State<Orders>, Body(wish): Body<NewPolicy>) -> Answer<Policy> {
-    ask(&orders, move |desk| desk.set_policy(&wish)).await
+async fn set_policy(State(mailbox): State<Mailbox>, Body(wish): Body<NewPolicy>) -> Answer<Policy> {
+    ask(&mailbox, move |admin| admin.set_policy(&wish)).await
 }
 
 /// The last five minutes, second by second.
 #[utoipa::path(get, path = "/v1/history", params(Onward),
     responses((status = 200, body = [Second])))]
 async fn history(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Query(second): Query<Onward>,
 ) -> Answer<Vec<Second>> {
-    ask(&orders, move |desk| Ok(desk.history(second.from))).await
+    ask(&mailbox, move |admin| Ok(admin.history(second.from))).await
 }
 
 /// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
-async fn events(State(orders): State<Orders>, Query(id): Query<Onward>) -> Answer<Vec<Event>> {
-    ask(&orders, move |desk| Ok(desk.events(id.from))).await
+async fn events(State(mailbox): State<Mailbox>, Query(id): Query<Onward>) -> Answer<Vec<Event>> {
+    ask(&mailbox, move |admin| Ok(admin.events(id.from))).await
 }
 
 /// The same figures for Prometheus.
-async fn prometheus(State(orders): State<Orders>) -> Result<Response, Refused> {
-    let figures = orders.ask(|desk| desk.figures()).await.map_err(Refused::unavailable)?;
+async fn prometheus(State(mailbox): State<Mailbox>) -> Result<Response, Refused> {
+    let figures = mailbox.ask(|admin| admin.figures()).await.map_err(Refused::unavailable)?;
     Ok(metrics::answer("thermocline", figures))
 }

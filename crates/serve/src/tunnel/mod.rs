@@ -1,22 +1,22 @@
 //! The API, the metrics and the dashboard of a tunnel's end.
 //!
 //! The end itself is `thermocline_gateway`, which knows nothing of this: here it is looked at.
-//! Start at [`Desk`].
+//! Start at [`AdminApi`].
 
+mod admin;
 pub mod api;
-mod desk;
 mod figures;
 mod routes;
 
-pub use desk::Desk;
+pub use admin::AdminApi;
 
-use crate::http::{Http, HttpDoors, HttpError, serve_router};
+use crate::http::{Http, HttpError, HttpListeners, serve_router};
 use std::sync::Arc;
 
 /// Serves the API, the metrics and the dashboard of a tunnel's end.
 ///
 /// # Errors
 /// As for the engine's [`crate::http::serve`].
-pub fn serve_desk(doors: HttpDoors, desk: Arc<Desk>) -> Result<Http, HttpError> {
-    serve_router(doors, routes::router(desk))
+pub fn serve_admin(listeners: HttpListeners, admin: Arc<AdminApi>) -> Result<Http, HttpError> {
+    serve_router(listeners, routes::router(admin))
 }

@@ -1,8 +1,8 @@
 //! The API of a tunnel's end: which request does what. The OpenAPI document is made from the same
 //! declarations.
 
+use super::admin::AdminApi;
 use super::api::TunnelSecond;
-use super::desk::Desk;
 use super::figures::{self, Figures};
 use crate::api::{Event, Refused};
 use crate::http::pages::Dashboard;
@@ -25,9 +25,9 @@ use utoipa_axum::routes;
 ))]
 struct Document;
 
-type Host = State<Arc<Desk>>;
+type Host = State<Arc<AdminApi>>;
 
-pub(super) fn router(desk: Arc<Desk>) -> Router {
+pub(super) fn router(admin: Arc<AdminApi>) -> Router {
     let dashboard = Dashboard {
         title: "thermocline tunnel",
         token: "This end asks for a token. The address that <code>thermocline tunnel</code> prints \
@@ -35,42 +35,42 @@ pub(super) fn router(desk: Arc<Desk>) -> Router {
         sections: include_str!("../../web/tunnel/sections.html"),
         script: include_str!("../../web/tunnel/app.js"),
     };
-    dashboard.beside(api(), get(prometheus)).with_state(desk)
+    dashboard.beside(api(), get(prometheus)).with_state(admin)
 }
 
-fn api() -> OpenApiRouter<Arc<Desk>> {
+fn api() -> OpenApiRouter<Arc<AdminApi>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status))
         .routes(routes!(history))
         .routes(routes!(events))
 }
 
-fn now(desk: &Desk) -> Result<Status, Refused> {
-    desk.status().ok_or_else(|| Refused::unavailable("the end is starting; ask again in a moment"))
+fn now(admin: &AdminApi) -> Result<Status, Refused> {
+    admin.status().ok_or_else(|| Refused::unavailable("the end is starting; ask again in a moment"))
 }
 
 /// The end at a glance.
 #[utoipa::path(get, path = "/v1/status",
     responses((status = 200, body = Status), (status = 503, body = Refused)))]
-async fn status(State(desk): Host) -> Answer<Status> {
-    now(&desk).map(Json)
+async fn status(State(admin): Host) -> Answer<Status> {
+    now(&admin).map(Json)
 }
 
 /// The last five minutes, second by second.
 #[utoipa::path(get, path = "/v1/history", params(Onward),
     responses((status = 200, body = [TunnelSecond])))]
-async fn history(State(desk): Host, Query(second): Query<Onward>) -> Json<Vec<TunnelSecond>> {
-    Json(desk.history(second.from))
+async fn history(State(admin): Host, Query(second): Query<Onward>) -> Json<Vec<TunnelSecond>> {
+    Json(admin.history(second.from))
 }
 
 /// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
-async fn events(State(desk): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
-    Json(desk.events(id.from))
+async fn events(State(admin): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(admin.events(id.from))
 }
 
 /// The same figures for Prometheus.
-async fn prometheus(State(desk): Host) -> Result<Response, Refused> {
-    Ok(metrics::answer(figures::PREFIX, Figures(now(&desk)?)))
+async fn prometheus(State(admin): Host) -> Result<Response, Refused> {
+    Ok(metrics::answer(figures::PREFIX, Figures(now(&admin)?)))
 }

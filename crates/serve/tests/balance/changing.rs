@@ -31,12 +31,12 @@ fn configurations_change_under_load_without_a_failed_request() {
         next.backends[0].weight = 1.0 + round as f64;
         next.upstream.idle_max = 1 + round / 10;
         proxy.reload(&next).unwrap();
-        let before = proxy.desk().status().requests;
-        wait_until("some more came", || proxy.desk().status().requests > before + 20);
+        let before = proxy.admin().status().requests;
+        wait_until("some more came", || proxy.admin().status().requests > before + 20);
     }
     over.store(true, SeqCst);
     let asked: u64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
-    assert_eq!(proxy.desk().status().requests, asked);
+    assert_eq!(proxy.admin().status().requests, asked);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_configuration_that_cannot_be_changes_nothing() {
     wrong.access_log =
         Some(thermocline_serve::balance::config::AccessLog::File("/nowhere/at/all".into()));
     assert!(proxy.reload(&wrong).is_err());
-    assert_eq!(proxy.desk().status().backends.len(), 1);
+    assert_eq!(proxy.admin().status().backends.len(), 1);
     assert_eq!(client(&proxy).get("/").0, 200);
 }
 
@@ -68,15 +68,15 @@ fn a_drained_server_finishes_what_it_has_and_gets_nothing() {
     let proxy = proxy(live(&[&server]));
     let mut waiting = client(&proxy);
     waiting.write("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait_until("it is there", || proxy.desk().status().backends[0].outstanding == 1);
+    wait_until("it is there", || proxy.admin().status().backends[0].outstanding == 1);
     proxy.reload(&live(&[&server, &other])).unwrap();
-    assert_eq!(proxy.desk().drain(&server.name()).unwrap().state, "draining");
+    assert_eq!(proxy.admin().drain(&server.name()).unwrap().state, "draining");
     let mut client = client(&proxy);
     assert!((0..20).all(|_| client.get("/").1 == "other"));
     barrier.wait();
     assert_eq!(waiting.answer().1, "slow");
-    assert_ne!(proxy.desk().undrain(&server.name()).unwrap().state, "draining");
-    let hint = proxy.desk().drain("127.0.0.1").unwrap_err();
+    assert_ne!(proxy.admin().undrain(&server.name()).unwrap().state, "draining");
+    let hint = proxy.admin().drain("127.0.0.1").unwrap_err();
     assert_eq!(hint.status, 404);
 }
 
@@ -91,13 +91,13 @@ fn a_proxy_that_stops_finishes_what_is_under_way_and_takes_nothing_new() {
         ok("done")
     });
     let proxy = proxy(live(&[&server]));
-    let (address, desk) = (proxy.addresses[0], proxy.desk());
+    let (address, admin) = (proxy.addresses[0], proxy.admin());
     let (mut idle, mut new) = (client(&proxy), client(&proxy));
     assert_eq!(idle.get("/").0, 200);
-    wait_until("both are let in", || desk.status().connections == 2);
+    wait_until("both are let in", || admin.status().connections == 2);
     let mut busy = client(&proxy);
     busy.write("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait_until("it is there", || desk.status().backends[0].outstanding == 1);
+    wait_until("it is there", || admin.status().backends[0].outstanding == 1);
     let stopping = std::thread::spawn(move || proxy.stop());
     assert_eq!(idle.rest(), b"", "an idle client is let go at once");
     wait_until("nobody listens", || std::net::TcpStream::connect(address).is_err());
@@ -117,7 +117,7 @@ fn what_does_not_finish_is_cut_off_when_the_time_is_up() {
     let proxy = proxy(live);
     let mut client = client(&proxy);
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait_until("it is there", || proxy.desk().status().backends[0].outstanding == 1);
+    wait_until("it is there", || proxy.admin().status().backends[0].outstanding == 1);
     assert!(!proxy.stop());
     assert_eq!(client.rest(), b"");
 }

@@ -178,7 +178,7 @@ fn http2_with_prior_knowledge_becomes_http1_for_servers() {
     assert!(head.starts_with("POST /x?y HTTP/1.1"), "{head}");
     assert_eq!(field(&head, "host"), Some("shop.example"));
     assert_eq!(field(&head, "cookie"), Some("a=1; b=2"));
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 51);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 51);
 }
 
 #[test]
@@ -228,5 +228,5 @@ fn servers_of_http2_share_one_connection() {
         let told = format!("HTTP/2.0 http://a{path}");
         assert_eq!(client.get(path), (200, told));
     }
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 2);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 2);
 }

@@ -35,7 +35,7 @@ fn a_server_that_is_not_there_costs_nothing_but_a_retry() {
     }
     let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
     assert_eq!(client.ask(post).0, 200, "nothing of it had been sent");
-    let dead = &proxy.desk().status().backends[1];
+    let dead = &proxy.admin().status().backends[1];
     assert!(dead.counters.unreachable > 0 && dead.counters.unreachable < 10, "{dead:?}");
     assert_eq!(dead.state, "ejected");
 }
@@ -48,7 +48,7 @@ fn without_any_server_a_sentence_says_so() {
     let mut client = client(&proxy);
     let (status, text) = client.get("/");
     assert_eq!((status, text.as_str()), (502, "no server could be reached\n"));
-    proxy.desk().drain(&proxy.desk().status().backends[0].name).unwrap();
+    proxy.admin().drain(&proxy.admin().status().backends[0].name).unwrap();
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let (head, text) = client.answer();
     assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
@@ -100,7 +100,7 @@ fn an_answer_that_breaks_off_is_cut_off_and_not_completed() {
             rest.contains("hello") && rest.len() < 20 && !rest.contains("0\r\n\r\n"),
             "{rest:?}"
         );
-        wait_until("it is counted", || proxy.desk().status().backends[0].counters.broken == 1);
+        wait_until("it is counted", || proxy.admin().status().backends[0].counters.broken == 1);
     }
 }
 
@@ -123,7 +123,7 @@ fn an_answer_that_is_none_is_told_and_counted() {
         let proxy = proxy(live);
         let (status, text) = client(&proxy).get("/");
         assert_eq!(status, 502, "{garbage:?}: {text}");
-        assert_eq!(proxy.desk().status().backends[0].counters.broken, 1, "{garbage:?}");
+        assert_eq!(proxy.admin().status().backends[0].counters.broken, 1, "{garbage:?}");
     }
 }
 
@@ -137,7 +137,7 @@ fn a_server_that_hangs_is_given_up_and_ejected() {
     let proxy = proxy(live);
     let mut client = client(&proxy);
     let mut late = 0;
-    while proxy.desk().status().backends[0].state == "up" {
+    while proxy.admin().status().backends[0].state == "up" {
         match client.get("/") {
             (200, _) => {}
             (504, text) => {
@@ -147,7 +147,7 @@ fn a_server_that_hangs_is_given_up_and_ejected() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!((late, proxy.desk().status().backends[0].counters.timed_out), (5, 5));
+    assert_eq!((late, proxy.admin().status().backends[0].counters.timed_out), (5, 5));
     assert!((0..20).all(|_| client.get("/").0 == 200));
 }
 
@@ -165,7 +165,7 @@ fn an_answer_that_stops_is_cut_off() {
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.head();
     assert_eq!(client.rest(), b"beginning");
-    wait_until("it is given back", || proxy.desk().status().backends[0].outstanding == 0);
+    wait_until("it is given back", || proxy.admin().status().backends[0].outstanding == 0);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_client_that_dawdles_with_its_head_is_let_go() {
     second.write("GET / HTTP/1.1\r\nHo");
     assert_eq!(second.rest(), b"");
     assert_eq!(server.heads().len(), 1);
-    wait_until("all are gone", || proxy.desk().status().connections == 0);
+    wait_until("all are gone", || proxy.admin().status().connections == 0);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_server_that_closes_between_requests_fails_none() {
     for _ in 0..100 {
         assert_eq!(client.get("/"), (200, "once".to_string()));
     }
-    let counters = proxy.desk().status().backends[0].counters;
+    let counters = proxy.admin().status().backends[0].counters;
     assert_eq!((counters.served, counters.broken), (100, 0));
 }
 
@@ -222,10 +222,10 @@ fn a_client_that_goes_away_takes_its_request_along() {
     let proxy = proxy(live(&[&server]));
     let mut client = client(&proxy);
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    wait_until("it is there", || proxy.desk().status().backends[0].outstanding == 1);
+    wait_until("it is there", || proxy.admin().status().backends[0].outstanding == 1);
     drop(client);
-    wait_until("it is given up", || proxy.desk().status().backends[0].outstanding == 0);
-    let backend = &proxy.desk().status().backends[0];
+    wait_until("it is given up", || proxy.admin().status().backends[0].outstanding == 0);
+    let backend = &proxy.admin().status().backends[0];
     assert_eq!((backend.counters.abandoned, backend.state.as_str()), (1, "up"));
 }
 
@@ -256,7 +256,7 @@ fn each_try_may_have_its_own_limit() {
     live.timeouts.each_try = Some(Duration::from_millis(300));
     let proxy = proxy(live);
     let mut client = client(&proxy);
-    while proxy.desk().status().backends[0].counters.timed_out < 3 {
+    while proxy.admin().status().backends[0].counters.timed_out < 3 {
         assert_eq!(client.get("/"), (200, "good".to_string()));
     }
 }
@@ -271,19 +271,19 @@ fn why_a_server_cannot_be_reached_is_told() {
     live.access_log = Some(to);
     let proxy = proxy(live);
     let mut client = client(&proxy);
-    while proxy.desk().status().backends[1].state != "ejected" {
+    while proxy.admin().status().backends[1].state != "ejected" {
         assert_eq!(client.get("/").0, 200);
     }
-    let error = proxy.desk().status().backends[1].last_error.clone().unwrap();
+    let error = proxy.admin().status().backends[1].last_error.clone().unwrap();
     assert!(error.text.contains("cannot be reached: Connection refused"), "{error:?}");
-    let events = || proxy.desk().events(0);
+    let events = || proxy.admin().events(0);
     let told = |text: &str| events().iter().any(|event| event.text.contains(text));
     wait_until("an event says why", || {
         told("left alone for 10 s; the last one: cannot be reached")
     });
     let log = || std::fs::read_to_string(file.path()).unwrap();
     wait_until("the log says why", || log().contains("\"cause\":\"cannot be reached: Conn"));
-    assert_eq!(proxy.desk().status().backends[0].last_error, None);
+    assert_eq!(proxy.admin().status().backends[0].last_error, None);
 }
 
 #[test]

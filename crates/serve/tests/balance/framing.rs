@@ -124,7 +124,7 @@ fn trailers_that_nobody_announced_pass_both_ways() {
     }
     assert_eq!(*seen.lock().unwrap(), [0, 1, 2].map(|round| format!("x-t: {round}\r\n\r\n")));
     assert_eq!(server.accepted.load(std::sync::atomic::Ordering::SeqCst), 1);
-    let counters = proxy.desk().status().backends[0].counters;
+    let counters = proxy.admin().status().backends[0].counters;
     assert_eq!((counters.served, counters.abandoned), (3, 0), "{counters:?}");
 }
 

@@ -15,7 +15,7 @@ fn connections_are_kept_on_both_sides() {
         assert_eq!(client.get("/"), (200, "hello".to_string()));
     }
     assert_eq!(server.accepted.load(SeqCst), 1);
-    let status = proxy.desk().status();
+    let status = proxy.admin().status();
     assert_eq!((status.requests, status.accepted), (20, 1));
     assert_eq!(status.backends[0].counters.served, 20);
 }
@@ -208,12 +208,12 @@ fn an_upgrade_becomes_a_tunnel_whose_sides_end_by_themselves() {
     );
     let head = client.head();
     assert_eq!((status(&head), field(&head, "upgrade")), (101, Some("echo")));
-    assert_eq!(proxy.desk().status().backends[0].outstanding, 1);
+    assert_eq!(proxy.admin().status().backends[0].outstanding, 1);
     client.write("one two three");
     client.close_writing();
     assert_eq!(client.rest(), b"early one two three");
-    wait_until("the tunnel is over", || proxy.desk().status().backends[0].outstanding == 0);
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 1);
+    wait_until("the tunnel is over", || proxy.admin().status().backends[0].outstanding == 0);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 1);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn many_clients_at_once_are_spread_over_all_servers() {
         })
         .collect();
     assert!(clients.into_iter().all(|client| client.join().unwrap()));
-    let status = proxy.desk().status();
+    let status = proxy.admin().status();
     assert!(status.backends.iter().all(|backend| backend.counters.served > 50), "{status:?}");
     assert!(status.backends.iter().all(|backend| backend.outstanding == 0));
 }

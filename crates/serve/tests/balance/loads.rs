@@ -62,9 +62,9 @@ fn waiting() -> Waiting {
     let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let (mut first, mut second) = (client(&proxy), client(&proxy));
     first.write(request);
-    wait_until("it is there", || proxy.desk().status().backends[0].outstanding == 1);
+    wait_until("it is there", || proxy.admin().status().backends[0].outstanding == 1);
     second.write(request);
-    wait_until("it waits", || proxy.desk().status().waiting == 1);
+    wait_until("it waits", || proxy.admin().status().waiting == 1);
     Waiting { server, barrier, proxy, first, second }
 }
 
@@ -73,7 +73,7 @@ fn who_finds_no_place_to_wait_is_told() {
     let Waiting { server: _server, barrier, proxy, mut first, mut second } = waiting();
     let (status, text) = client(&proxy).get("/");
     assert_eq!((status, text.starts_with("all servers are busy")), (503, true), "{text}");
-    let third = proxy.desk().status();
+    let third = proxy.admin().status();
     assert_eq!((third.turned_away, third.waiting), (1, 1));
     barrier.wait();
     assert_eq!(first.answer().1, "x");
@@ -85,10 +85,10 @@ fn who_finds_no_place_to_wait_is_told() {
 fn who_waits_and_goes_away_leaves_its_place() {
     let Waiting { server: _server, barrier, proxy, mut first, second } = waiting();
     drop(second);
-    wait_until("it has gone", || proxy.desk().status().waiting == 0);
+    wait_until("it has gone", || proxy.admin().status().waiting == 0);
     barrier.wait();
     assert_eq!(first.answer().1, "x");
-    wait_until("nothing is left", || proxy.desk().status().backends[0].outstanding == 0);
+    wait_until("nothing is left", || proxy.admin().status().backends[0].outstanding == 0);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_report_with_an_answer_is_used_and_not_passed_on() {
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let (head, _) = client.answer();
     assert_eq!(field(&head, "thermocline-load"), None);
-    let status = proxy.desk().status();
+    let status = proxy.admin().status();
     assert_eq!((status.backends[0].report.unwrap().queue, status.balancers), (5, 3));
 }
 
@@ -115,17 +115,17 @@ fn a_report_that_is_fetched_or_pushed_is_used() {
     let mut with_poll = live(&[&server]);
     with_poll.poll = Some(Poll { path: "/load".to_string(), interval: Duration::from_millis(50) });
     let polled = proxy(with_poll);
-    wait_until("it is fetched", || polled.desk().status().backends[0].report.is_some());
-    let report = polled.desk().status().backends[0].report.unwrap();
+    wait_until("it is fetched", || polled.admin().status().backends[0].report.is_some());
+    let report = polled.admin().status().backends[0].report.unwrap();
     assert_eq!(report.queue, 9);
     let pushed = proxy(live(&[&server]));
     let push = LoadReportJson { queue: 4, arrivals: 0, balancers: 1, age_s: 0.0 };
-    pushed.desk().report(&server.name(), &push).unwrap();
-    assert_eq!(pushed.desk().status().backends[0].report.unwrap().queue, 4);
+    pushed.admin().report(&server.name(), &push).unwrap();
+    assert_eq!(pushed.admin().status().backends[0].report.unwrap().queue, 4);
     let absurd = LoadReportJson { queue: 1 << 40, ..push };
-    let refused = pushed.desk().report(&server.name(), &absurd).unwrap_err();
+    let refused = pushed.admin().report(&server.name(), &absurd).unwrap_err();
     assert_eq!(refused.status, 422);
-    let unknown = pushed.desk().report("127.0.0.1:1", &push).unwrap_err();
+    let unknown = pushed.admin().report("127.0.0.1:1", &push).unwrap_err();
     assert!(unknown.status == 404 && unknown.message.contains("there is no backend"));
 }
 
@@ -145,16 +145,16 @@ fn checks_take_a_server_out_and_bring_it_back() {
     live.settings.checks = Some(Checks { interval, ..Checks::default() });
     live.check.path = Some("/health".to_string());
     let proxy = proxy(live);
-    let state = || proxy.desk().status().backends[0].state.clone();
-    wait_until("both are up", || proxy.desk().status().backends.iter().all(|b| b.state == "up"));
+    let state = || proxy.admin().status().backends[0].state.clone();
+    wait_until("both are up", || proxy.admin().status().backends.iter().all(|b| b.state == "up"));
     fit.store(false, SeqCst);
     wait_until("it is down", || state() == "down");
     let mut client = client(&proxy);
     assert!((0..20).all(|_| client.get("/").1 == "other"));
     fit.store(true, SeqCst);
     wait_until("it is back", || state() != "down");
-    let told: Vec<String> = proxy.desk().events(0).into_iter().map(|event| event.text).collect();
-    wait_until("all is told", || proxy.desk().events(0).len() >= told.len());
+    let told: Vec<String> = proxy.admin().events(0).into_iter().map(|event| event.text).collect();
+    wait_until("all is told", || proxy.admin().events(0).len() >= told.len());
     assert!(told.contains(&"checks fail; the last one: answered 503".to_string()), "{told:?}");
 }
 
@@ -165,7 +165,7 @@ fn the_past_and_the_metrics_tell_what_was_done() {
     let mut client = client(&proxy);
     assert!((0..10).all(|_| client.get("/").0 == 200));
     let sent = || -> u64 {
-        let seconds = proxy.desk().history(0);
+        let seconds = proxy.admin().history(0);
         seconds.iter().flat_map(|second| &second.backends).map(|backend| backend.sent).sum()
     };
     wait_until("a second has ended", || sent() == 10);

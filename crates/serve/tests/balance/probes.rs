@@ -52,7 +52,7 @@ fn requests_go_to_the_server_that_probes_find_quiet() {
     assert_eq!(client.get("/").1, "served");
     assert_eq!(told_busy.requests.load(SeqCst), 1);
     assert_eq!(told_busy.probes.load(SeqCst), 41);
-    let status = proxy.desk().status();
+    let status = proxy.admin().status();
     assert_eq!((status.requests, status.probes.sent, status.probes.answered), (41, 82, 82));
     let served: u64 = status.backends.iter().map(|backend| backend.counters.served).sum();
     assert_eq!(served, 41, "probes are no requests");
@@ -66,7 +66,7 @@ fn probes_keep_their_connections_and_do_not_hold_requests_up() {
     let mut client = client(&proxy);
     for sent in 1..=30 {
         assert_eq!(client.get("/").1, "served");
-        wait_until("it is answered", || proxy.desk().status().probes.answered == sent);
+        wait_until("it is answered", || proxy.admin().status().probes.answered == sent);
     }
     assert_eq!(told.probes.load(SeqCst), 30);
     let connections = server.accepted.load(SeqCst);
@@ -87,11 +87,11 @@ fn the_field_of_an_answer_tells_as_well_and_what_is_no_report_is_counted() {
     let proxy = proxy(probing(&[&server], "water-fill:probes=1"));
     let mut client = client(&proxy);
     assert_eq!(client.get("/").1, "served");
-    wait_until("it is used", || proxy.desk().status().probes.answered == 1);
+    wait_until("it is used", || proxy.admin().status().probes.answered == 1);
     is_good.store(false, SeqCst);
     assert_eq!(client.get("/").1, "served");
-    wait_until("it is counted", || proxy.desk().status().probes.failed == 1);
-    let status = proxy.desk().status();
+    wait_until("it is counted", || proxy.admin().status().probes.failed == 1);
+    let status = proxy.admin().status();
     assert_eq!(status.backends[0].counters.broken, 0, "no server fails by its probes");
     assert_eq!(status.backends[0].state, "up");
 }
@@ -111,9 +111,9 @@ fn a_server_that_does_not_answer_probes_is_late_and_requests_are_served() {
     let mut client = client(&proxy);
     for late in 1..=5 {
         assert_eq!(client.get("/").1, "served");
-        wait_until("it is late", || proxy.desk().status().probes.late == late);
+        wait_until("it is late", || proxy.admin().status().probes.late == late);
     }
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 5);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 5);
 }
 
 #[test]
@@ -136,12 +136,12 @@ fn no_more_probes_of_a_server_are_under_way_than_may_be() {
         assert_eq!(client.get("/").0, 200);
     }
     wait_until("four are too many", || {
-        let probes = proxy.desk().status().probes;
+        let probes = proxy.admin().status().probes;
         (probes.sent, probes.skipped) == (2, 4)
     });
     *gate.0.lock().unwrap() = true;
     gate.1.notify_all();
-    wait_until("the two are answered", || proxy.desk().status().probes.answered == 2);
+    wait_until("the two are answered", || proxy.admin().status().probes.answered == 2);
 }
 
 #[test]
@@ -152,11 +152,11 @@ fn without_a_path_nobody_is_probed_and_a_reload_begins_it() {
     let proxy = proxy(live.clone());
     let mut client = client(&proxy);
     (0..5).for_each(|_| assert_eq!(client.get("/").0, 200));
-    assert_eq!((told.probes.load(SeqCst), proxy.desk().status().probes.sent), (0, 0));
+    assert_eq!((told.probes.load(SeqCst), proxy.admin().status().probes.sent), (0, 0));
     live.probe = probe;
     proxy.reload(&live).unwrap();
     assert_eq!(client.get("/").0, 200);
-    wait_until("it is answered", || proxy.desk().status().probes.answered == 1);
+    wait_until("it is answered", || proxy.admin().status().probes.answered == 1);
     let heads = server.heads();
     let probe = heads.iter().find(|head| head.starts_with("GET /load ")).unwrap();
     assert_eq!(field(probe, "user-agent"), Some("thermocline-balance"));

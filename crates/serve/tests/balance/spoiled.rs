@@ -15,9 +15,9 @@ fn patient() -> Server {
 
 /// All servers are up, and this many requests were their clients' fault.
 fn assert_blameless(proxy: &Proxy, abandoned: u64) {
-    let told = || proxy.desk().status().backends.iter().map(|b| b.counters.abandoned).sum::<u64>();
+    let told = || proxy.admin().status().backends.iter().map(|b| b.counters.abandoned).sum::<u64>();
     wait_until("all are counted", || told() == abandoned);
-    for backend in proxy.desk().status().backends {
+    for backend in proxy.admin().status().backends {
         let counters = backend.counters;
         assert_eq!((backend.state.as_str(), counters.ejections), ("up", 0), "{counters:?}");
         assert_eq!((counters.broken, counters.timed_out), (0, 0), "{counters:?}");
@@ -33,7 +33,7 @@ fn uploads_that_clients_break_off_eject_nobody() {
     for round in 0..60 {
         let mut client = client(&proxy);
         client.write(UPLOAD);
-        let began = || proxy.desk().status().requests == round + 1;
+        let began = || proxy.admin().status().requests == round + 1;
         wait_until("it has come", began);
         drop(client);
     }
@@ -97,7 +97,7 @@ fn a_server_that_does_not_take_an_upload_is_to_blame() {
             },
         );
     assert_eq!(status(&client.head()), 504);
-    assert_eq!(proxy.desk().status().backends[0].counters.timed_out, 1);
+    assert_eq!(proxy.admin().status().backends[0].counters.timed_out, 1);
     over.store(true, SeqCst);
     drop(client);
     drop(proxy);
@@ -185,7 +185,7 @@ fn a_server_that_answers_early_and_closes_is_heard() {
         drop(client);
         sending.join().unwrap();
     }
-    let backend = &proxy.desk().status().backends[0];
+    let backend = &proxy.admin().status().backends[0];
     assert_eq!((backend.counters.broken, backend.counters.ejections), (0, 0), "{backend:?}");
     assert!(heard > 0, "no client heard the answer");
 }

@@ -72,7 +72,7 @@ fn a_client_that_does_not_get_to_its_first_request_is_let_go() {
         let _ = stream.read_to_end(&mut Vec::new());
     }
     assert!(server.heads().is_empty());
-    wait_until("all are gone", || proxy.desk().status().connections == 0);
+    wait_until("all are gone", || proxy.admin().status().connections == 0);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn frames_that_are_no_request_do_not_keep_a_client() {
             std::thread::park_timeout(Duration::from_millis(20));
         }
     }
-    wait_until("all are gone", || proxy.desk().status().connections == 0);
+    wait_until("all are gone", || proxy.admin().status().connections == 0);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_body_that_never_comes_is_answered_with_408() {
     };
     // HPACK: `:status` by its number in the static table, and `408` in Huffman's code.
     assert!(head.starts_with(b"\x48\x83\x68\x0f\x7f"), "{head:x?}");
-    let backend = &proxy.desk().status().backends[0];
+    let backend = &proxy.admin().status().backends[0];
     assert_eq!((backend.counters.timed_out, backend.counters.abandoned), (0, 1));
 }
 
@@ -152,11 +152,11 @@ fn an_answer_that_a_client_does_not_take_is_given_up() {
             break;
         }
     }
-    wait_until("it is given up", || proxy.desk().status().backends[0].outstanding == 0);
+    wait_until("it is given up", || proxy.admin().status().backends[0].outstanding == 0);
     // The connection itself is as good as before: a window was given, and another request served.
     stream.write_all(&frame(SETTINGS, 0, 0, b"\0\x04\0\x0f\xff\xff")).unwrap();
     stream.write_all(&frame(HEADERS, 5, 3, GET)).unwrap();
-    wait_until("the next is served", || proxy.desk().status().backends[0].counters.sent == 2);
+    wait_until("the next is served", || proxy.admin().status().backends[0].counters.sent == 2);
 }
 
 #[test]
@@ -168,9 +168,9 @@ fn an_address_has_no_more_connections_than_it_may() {
     let mut clients: Vec<Client> = (0..3).map(|_| client(&proxy)).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/").0, 200));
     assert_eq!(client(&proxy).rest(), b"", "the fourth is closed at once");
-    assert_eq!(proxy.desk().status().connections_refused, 1);
+    assert_eq!(proxy.admin().status().connections_refused, 1);
     clients.pop();
-    wait_until("one has gone", || proxy.desk().status().connections == 2);
+    wait_until("one has gone", || proxy.admin().status().connections == 2);
     assert_eq!(client(&proxy).get("/").0, 200);
 }
 
@@ -209,13 +209,13 @@ fn a_refused_stream_goes_elsewhere_and_ejects_nobody() {
     live.settings.retry_share = 1.0;
     let proxy = proxy(live);
     let mut client = client(&proxy);
-    let declined = || proxy.desk().status().backends[0].counters.declined;
+    let declined = || proxy.admin().status().backends[0].counters.declined;
     while declined() < 12 {
         // A POST may not be repeated, but nothing was done with this one.
         client.write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
         assert_eq!(clients::status(&client.head()), 200);
     }
-    let backend = &proxy.desk().status().backends[0];
+    let backend = &proxy.admin().status().backends[0];
     assert_eq!((backend.state.as_str(), backend.counters.broken), ("up", 0));
 }
 
@@ -237,7 +237,7 @@ fn a_host_that_is_none_is_refused_and_ejects_nobody() {
         client.write(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         assert_eq!(clients::status(&client.head()), 200, "{host}");
     }
-    let backend = &proxy.desk().status().backends[0];
+    let backend = &proxy.admin().status().backends[0];
     assert_eq!((backend.state.as_str(), backend.counters.broken), ("up", 0));
 }
 
@@ -260,7 +260,7 @@ fn tunnels_count_among_the_connections_of_an_address() {
     }
     assert_eq!(client(&proxy).rest(), b"", "the fourth is closed at once");
     tunnels.pop();
-    wait_until("one has gone", || proxy.desk().status().connections == 2);
+    wait_until("one has gone", || proxy.admin().status().connections == 2);
     let mut again = client(&proxy);
     again.write(switch);
     assert_eq!(clients::status(&again.head()), 101);

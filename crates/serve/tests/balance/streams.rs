@@ -98,7 +98,7 @@ fn early_hints_reach_clients_of_http2_before_the_answer() {
             assert_eq!(body(answer).await.0, b"ok");
         }
     });
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 3);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 3);
 }
 
 /// Heads are not counted by a client's windows: whoever sends no end of them fills the memory.
@@ -160,7 +160,7 @@ fn trailers_pass_between_http2_and_http1_unannounced() {
         }
     });
     assert_eq!(server.accepted.load(SeqCst), 1);
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 3);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 3);
 }
 
 /// Behind a body with a length is the next message: fields there would begin it.
@@ -263,14 +263,14 @@ fn an_upload_that_is_reset_does_not_come_to_an_end() {
                 tokio::task::yield_now().await;
             }
             sender.send_reset(reason);
-            while proxy.desk().status().backends[0].outstanding > 0 {
+            while proxy.admin().status().backends[0].outstanding > 0 {
                 tokio::task::yield_now().await;
             }
         });
         assert_eq!(tell.recv_timeout(PATIENCE).unwrap(), None, "{reason:?}");
         server.heads.lock().unwrap().clear();
     }
-    let counters = proxy.desk().status().backends[0].counters;
+    let counters = proxy.admin().status().backends[0].counters;
     assert_eq!((counters.abandoned, counters.broken), (2, 0), "{counters:?}");
 }
 
@@ -315,5 +315,5 @@ fn an_answer_to_head_has_its_length_and_no_body() {
         assert_eq!(answer.headers()["content-length"], "1000");
         assert!(answer.into_body().is_end_stream());
     });
-    assert_eq!(proxy.desk().status().backends[0].counters.served, 1);
+    assert_eq!(proxy.admin().status().backends[0].counters.served, 1);
 }

@@ -32,7 +32,7 @@ fn one_side_may_end_while_the_other_goes_on() {
     let mut back = client.rest();
     back.reverse();
     assert!(back == sent);
-    wait_until("it is over", || proxy.desk().status().backends[0].counters.served == 1);
+    wait_until("it is over", || proxy.admin().status().backends[0].counters.served == 1);
 }
 
 #[test]
@@ -77,5 +77,5 @@ fn a_stream_that_does_not_move_is_closed() {
     live.timeouts.idle = Duration::from_millis(100);
     let proxy = tcp(live);
     assert_eq!(client(&proxy).rest(), b"hello ");
-    wait_until("it is given back", || proxy.desk().status().backends[0].outstanding == 0);
+    wait_until("it is given back", || proxy.admin().status().backends[0].outstanding == 0);
 }

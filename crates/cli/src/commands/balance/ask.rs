@@ -2,8 +2,8 @@
 
 use crate::commands::engine::{micros, span};
 use crate::config::balance::{BalanceConfig, SOCKET};
-use crate::doors::moment;
 use crate::error::CliError;
+use crate::listeners::moment;
 use crate::{output, table};
 use hyper::Method;
 use serde::Serialize;
@@ -115,8 +115,11 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
 
 pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     let config = BalanceConfig::load(&args.config).map_err(CliError::input)?;
-    let (doors, backends) = (config.proxy.listen.len(), config.proxy.live.backends.len());
-    output::print(&format!("{}: {doors} doors, {backends} backends; fine\n", args.config.display()))
+    let (listeners, backends) = (config.proxy.listen.len(), config.proxy.live.backends.len());
+    output::print(&format!(
+        "{}: {listeners} listeners, {backends} backends; fine\n",
+        args.config.display()
+    ))
 }
 
 fn text(status: &BalanceStatus, events: &[Event]) -> String {

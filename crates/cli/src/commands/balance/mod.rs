@@ -11,8 +11,8 @@ mod reload;
 mod serve;
 mod upgrade;
 
-use crate::doors::LogFormat;
 use crate::error::CliError;
+use crate::listeners::LogFormat;
 use clap::Subcommand;
 use std::path::PathBuf;
 

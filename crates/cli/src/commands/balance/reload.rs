@@ -72,10 +72,10 @@ impl Reload {
         if !asked && !is_due {
             return;
         }
-        let desk = proxy.desk();
+        let admin = proxy.admin();
         let refused = |why: &dyn std::fmt::Display| {
             let text = format!("refused; the last good configuration goes on: {why}");
-            desk.note(Severity::Error, "configuration", text);
+            admin.note(Severity::Error, "configuration", text);
         };
         let text = match BalanceConfig::text(&self.path) {
             Ok(text) => text,
@@ -91,7 +91,7 @@ impl Reload {
             Err(error) => return refused(&error),
         };
         match proxy.reload(&config.live) {
-            Ok(()) => desk.note(Severity::Info, "configuration", "read again".to_string()),
+            Ok(()) => admin.note(Severity::Info, "configuration", "read again".to_string()),
             Err(error) => refused(&error),
         }
         let started = &self.started;
@@ -99,7 +99,7 @@ impl Reload {
             (config.threads, config.connections_max) == (started.threads, started.connections_max);
         if config.listen != started.listen || !same {
             let text = "`listen`, `threads` and `connections` change at the next start only";
-            desk.note(Severity::Warning, "configuration", text.to_string());
+            admin.note(Severity::Warning, "configuration", text.to_string());
         }
     }
 }

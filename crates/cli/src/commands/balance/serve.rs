@@ -7,8 +7,8 @@ use crate::config::HttpConfig;
 use crate::config::balance::{
     BalanceConfig, CONNECTIONS_MAX, check_address, check_policy, needs_probes, share_of_a_client,
 };
-use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::listeners::{self, LogFormat};
 use crate::open_files::open_files;
 use crate::output;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -23,8 +23,8 @@ use std::time::Duration;
 use thermocline_balancer::Checks;
 use thermocline_serve::api::Severity;
 use thermocline_serve::balance::config::{AccessLog, Backend, Config, Listen, Live, Mode};
-use thermocline_serve::balance::{Desk, Proxy, serve_desk};
-use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
+use thermocline_serve::balance::{AdminApi, Proxy, serve_admin};
+use thermocline_serve::http::{Http, HttpListeners, TcpListen};
 
 /// Address of the dashboard without a configuration, when the port is free.
 const PAGE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);
@@ -90,17 +90,17 @@ pub(super) fn run(
         if let Some(reload) = &mut reload {
             reload.look(&running.proxy, signals.reload.swap(false, Ordering::Relaxed));
         }
-        told_until = tell_events(&running.desk, told_until, log);
+        told_until = tell_events(&running.admin, told_until, log);
         running.open_api_again();
         if signals.upgrade.swap(false, Ordering::Relaxed) && running.hand_over() {
             break;
         }
     }
     let is_clean = running.proxy.stop();
-    tell_events(&running.desk, told_until, log);
+    tell_events(&running.admin, told_until, log);
     drop(running.http);
     let text = if is_clean { "stopped; nothing was cut off" } else { "stopped; some were cut off" };
-    doors::say(text);
+    listeners::say(text);
     Ok(())
 }
 
@@ -110,7 +110,7 @@ struct Running {
     /// True if there is no configuration file.
     is_simple: bool,
     proxy: Proxy,
-    desk: Arc<Desk>,
+    admin: Arc<AdminApi>,
     /// The API; `None`: it could not be opened when this process took over, or another one has it.
     http: Option<Http>,
 }
@@ -123,10 +123,10 @@ impl Running {
         let (predecessor, sockets) = inherited.unzip();
         let memories = predecessor.as_ref().and_then(|predecessor| predecessor.memories.as_deref());
         let sockets = sockets.unwrap_or_default();
-        let proxy = Proxy::take_over(&config.proxy, doors::random()?, sockets, memories);
+        let proxy = Proxy::take_over(&config.proxy, listeners::random()?, sockets, memories);
         let proxy = proxy.map_err(CliError::failed)?;
-        let desk = proxy.desk();
-        let mut running = Running { config, is_simple, proxy, desk, http: None };
+        let admin = proxy.admin();
+        let mut running = Running { config, is_simple, proxy, admin, http: None };
         match predecessor {
             None => {
                 let (http, told) = running.open_api()?;
@@ -137,7 +137,7 @@ impl Running {
         }
         if let Err(files) = enough {
             let text = format!("only {files} files may be open: too few for all connections");
-            running.desk.note(Severity::Warning, "balancer", text);
+            running.admin.note(Severity::Warning, "balancer", text);
         }
         Ok(running)
     }
@@ -146,22 +146,22 @@ impl Running {
     fn follow(&mut self, predecessor: upgrade::Predecessor) {
         // Whoever read what the first process said need not be there any more.
         let text = format!("follows process {}", predecessor.process);
-        self.desk.note(Severity::Info, "balancer", text);
+        self.admin.note(Severity::Info, "balancer", text);
         if let Err(error) = predecessor.take_over() {
             let text = format!("the process before did not say that it has ended: {error}");
-            self.desk.note(Severity::Warning, "balancer", text);
+            self.admin.note(Severity::Warning, "balancer", text);
         }
         match self.open_api() {
             Ok((http, _)) => self.http = Some(http),
             Err(error) => {
                 let text = format!("the API is not there, and is tried again: {error}");
-                self.desk.note(Severity::Error, "balancer", text);
+                self.admin.note(Severity::Error, "balancer", text);
             }
         }
     }
 
     fn open_api(&self) -> Result<(Http, String), CliError> {
-        open_desk(&self.config, self.is_simple, self.desk.clone())
+        open_admin(&self.config, self.is_simple, self.admin.clone())
     }
 
     /// Opens the API where that failed before.
@@ -170,24 +170,24 @@ impl Running {
             && let Ok((opened, _)) = self.open_api()
         {
             self.http = Some(opened);
-            self.desk.note(Severity::Info, "balancer", "the API is there".to_string());
+            self.admin.note(Severity::Info, "balancer", "the API is there".to_string());
         }
     }
 
     /// Has a new process take over; `false`: it did not come up, and this one goes on.
     fn hand_over(&mut self) -> bool {
-        let memories = self.desk.memories();
+        let memories = self.admin.memories();
         match self.proxy.listeners().and_then(|sockets| upgrade::start(&sockets, &memories)) {
             Ok(successor) => {
                 let text = format!("process {} goes on", successor.process);
-                self.desk.note(Severity::Info, "balancer", text);
+                self.admin.note(Severity::Info, "balancer", text);
                 self.http = None;
                 successor.release();
                 true
             }
             Err(error) => {
                 let text = format!("nobody takes over, this process goes on: {error}");
-                self.desk.note(Severity::Error, "balancer", text);
+                self.admin.note(Severity::Error, "balancer", text);
                 false
             }
         }
@@ -237,24 +237,24 @@ impl SimpleArgs {
 }
 
 /// Opens the listeners of the API; how they are reached.
-fn open_desk(
+fn open_admin(
     config: &BalanceConfig,
     is_simple: bool,
-    desk: Arc<Desk>,
+    admin: Arc<AdminApi>,
 ) -> Result<(Http, String), CliError> {
     let socket = &config.admin.socket;
     let tcp = match &config.admin.tcp {
-        Some((address, token_file)) => Some((*address, doors::token(token_file)?)),
+        Some((address, token_file)) => Some((*address, listeners::token(token_file)?)),
         None if is_simple => {
-            Some((PAGE, format!("{:016x}{:016x}", doors::random()?, doors::random()?)))
+            Some((PAGE, format!("{:016x}{:016x}", listeners::random()?, listeners::random()?)))
         }
         None => None,
     };
     let token = tcp.as_ref().map(|(_, token)| token.clone());
     let tcp =
-        tcp.map(|(address, token)| TcpDoor { address, any_port: is_simple, token, tls: None });
-    let doors = HttpDoors { unix: Some(socket.clone()), tcp };
-    let http = serve_desk(doors, desk).map_err(CliError::failed)?;
+        tcp.map(|(address, token)| TcpListen { address, any_port: is_simple, token, tls: None });
+    let listeners = HttpListeners { unix: Some(socket.clone()), tcp };
+    let http = serve_admin(listeners, admin).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", socket.display());
     if let (Some(address), Some(token)) = (http.address, token) {
         let _ = writeln!(text, "dashboard: http://{address}/#token={token}");
@@ -280,15 +280,15 @@ fn tell(config: &Config, proxy: &Proxy, doors_told: &str) -> Result<(), CliError
     text.push_str(doors_told);
     text.push_str("stop with Ctrl-C or SIGTERM\n");
     if config.live.access_log == Some(AccessLog::Stdout) {
-        doors::say(text.trim_end());
+        listeners::say(text.trim_end());
         return Ok(());
     }
     output::print(&text)
 }
 
 /// Tells events on stderr; up to which number.
-fn tell_events(desk: &Desk, from: u64, log: LogFormat) -> u64 {
-    let events = desk.events(from);
-    events.iter().for_each(|event| doors::tell(log, event));
+fn tell_events(admin: &AdminApi, from: u64, log: LogFormat) -> u64 {
+    let events = admin.events(from);
+    events.iter().for_each(|event| listeners::tell(log, event));
     events.last().map_or(from, |event| event.id + 1)
 }

@@ -1,8 +1,8 @@
 //! `thermocline scrub`: reads and verifies what a running engine's pools hold.
 
 use super::EngineArgs;
-use crate::doors::moment;
 use crate::error::CliError;
+use crate::listeners::moment;
 use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;

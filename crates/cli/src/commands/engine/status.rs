@@ -1,8 +1,8 @@
 //! `thermocline status`: a running engine at a glance.
 
 use super::{EngineArgs, micros, scrub, shadow, span, volume};
-use crate::doors::moment;
 use crate::error::CliError;
+use crate::listeners::moment;
 use crate::table;
 use std::fmt::Write;
 use thermocline_serve::api::{Event, Moves, MovesDropped, Parts, Pool, Severity, Status};

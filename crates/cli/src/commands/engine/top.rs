@@ -3,8 +3,8 @@
 //! Asks once a second and draws; q, Esc or Ctrl-C end it.
 
 use super::{EngineArgs, micros, span};
-use crate::doors::moment;
 use crate::error::CliError;
+use crate::listeners::moment;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event as Key, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};

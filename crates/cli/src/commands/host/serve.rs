@@ -6,15 +6,15 @@ use crate::config::hosting::{
     HOST_SOCKET, HOSTS_MAX, HostServe, MEMORY, NBD_SOCKET, STORE_PORT, host_defaults, load_host,
     protocol,
 };
-use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::listeners::{self, LogFormat};
 use crate::output;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use thermocline_hostcache::{HostId, Protocol};
 use thermocline_serve::hosting::{HostAgent, serve_host};
-use thermocline_serve::http::HttpDoors;
+use thermocline_serve::http::HttpListeners;
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -91,8 +91,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let (nbd, store, host) = (config.nbd.clone(), config.store, config.host);
     let name = hosting_name(config.protocol);
     let agent = HostAgent::start(config, notes(args.log)).map_err(start_error)?;
-    let doors = HttpDoors { unix: Some(socket.clone()), tcp: None };
-    let http = serve_host(doors, agent.desk()).map_err(CliError::failed)?;
+    let listeners = HttpListeners { unix: Some(socket.clone()), tcp: None };
+    let http = serve_host(listeners, agent.admin()).map_err(CliError::failed)?;
     let mut text = format!("host {}, store {store}, protocol {name}\n", host.0);
     let _ = writeln!(text, "NBD: {}", nbd.display());
     let (tcp, peers) = agent.addresses();
@@ -107,6 +107,6 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let ended = agent.run(stop).map_err(CliError::failed);
     drop(http);
     ended?;
-    doors::say("stopped; volumes were flushed and given back, as far as the store was there");
+    listeners::say("stopped; volumes were flushed and given back, as far as the store was there");
     Ok(())
 }

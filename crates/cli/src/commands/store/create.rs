@@ -1,7 +1,7 @@
 //! `thermocline store create`: an empty store on a file or a block device that is free.
 
-use crate::doors::random;
 use crate::error::CliError;
+use crate::listeners::random;
 use crate::output;
 use std::path::{Path, PathBuf};
 use thermocline_content::Settings;

@@ -3,8 +3,8 @@
 use crate::config::hosting::{
     LOOKUP, MEMORY, STORE_PORT, STORE_SOCKET, StoreServe, load_store, protocol, store_defaults,
 };
-use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::listeners::{self, LogFormat};
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
@@ -17,7 +17,7 @@ use thermocline_content::Settings;
 use thermocline_hostcache::Protocol;
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_serve::hosting::{HostingError, Notes, StoreServer, serve_store};
-use thermocline_serve::http::HttpDoors;
+use thermocline_serve::http::HttpListeners;
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
@@ -98,8 +98,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let notes = notes(args.log);
     let name = hosting_name(config.protocol);
     let server = StoreServer::start(config, disk, settings, notes).map_err(start_error)?;
-    let doors = HttpDoors { unix: Some(socket.clone()), tcp: None };
-    let http = serve_store(doors, server.desk()).map_err(CliError::failed)?;
+    let listeners = HttpListeners { unix: Some(socket.clone()), tcp: None };
+    let http = serve_store(listeners, server.admin()).map_err(CliError::failed)?;
     output::print(&format!(
         "listening on {}, protocol {name}\nAPI: {}\nstop with Ctrl-C or SIGTERM\n",
         server.address(),
@@ -108,7 +108,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     let ended = server.run(stop).map_err(CliError::failed);
     drop(http);
     ended?;
-    doors::say("stopped; everything that was answered is durable");
+    listeners::say("stopped; everything that was answered is durable");
     Ok(())
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn hosting_name(protocol: Protocol) -> &'static str {
 
 /// Tells events on stderr.
 pub(crate) fn notes(log: LogFormat) -> Notes {
-    Notes::new(move |event| doors::tell(log, event))
+    Notes::new(move |event| listeners::tell(log, event))
 }
 
 /// Error of a start: what was wrong in the configuration is the user's to mend.

@@ -2,8 +2,8 @@
 
 use super::SOCKET;
 use crate::allocator;
-use crate::doors::{self, LogFormat};
 use crate::error::CliError;
+use crate::listeners::{self, LogFormat};
 use crate::open_files::open_files;
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,8 +19,8 @@ use thermocline_gateway::{
     Common, DiskTier, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
     StartError, WhenDown,
 };
-use thermocline_serve::http::{Http, HttpDoors, TcpDoor};
-use thermocline_serve::tunnel::{Desk, serve_desk};
+use thermocline_serve::http::{Http, HttpListeners, TcpListen};
+use thermocline_serve::tunnel::{AdminApi, serve_admin};
 use thermocline_tunnel::Sharing;
 use thermocline_units::Bytes;
 
@@ -152,15 +152,16 @@ pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
                     --transparent 7401";
         return Err(CliError::input(text));
     }
-    let doors = args.forward.iter().map(|(door, _)| door);
-    let doors = doors.chain(&args.socks5).chain(&args.transparent);
-    if let Some(door) = doors.into_iter().find(|door| !door.ip().is_loopback() && !args.expose) {
+    let listeners = args.forward.iter().map(|(door, _)| door);
+    let listeners = listeners.chain(&args.socks5).chain(&args.transparent);
+    if let Some(door) = listeners.into_iter().find(|door| !door.ip().is_loopback() && !args.expose)
+    {
         let text = "others than this machine could come in there, and would reach the servers; \
                     pass --expose if they should";
         return Err(CliError::input(format!("{door}: {text}")));
     }
     let mut stop = Stop::new().map_err(CliError::failed)?;
-    let (common, desk) = common(&args.common)?;
+    let (common, admin) = common(&args.common)?;
     let told: Vec<String> = (args.forward.iter().map(|(_, target)| target.to_string()))
         .chain(args.socks5.iter().map(|_| "wherever SOCKS5 clients want".to_string()))
         .chain(args.transparent.iter().map(|_| "where clients wanted to go (TPROXY)".to_string()))
@@ -185,12 +186,12 @@ pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
         let _ = writeln!(text, "listening on {address}, leads to {target}");
     }
     let _ = writeln!(text, "through {to}");
-    stop.run(gateway, text, &args.common, desk)
+    stop.run(gateway, text, &args.common, admin)
 }
 
 pub(super) fn exit(args: ExitArgs) -> Result<(), CliError> {
     let mut stop = Stop::new().map_err(CliError::failed)?;
-    let (common, desk) = common(&args.common)?;
+    let (common, admin) = common(&args.common)?;
     let rules = args.allow.len();
     let gateway = Gateway::exit(ExitConfig { common, listen: args.listen, allow: args.allow });
     let gateway = gateway.map_err(start_error)?;
@@ -200,7 +201,7 @@ pub(super) fn exit(args: ExitArgs) -> Result<(), CliError> {
         1 => "connects to what 1 rule allows\n".to_string(),
         rules => format!("connects to what {rules} rules allow\n"),
     };
-    stop.run(gateway, text, &args.common, desk)
+    stop.run(gateway, text, &args.common, admin)
 }
 
 fn start_error(error: StartError) -> CliError {
@@ -219,7 +220,7 @@ const DISK_MIN: Bytes = Bytes::from_mib(16);
 /// The greatest, of either.
 const CACHE_MAX: Bytes = Bytes::from_gib(512);
 
-fn common(args: &CommonArgs) -> Result<(Common, Arc<Desk>), CliError> {
+fn common(args: &CommonArgs) -> Result<(Common, Arc<AdminApi>), CliError> {
     if args.cache < CACHE_MIN || args.cache > CACHE_MAX {
         let given = args.cache;
         return Err(CliError::input(format!("--cache {given}: give {CACHE_MIN} to {CACHE_MAX}")));
@@ -246,28 +247,28 @@ fn common(args: &CommonArgs) -> Result<(Common, Arc<Desk>), CliError> {
     common.policy.clone_from(&args.policy);
     common.linger = Duration::from_millis(args.linger_ms);
     common.limits.clients_max = args.clients_max.into();
-    let (log, desk) = (args.log, Arc::new(Desk::new()));
-    let notes = desk.clone();
+    let (log, admin) = (args.log, Arc::new(AdminApi::new()));
+    let notes = admin.clone();
     common.on_event = Arc::new(move |event| tell(log, &notes, event));
-    Ok((common, desk))
+    Ok((common, admin))
 }
 
-fn tell(log: LogFormat, desk: &Desk, event: Event) {
+fn tell(log: LogFormat, admin: &AdminApi, event: Event) {
     let severity = match event.severity {
         Severity::Info => thermocline_serve::api::Severity::Info,
         Severity::Warning => thermocline_serve::api::Severity::Warning,
     };
     let Event { subject, text, .. } = event;
-    doors::tell(log, &desk.note(severity, &subject, text));
+    listeners::tell(log, &admin.note(severity, &subject, text));
 }
 
 /// Opens the listeners of the API; how they are reached.
-fn open_desk(args: &CommonArgs, desk: Arc<Desk>) -> Result<(Http, String), CliError> {
-    let token = format!("{:016x}{:016x}", doors::random()?, doors::random()?);
+fn open_admin(args: &CommonArgs, admin: Arc<AdminApi>) -> Result<(Http, String), CliError> {
+    let token = format!("{:016x}{:016x}", listeners::random()?, listeners::random()?);
     let address = SocketAddr::from(([127, 0, 0, 1], args.dashboard));
-    let tcp = TcpDoor { address, any_port: true, token: token.clone(), tls: None };
-    let doors = HttpDoors { unix: Some(args.socket.clone()), tcp: Some(tcp) };
-    let http = serve_desk(doors, desk).map_err(CliError::failed)?;
+    let tcp = TcpListen { address, any_port: true, token: token.clone(), tls: None };
+    let listeners = HttpListeners { unix: Some(args.socket.clone()), tcp: Some(tcp) };
+    let http = serve_admin(listeners, admin).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", args.socket.display());
     if let Some(address) = http.address {
         let _ = writeln!(text, "dashboard: http://{address}/#token={token}");
@@ -305,10 +306,10 @@ impl Stop {
         gateway: Gateway,
         mut text: String,
         args: &CommonArgs,
-        desk: Arc<Desk>,
+        admin: Arc<AdminApi>,
     ) -> Result<(), CliError> {
-        desk.look_at(gateway.view());
-        let (http, reached) = open_desk(args, desk.clone())?;
+        admin.look_at(gateway.view());
+        let (http, reached) = open_admin(args, admin.clone())?;
         text.push_str(&reached);
         text.push_str("stop with Ctrl-C or SIGTERM\n");
         output::print(&text)?;
@@ -316,7 +317,7 @@ impl Stop {
         while !self.is_told.load(Relaxed) {
             // Whatever ends this, the flag and the clock are looked at.
             let _ = self.bell.read(&mut [0]);
-            desk.tick(Instant::now());
+            admin.tick(Instant::now());
             // When all clients have gone, so has the use of what they needed.
             let clients = gateway.status().clients;
             if clients == 0 && clients_before > 0 {
@@ -326,7 +327,7 @@ impl Stop {
         }
         let is_clean = gateway.stop(Duration::from_secs(args.drain_s.into()));
         drop(http);
-        doors::say(match is_clean {
+        listeners::say(match is_clean {
             true => "stopped; nothing was cut off",
             false => "stopped; some were cut off",
         });

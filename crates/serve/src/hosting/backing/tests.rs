@@ -14,13 +14,13 @@ use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
 const BLOCKS: u32 = 32;
 
-struct Desk {
+struct AdminApi {
     backing: Backing<SimDisk>,
     now: Nanos,
 }
 
-impl Desk {
-    fn new() -> Desk {
+impl AdminApi {
+    fn new() -> AdminApi {
         let geometry = Geometry { size: Bytes::from_mib(16), discard_zeroes: false, far: false };
         let settings = Settings {
             segment: Bytes::from_kib(256),
@@ -30,10 +30,10 @@ impl Desk {
         };
         let disk = SimDisk::new(geometry, 1, Faults::NONE);
         let store = Store::format(Nanos(0), disk, settings, 3).unwrap();
-        let mut desk = Desk { backing: Backing::new(store), now: Nanos(0) };
-        desk.run();
-        assert_eq!(*desk.backing.store().service(), Service::Ready);
-        desk
+        let mut admin = AdminApi { backing: Backing::new(store), now: Nanos(0) };
+        admin.run();
+        assert_eq!(*admin.backing.store().service(), Service::Ready);
+        admin
     }
 
     fn run(&mut self) -> Vec<Told> {
@@ -106,18 +106,18 @@ fn plain(answer: &StoreAnswer) -> String {
 
 #[test]
 fn it_answers_as_the_store_in_memory_does() {
-    let (mut desk, mut memory) = (Desk::new(), MemoryStore::default());
-    let image = desk.create("image", 0);
+    let (mut admin, mut memory) = (AdminApi::new(), MemoryStore::default());
+    let image = admin.create("image", 0);
     assert_eq!(memory.create("image", BLOCKS, 0), image.0);
     let items: Vec<_> = (0..BLOCKS as u8).map(|at| data(1 + at % 7)).collect();
     let fill = StoreRequest::Write { volume: image.0, block: 0, items };
-    assert_eq!(plain(&desk.ask(fill.clone())), plain(&memory.perform(fill)));
+    assert_eq!(plain(&admin.ask(fill.clone())), plain(&memory.perform(fill)));
     // A snapshot, so that it is an image; the one in memory has the same under that number.
-    desk.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
+    admin.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
     assert_eq!(memory.clone_of(image.0, "base"), 2);
-    desk.order(Action::Clone { from: VolumeId(2), name: "a".to_string(), read_only: false });
+    admin.order(Action::Clone { from: VolumeId(2), name: "a".to_string(), read_only: false });
     assert_eq!(memory.clone_of(2, "a"), 3);
-    desk.create("b", 1);
+    admin.create("b", 1);
     memory.create("b", BLOCKS, 1);
     let mut rng = Rng::seeded(7);
     let (mut number, mut compared) = (0, [0; 4]);
@@ -161,14 +161,14 @@ fn it_answers_as_the_store_in_memory_does() {
             _ => 3,
         };
         // The one in memory forgets nothing; no content is swept here either.
-        let (ours, theirs) = (desk.ask(request.clone()), memory.perform(request.clone()));
+        let (ours, theirs) = (admin.ask(request.clone()), memory.perform(request.clone()));
         assert_eq!(plain(&ours), plain(&theirs), "{request:?}");
         compared[kind] += 1;
         if let StoreAnswer::Contents(contents) = &ours
             && let Some(content) = contents.iter().flatten().next()
         {
             number = content.number;
-            let bytes = desk.ask(StoreRequest::Fetch { number });
+            let bytes = admin.ask(StoreRequest::Fetch { number });
             let StoreAnswer::Block(Some(bytes)) = bytes else { panic!("{bytes:?}") };
             assert_eq!(thermocline_content::ContentId::of(&bytes).0, content.hash);
         }
@@ -178,32 +178,32 @@ fn it_answers_as_the_store_in_memory_does() {
 
 #[test]
 fn a_lease_is_kept_and_a_volume_says_what_it_is_made_of() {
-    let mut desk = Desk::new();
-    let image = desk.create("image", 2);
-    desk.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
+    let mut admin = AdminApi::new();
+    let image = admin.create("image", 2);
+    admin.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
     let base = VolumeId(image.0 + 1);
-    desk.order(Action::Clone { from: base, name: "vm".to_string(), read_only: false });
+    admin.order(Action::Clone { from: base, name: "vm".to_string(), read_only: false });
     let fence = StoreRequest::Fence { volume: base.0 + 1, fence: 9, holder: 4 };
-    assert_eq!(desk.ask(fence), StoreAnswer::Done);
-    let open = |desk: &mut Desk, name: &str| match desk
+    assert_eq!(admin.ask(fence), StoreAnswer::Done);
+    let open = |admin: &mut AdminApi, name: &str| match admin
         .ask(StoreRequest::Open { name: name.to_string() })
     {
         StoreAnswer::Volume(info) => info,
         other => panic!("{other:?}"),
     };
-    let vm = open(&mut desk, "vm").unwrap();
+    let vm = open(&mut admin, "vm").unwrap();
     assert_eq!((vm.fence, vm.holder, vm.base, vm.domain), (9, 4, base.0, 2));
     assert_eq!((vm.blocks, vm.read_only), (BLOCKS, false));
-    assert!(open(&mut desk, "base").unwrap().read_only);
-    assert_eq!(open(&mut desk, "image").unwrap().base, 0);
-    assert_eq!(open(&mut desk, "nobody"), None);
-    desk.order(Action::Delete { volume: base });
-    assert_eq!(open(&mut desk, "vm").unwrap().base, 0, "its image is gone");
+    assert!(open(&mut admin, "base").unwrap().read_only);
+    assert_eq!(open(&mut admin, "image").unwrap().base, 0);
+    assert_eq!(open(&mut admin, "nobody"), None);
+    admin.order(Action::Delete { volume: base });
+    assert_eq!(open(&mut admin, "vm").unwrap().base, 0, "its image is gone");
     // A host that still has the image's map must not take the clone for the same.
     let map = StoreRequest::Map { volume: base.0 + 1, base: false, block: 0, count: 64 };
-    assert_eq!(desk.ask(map), StoreAnswer::Failed);
+    assert_eq!(admin.ask(map), StoreAnswer::Failed);
     assert_eq!(
-        desk.ask(StoreRequest::Lookup { volume: base.0, block: 0, count: 1 }),
+        admin.ask(StoreRequest::Lookup { volume: base.0, block: 0, count: 1 }),
         StoreAnswer::Failed
     );
 }
@@ -214,31 +214,31 @@ fn a_lease_is_kept_and_a_volume_says_what_it_is_made_of() {
 fn a_host_that_says_anything_breaks_nothing() {
     let mut refused = 0;
     for seed in 0..60 {
-        let mut desk = Desk::new();
-        let image = desk.create("image", 0);
-        desk.ask(StoreRequest::Write { volume: image.0, block: 0, items: vec![data(1), data(2)] });
-        desk.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
-        desk.order(Action::Clone { from: VolumeId(2), name: "vm".to_string(), read_only: false });
+        let mut admin = AdminApi::new();
+        let image = admin.create("image", 0);
+        admin.ask(StoreRequest::Write { volume: image.0, block: 0, items: vec![data(1), data(2)] });
+        admin.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
+        admin.order(Action::Clone { from: VolumeId(2), name: "vm".to_string(), read_only: false });
         let settings = ServerSettings::new(crate::hosting::hash_of, 1, seed);
-        let mut server = Server::new(settings, desk.now).unwrap();
+        let mut server = Server::new(settings, admin.now).unwrap();
         server.joined(HostId(1), 1).unwrap();
         let mut rng = Rng::seeded(seed);
         for round in 0..200 {
             let message = anything(&mut rng, round);
-            if server.hear(desk.now, HostId(1), message).is_err() {
+            if server.hear(admin.now, HostId(1), message).is_err() {
                 server.joined(HostId(1), 1).unwrap();
             }
             // Sometimes several are under way.
             if rng.below(3) > 0 {
-                refused += serve(&mut server, &mut desk);
+                refused += serve(&mut server, &mut admin);
             }
             if rng.below(40) == 0 {
-                desk.backing.store_mut().sweep();
+                admin.backing.store_mut().sweep();
             }
         }
-        refused += serve(&mut server, &mut desk);
+        refused += serve(&mut server, &mut admin);
         assert_eq!(server.outstanding(), 0, "seed {seed}");
-        assert!(desk.backing.store().check().is_empty(), "seed {seed}");
+        assert!(admin.backing.store().check().is_empty(), "seed {seed}");
     }
     assert!(refused > 1000, "{refused}");
 }
@@ -283,17 +283,17 @@ fn block_of_bytes(value: u8) -> bytes::Bytes {
 }
 
 /// Carries on until nothing moves; how many requests were refused.
-fn serve(server: &mut Server, desk: &mut Desk) -> usize {
+fn serve(server: &mut Server, admin: &mut AdminApi) -> usize {
     let mut refused = 0;
     loop {
         let mut moved = false;
         while let Some((op, request)) = server.next_store_request() {
-            desk.backing.begin(desk.now, op, request);
+            admin.backing.begin(admin.now, op, request);
             moved = true;
         }
-        for told in desk.run() {
+        for told in admin.run() {
             let Told::Server(op, answer) = told else { panic!("nobody ordered anything") };
-            server.stored(desk.now, op, answer);
+            server.stored(admin.now, op, answer);
             moved = true;
         }
         while let Some((_, message)) = server.next_message() {
@@ -308,33 +308,34 @@ fn serve(server: &mut Server, desk: &mut Desk) -> usize {
 
 #[test]
 fn held_contents_are_found_in_their_domains_and_swept_ones_are_gone() {
-    let mut desk = Desk::new();
-    let (one, _) = (desk.create("one", 0), desk.create("other", 1));
+    let mut admin = AdminApi::new();
+    let (one, _) = (admin.create("one", 0), admin.create("other", 1));
     let items = vec![data(1), data(2)];
-    let written = desk.ask(StoreRequest::Write { volume: one.0, block: 0, items });
+    let written = admin.ask(StoreRequest::Write { volume: one.0, block: 0, items });
     let StoreAnswer::Written(written) = written else { panic!("{written:?}") };
     let number = written[0].flatten().unwrap().number;
     let find = |domains| StoreRequest::Find { hashes: vec![hash(1), hash(5)], domains };
-    let found = desk.ask(find(1));
+    let found = admin.ask(find(1));
     assert_eq!(plain(&found), format!("{:?}", [Some(hash(1)), None]));
-    assert_eq!(plain(&desk.ask(find(2))), format!("{:?}", [None::<Hash>, None]));
-    assert_eq!(plain(&desk.ask(find(0))), format!("{:?}", [None::<Hash>, None]));
-    let sharers =
-        |desk: &mut Desk| desk.ask(StoreRequest::Sharers { number, volumes: vec![one.0], cap: 8 });
-    assert_eq!(sharers(&mut desk), StoreAnswer::Sharers(vec![(one.0, 0)]));
-    desk.ask(StoreRequest::Write { volume: one.0, block: 0, items: vec![data(3)] });
-    assert_eq!(sharers(&mut desk), StoreAnswer::Sharers(Vec::new()));
-    desk.backing.store_mut().sweep();
-    desk.run();
-    desk.ask(StoreRequest::Flush { volume: one.0 });
-    desk.run();
-    assert_eq!(desk.ask(StoreRequest::Fetch { number }), StoreAnswer::Block(None));
+    assert_eq!(plain(&admin.ask(find(2))), format!("{:?}", [None::<Hash>, None]));
+    assert_eq!(plain(&admin.ask(find(0))), format!("{:?}", [None::<Hash>, None]));
+    let sharers = |admin: &mut AdminApi| {
+        admin.ask(StoreRequest::Sharers { number, volumes: vec![one.0], cap: 8 })
+    };
+    assert_eq!(sharers(&mut admin), StoreAnswer::Sharers(vec![(one.0, 0)]));
+    admin.ask(StoreRequest::Write { volume: one.0, block: 0, items: vec![data(3)] });
+    assert_eq!(sharers(&mut admin), StoreAnswer::Sharers(Vec::new()));
+    admin.backing.store_mut().sweep();
+    admin.run();
+    admin.ask(StoreRequest::Flush { volume: one.0 });
+    admin.run();
+    assert_eq!(admin.ask(StoreRequest::Fetch { number }), StoreAnswer::Block(None));
     // Requests of one moment: a read behind a write sees it.
     let write = StoreRequest::Write { volume: one.0, block: 4, items: vec![data(6)] };
-    desk.backing.begin(desk.now, 1, write);
+    admin.backing.begin(admin.now, 1, write);
     let lookup = StoreRequest::Lookup { volume: one.0, block: 4, count: 1 };
-    desk.backing.begin(desk.now, 2, lookup);
-    let told = desk.run();
+    admin.backing.begin(admin.now, 2, lookup);
+    let told = admin.run();
     let seen = told.iter().find_map(|told| match told {
         Told::Server(2, answer) => Some(plain(answer)),
         _ => None,

@@ -10,7 +10,7 @@ use thermocline_units::{Bytes, Rng};
 const BLOCKS: u32 = 24;
 const NOW: Nanos = Nanos::from_secs(1);
 
-struct Desk {
+struct AdminApi {
     agent: Agent,
     server: Server,
     store: MemoryStore,
@@ -18,8 +18,8 @@ struct Desk {
     volume: VolumeKey,
 }
 
-impl Desk {
-    fn new() -> Desk {
+impl AdminApi {
+    fn new() -> AdminApi {
         let mut store = MemoryStore::default();
         store.create("v", BLOCKS, 0);
         let host = HostId(1);
@@ -28,9 +28,9 @@ impl Desk {
         server.joined(host, u64::MAX).unwrap();
         let volume = agent.attach(NOW, "v");
         agent.connected(NOW);
-        let mut desk = Desk { agent, server, store, guests: Guests::default(), volume };
-        desk.carry();
-        desk
+        let mut admin = AdminApi { agent, server, store, guests: Guests::default(), volume };
+        admin.carry();
+        admin
     }
 
     /// Messages go both ways, and the store answers, until nothing moves.
@@ -68,7 +68,7 @@ impl Desk {
 
 #[test]
 fn requests_within_blocks_change_what_they_name_and_nothing_else() {
-    let mut desk = Desk::new();
+    let mut admin = AdminApi::new();
     let size = u64::from(BLOCKS) * BLOCK;
     let mut bytes = vec![0u8; size as usize];
     let mut rng = Rng::seeded(5);
@@ -84,64 +84,65 @@ fn requests_within_blocks_change_what_they_name_and_nothing_else() {
                 let data: Vec<u8> = (0..length).map(|_| rng.below(256) as u8).collect();
                 bytes[range].copy_from_slice(&data);
                 let (offset, payload) = (Bytes(offset), Payload::from(data));
-                desk.begin(round, Action::Write { offset, payload, fua });
+                admin.begin(round, Action::Write { offset, payload, fua });
             }
             2 => {
                 bytes[range].fill(0);
                 let (offset, length) = (Bytes(offset), Bytes(length));
-                desk.begin(round, Action::WriteZeroes { offset, length, fua });
+                admin.begin(round, Action::WriteZeroes { offset, length, fua });
             }
             3 => {
                 let within = within(offset, length);
                 bytes[within.start as usize * BLOCK_BYTES..within.end as usize * BLOCK_BYTES]
                     .fill(0);
-                desk.begin(round, Action::Discard { offset: Bytes(offset), length: Bytes(length) });
+                admin
+                    .begin(round, Action::Discard { offset: Bytes(offset), length: Bytes(length) });
             }
-            _ => desk.begin(round, Action::Flush),
+            _ => admin.begin(round, Action::Flush),
         }
-        let ended = desk.carry();
+        let ended = admin.carry();
         assert_eq!(ended, [Ended { who: round, result: Ok(None) }]);
         let (offset, length) = (Bytes(rng.below(size / 512) * 512), 512);
-        desk.begin(round, Action::Read { offset, length });
-        let ended = desk.carry().pop().unwrap();
+        admin.begin(round, Action::Read { offset, length });
+        let ended = admin.carry().pop().unwrap();
         let want = Payload::from(bytes[offset.0 as usize..][..512].to_vec());
         assert_eq!(ended.result, Ok(Some(want)), "round {round}");
     }
-    assert!(partial > 300 && desk.guests.are_idle(), "{partial}");
-    desk.begin(0, Action::Read { offset: Bytes(0), length: size as u32 });
-    assert_eq!(desk.carry().pop().unwrap().result, Ok(Some(Payload::from(bytes))));
+    assert!(partial > 300 && admin.guests.are_idle(), "{partial}");
+    admin.begin(0, Action::Read { offset: Bytes(0), length: size as u32 });
+    assert_eq!(admin.carry().pop().unwrap().result, Ok(Some(Payload::from(bytes))));
 }
 
 /// Neighbours within a block, all at once: each writes its sector.
 #[test]
 fn writes_of_one_block_at_once_lose_nothing() {
-    let mut desk = Desk::new();
+    let mut admin = AdminApi::new();
     let mut bytes = vec![0u8; 2 * BLOCK_BYTES];
     for sector in 0..16u64 {
         let data = vec![sector as u8 + 1; 512];
         bytes[sector as usize * 512..][..512].copy_from_slice(&data);
         let (offset, payload) = (Bytes(sector * 512), Payload::from(data));
-        desk.begin(sector, Action::Write { offset, payload, fua: sector % 3 == 0 });
+        admin.begin(sector, Action::Write { offset, payload, fua: sector % 3 == 0 });
     }
-    let mut ended: Vec<u64> = desk.carry().into_iter().map(|ended| ended.who).collect();
+    let mut ended: Vec<u64> = admin.carry().into_iter().map(|ended| ended.who).collect();
     ended.sort_unstable();
     assert_eq!(ended, (0..16).collect::<Vec<_>>());
-    desk.begin(99, Action::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 });
-    assert_eq!(desk.carry().pop().unwrap().result, Ok(Some(Payload::from(bytes))));
+    admin.begin(99, Action::Read { offset: Bytes(0), length: 2 * BLOCK_BYTES as u32 });
+    assert_eq!(admin.carry().pop().unwrap().result, Ok(Some(Payload::from(bytes))));
 }
 
 #[test]
 fn a_volume_that_is_gone_fails_its_requests() {
-    let mut desk = Desk::new();
-    desk.begin(
+    let mut admin = AdminApi::new();
+    admin.begin(
         1,
         Action::Write { offset: Bytes(512), payload: Payload::from(vec![1; 512]), fua: false },
     );
-    desk.agent.detach(desk.volume, None);
-    desk.begin(2, Action::Flush);
-    let mut ended = desk.carry();
+    admin.agent.detach(admin.volume, None);
+    admin.begin(2, Action::Flush);
+    let mut ended = admin.carry();
     ended.sort_by_key(|ended| ended.who);
     let failed = |who| Ended { who, result: Err(Failure::Shutdown) };
     assert_eq!(ended, [failed(1), failed(2)]);
-    assert!(desk.guests.are_idle());
+    assert!(admin.guests.are_idle());
 }

@@ -1,7 +1,7 @@
 //! Ways to an agent and from it: NBD clients and other hosts come in, it goes to the server and to
 //! hosts with higher numbers, and goes again when a connection ends.
 
-use super::{Core, Doors};
+use super::{Core, Listeners};
 use crate::api::Severity;
 use crate::hosting::clients::{self, Socket};
 use crate::hosting::config::{Peer, STORE};
@@ -23,10 +23,10 @@ const BACK_OFF: Duration = Duration::from_millis(100);
 /// Starts everybody who lets others in, or goes to them.
 pub(super) fn open(
     core: &Rc<RefCell<Core>>,
-    doors: &Doors,
+    listeners: &Listeners,
 ) -> std::io::Result<Vec<tokio::task::JoinHandle<()>>> {
     let mut tasks = Vec::new();
-    let unix = UnixListener::from_std(doors.unix.try_clone()?)?;
+    let unix = UnixListener::from_std(listeners.unix.try_clone()?)?;
     let of = core.clone();
     tasks.push(tokio::task::spawn_local(async move {
         loop {
@@ -36,7 +36,7 @@ pub(super) fn open(
             }
         }
     }));
-    if let Some(tcp) = &doors.tcp {
+    if let Some(tcp) = &listeners.tcp {
         let (tcp, of) = (TcpListener::from_std(tcp.try_clone()?)?, core.clone());
         tasks.push(tokio::task::spawn_local(async move {
             loop {
@@ -51,7 +51,7 @@ pub(super) fn open(
         }));
     }
     let config = core.borrow().config.clone();
-    if let Some(listener) = &doors.peers {
+    if let Some(listener) = &listeners.peers {
         let listener = TcpListener::from_std(listener.try_clone()?)?;
         let (of, notes) = (core.clone(), core.borrow().notes.clone());
         let met = move |met: Met| {

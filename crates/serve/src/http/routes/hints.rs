@@ -4,7 +4,7 @@ use super::{Answer, Body, ask, refused};
 use crate::api::{
     HINTS_BYTES_MAX, HINTS_MAX, HintsStatus, HintsTaken, NewClasses, NewHints, Refused,
 };
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use axum::Json;
 use axum::body::Body as RequestBody;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 256;
 /// Bytes of a document that is too long that are read before it is answered.
 const DROPPED_BYTES_MAX: usize = 8 * HINTS_BYTES_MAX;
 
-pub(super) fn api() -> OpenApiRouter<Orders> {
+pub(super) fn api() -> OpenApiRouter<Mailbox> {
     OpenApiRouter::new()
         .routes(routes!(hints, give_hints).layer(DefaultBodyLimit::max(HINTS_BYTES_MAX)))
         .routes(routes!(forget_hints))
@@ -30,8 +30,8 @@ pub(super) fn api() -> OpenApiRouter<Orders> {
 
 /// Hints that are held, their sources, how far these were right, and what they led to.
 #[utoipa::path(get, path = "/v1/hints", responses((status = 200, body = HintsStatus)))]
-async fn hints(State(orders): State<Orders>) -> Answer<HintsStatus> {
-    ask(&orders, |desk| Ok(desk.hints())).await
+async fn hints(State(mailbox): State<Mailbox>) -> Answer<HintsStatus> {
+    ask(&mailbox, |admin| Ok(admin.hints())).await
 }
 
 /// Gives hints. Those that make no sense are told in the answer; the others are taken.
@@ -39,7 +39,7 @@ async fn hints(State(orders): State<Orders>) -> Answer<HintsStatus> {
     responses((status = 200, body = HintsTaken), (status = 413, body = Refused),
         (status = 422, body = Refused)))]
 async fn give_hints(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Document(document): Document,
 ) -> Answer<HintsTaken> {
     document.check().map_err(Refused::invalid)?;
@@ -48,9 +48,9 @@ async fn give_hints(
     let mut taken = HintsTaken::default();
     for first in (0..hints.len()).step_by(AT_ONCE) {
         let (source, hints) = (source.clone(), hints.clone());
-        let part = ask(&orders, move |desk| {
+        let part = ask(&mailbox, move |admin| {
             let last = hints.len().min(first + AT_ONCE);
-            Ok(desk.hint(&source, first, &hints[first..last]))
+            Ok(admin.hint(&source, first, &hints[first..last]))
         });
         taken.add(part.await?.0);
     }
@@ -103,10 +103,10 @@ async fn whole(mut body: RequestBody) -> Result<RequestBody, Refused> {
     params(("source" = String, Path, description = "Who said it")),
     responses((status = 204), (status = 404, body = Refused)))]
 async fn forget_hints(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(source): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    let Json(()) = ask(&orders, move |desk| desk.forget_hints(&source)).await?;
+    let Json(()) = ask(&mailbox, move |admin| admin.forget_hints(&source)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -114,12 +114,12 @@ async fn forget_hints(
 #[utoipa::path(put, path = "/v1/hints/classes", request_body = NewClasses,
     responses((status = 200, body = HintsStatus), (status = 422, body = Refused)))]
 async fn set_classes(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Body(wish): Body<NewClasses>,
 ) -> Answer<HintsStatus> {
-    ask(&orders, move |desk| {
-        desk.set_hint_classes(&wish.table)?;
-        Ok(desk.hints())
+    ask(&mailbox, move |admin| {
+        admin.set_hint_classes(&wish.table)?;
+        Ok(admin.hints())
     })
     .await
 }

@@ -5,7 +5,7 @@ use crate::api::{GrownPool, NewPool, Pool, PoolGrowth, Refused};
 use crate::engine::Reach;
 use crate::growing;
 use crate::joining;
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(super) fn api() -> OpenApiRouter<Orders> {
+pub(super) fn api() -> OpenApiRouter<Mailbox> {
     OpenApiRouter::new()
         .routes(routes!(list_pools, add_pool))
         .routes(routes!(remove_pool))
@@ -25,8 +25,8 @@ pub(super) fn api() -> OpenApiRouter<Orders> {
 
 /// Pools, fastest first.
 #[utoipa::path(get, path = "/v1/pools", responses((status = 200, body = [Pool])))]
-async fn list_pools(State(orders): State<Orders>) -> Answer<Vec<Pool>> {
-    ask(&orders, |desk| Ok(desk.pools())).await
+async fn list_pools(State(mailbox): State<Mailbox>) -> Answer<Vec<Pool>> {
+    ask(&mailbox, |admin| Ok(admin.pools())).await
 }
 
 /// Adds a pool at the rank that `before` says; it takes chunks once it is active. A device that is
@@ -40,11 +40,12 @@ async fn list_pools(State(orders): State<Orders>) -> Answer<Vec<Pool>> {
         (status = 422, body = Refused)
     ))]
 async fn add_pool(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Body(pool): Body<NewPool>,
 ) -> Result<(StatusCode, Json<Pool>), Refused> {
     // To its end, also when whoever asked hangs up: half of it would be left behind.
-    let added = tokio::spawn(joining::join(orders, pool)).await.map_err(Refused::unavailable)??;
+    let added =
+        tokio::spawn(joining::join(mailbox, pool)).await.map_err(Refused::unavailable)??;
     Ok((StatusCode::CREATED, Json(added)))
 }
 
@@ -53,10 +54,10 @@ async fn add_pool(
     params(("name" = String, Path, description = "The pool's name or number")),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
 async fn remove_pool(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    let Json(()) = ask(&orders, move |desk| desk.remove_pool(&name)).await?;
+    let Json(()) = ask(&mailbox, move |admin| admin.remove_pool(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -71,12 +72,12 @@ async fn remove_pool(
         (status = 422, body = Refused)
     ))]
 async fn grow_pool(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
     Body(wish): Body<PoolGrowth>,
 ) -> Answer<GrownPool> {
     // To its end, also when whoever asked hangs up: the file would be larger for nothing.
-    let grown = tokio::spawn(growing::grow(orders, name, wish));
+    let grown = tokio::spawn(growing::grow(mailbox, name, wish));
     Ok(Json(grown.await.map_err(Refused::unavailable)??))
 }
 
@@ -99,12 +100,12 @@ struct Drain {
         (status = 409, body = Refused)
     ))]
 async fn drain_pool(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
     Query(how): Query<Drain>,
 ) -> Answer<Pool> {
     let reach = if how.to_far { Reach::Anywhere } else { Reach::Near };
-    ask(&orders, move |desk| desk.drain_pool(&name, reach)).await
+    ask(&mailbox, move |admin| admin.drain_pool(&name, reach)).await
 }
 
 /// Lets a pool that is being drained, or is drained, take chunks again; what has left it does not
@@ -116,6 +117,6 @@ async fn drain_pool(
         (status = 404, body = Refused),
         (status = 409, body = Refused)
     ))]
-async fn undrain_pool(State(orders): State<Orders>, Path(name): Path<String>) -> Answer<Pool> {
-    ask(&orders, move |desk| desk.undrain_pool(&name)).await
+async fn undrain_pool(State(mailbox): State<Mailbox>, Path(name): Path<String>) -> Answer<Pool> {
+    ask(&mailbox, move |admin| admin.undrain_pool(&name)).await
 }

@@ -2,7 +2,7 @@
 
 use super::{Answer, Body, ask};
 use crate::api::{Adopted, Adoption, Explanation, NewShadow, Refused, Shadow};
-use crate::orders::Orders;
+use crate::mailbox::Mailbox;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-pub(super) fn api() -> OpenApiRouter<Orders> {
+pub(super) fn api() -> OpenApiRouter<Mailbox> {
     OpenApiRouter::new()
         .routes(routes!(list_shadows, add_shadow))
         .routes(routes!(remove_shadow))
@@ -21,8 +21,8 @@ pub(super) fn api() -> OpenApiRouter<Orders> {
 
 /// Shadows, with what they would have done.
 #[utoipa::path(get, path = "/v1/shadows", responses((status = 200, body = [Shadow])))]
-async fn list_shadows(State(orders): State<Orders>) -> Answer<Vec<Shadow>> {
-    ask(&orders, |desk| Ok(desk.shadows())).await
+async fn list_shadows(State(mailbox): State<Mailbox>) -> Answer<Vec<Shadow>> {
+    ask(&mailbox, |admin| Ok(admin.shadows())).await
 }
 
 /// Lets a policy begin as a shadow; at most 8 at once.
@@ -33,10 +33,10 @@ async fn list_shadows(State(orders): State<Orders>) -> Answer<Vec<Shadow>> {
         (status = 422, body = Refused)
     ))]
 async fn add_shadow(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Body(wish): Body<NewShadow>,
 ) -> Result<(StatusCode, Json<Shadow>), Refused> {
-    let added = ask(&orders, move |desk| desk.add_shadow(&wish)).await?;
+    let added = ask(&mailbox, move |admin| admin.add_shadow(&wish)).await?;
     Ok((StatusCode::CREATED, added))
 }
 
@@ -45,18 +45,18 @@ async fn add_shadow(
     params(("name" = String, Path, description = "The shadow's name")),
     responses((status = 204), (status = 404, body = Refused)))]
 async fn remove_shadow(
-    State(orders): State<Orders>,
+    State(mailbox): State<Mailbox>,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    let Json(()) = ask(&orders, move |desk| desk.remove_shadow(&name)).await?;
+    let Json(()) = ask(&mailbox, move |admin| admin.remove_shadow(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Gives the decision to a shadow, which is none any more.
 #[utoipa::path(post, path = "/v1/policy/adopt", request_body = Adoption,
     responses((status = 200, body = Adopted), (status = 404, body = Refused)))]
-async fn adopt(State(orders): State<Orders>, Body(wish): Body<Adoption>) -> Answer<Adopted> {
-    ask(&orders, move |desk| desk.adopt(&wish.shadow)).await
+async fn adopt(State(mailbox): State<Mailbox>, Body(wish): Body<Adoption>) -> Answer<Adopted> {
+    ask(&mailbox, move |admin| admin.adopt(&wish.shadow)).await
 }
 
 /// A place in a volume.
@@ -77,6 +77,9 @@ struct Place {
         (status = 404, body = Refused),
         (status = 422, body = Refused)
     ))]
-async fn explain(State(orders): State<Orders>, Query(place): Query<Place>) -> Answer<Explanation> {
-    ask(&orders, move |desk| desk.explain(&place.volume, place.offset_bytes)).await
+async fn explain(
+    State(mailbox): State<Mailbox>,
+    Query(place): Query<Place>,
+) -> Answer<Explanation> {
+    ask(&mailbox, move |admin| admin.explain(&place.volume, place.offset_bytes)).await
 }

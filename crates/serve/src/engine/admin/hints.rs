@@ -1,6 +1,6 @@
 //! Hints: taken, told, withdrawn.
 
-use super::Desk;
+use super::AdminApi;
 use crate::api::{
     HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken, NewHint, Refused,
     Severity,
@@ -11,7 +11,7 @@ use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
 use thermocline_policy::hints::{Level, Wishes};
 use thermocline_units::{Nanos, VolumeId};
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// Takes hints of a source, the first of them number `first` of its document, one by one: one
     /// that makes no sense does not keep the others out.
     pub fn hint(&mut self, source: &str, first: usize, hints: &[NewHint]) -> HintsTaken {

@@ -15,7 +15,7 @@ use thermocline_balancer::{self as balancer, Dispatcher};
 use thermocline_units::{Latencies, Nanos, SiteId, nearest};
 
 /// The administrator's side of a balancer.
-pub struct Desk {
+pub struct AdminApi {
     pub(super) shared: Arc<Shared>,
     seed: AtomicU64,
     past: Mutex<Past>,
@@ -37,9 +37,9 @@ fn micros(nanos: Nanos) -> f64 {
     nanos.0 as f64 / 1e3
 }
 
-impl Desk {
-    pub(super) fn new(shared: Arc<Shared>, seed: u64) -> Desk {
-        Desk {
+impl AdminApi {
+    pub(super) fn new(shared: Arc<Shared>, seed: u64) -> AdminApi {
+        AdminApi {
             shared,
             seed: AtomicU64::new(seed),
             past: Mutex::default(),

@@ -1,7 +1,7 @@
 //! Volumes: made, grown, deleted; where they live and where they are used.
 
 use super::super::heat::{COLUMNS, ROW};
-use super::Desk;
+use super::AdminApi;
 use crate::Export;
 use crate::api::{Extent, Heat, Refused, Severity, Volume};
 use thermocline_policy::placement::Sla;
@@ -15,7 +15,7 @@ const CLIENTS_TOLD: usize = 7;
 /// Chunks of a heat column that are looked at to tell where it lives.
 const SAMPLES: u64 = 64;
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// Volumes that exist.
     pub fn volumes(&self) -> Vec<Volume> {
         let volume = |volume: VolumeStatus| Volume {

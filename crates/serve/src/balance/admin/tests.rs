@@ -9,9 +9,9 @@ use thermocline_balancer::{Outcome, Placement};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Rng;
 
-/// A desk before backends that come and go, and requests that are under way.
+/// An admin API before backends that come and go, and requests that are under way.
 struct World {
-    desk: Desk,
+    admin: AdminApi,
     rng: Rng,
     under_way: Vec<SiteId>,
     sent: u64,
@@ -25,7 +25,7 @@ impl World {
         let connector = Connector::new(&live, None);
         let shared = Shared::new(Current { live, connector }, dispatcher, Instant::now());
         World {
-            desk: Desk::new(shared, seed),
+            admin: AdminApi::new(shared, seed),
             rng: Rng::seeded(seed),
             under_way: Vec::new(),
             sent: 0,
@@ -41,11 +41,11 @@ impl World {
             backend.address = format!("10.0.0.1:{}", 1 + self.rng.below(3));
         }
         let renew = if self.rng.below(4) == 0 { Renew::All } else { Renew::Changed };
-        self.desk.shared.configure(&live, renew);
+        self.admin.shared.configure(&live, renew);
     }
 
     fn send(&mut self) {
-        let placed = self.desk.shared.dispatch(|dispatcher, now| {
+        let placed = self.admin.shared.dispatch(|dispatcher, now| {
             dispatcher.arrived(now);
             dispatcher.place(now, &[])
         });
@@ -67,7 +67,7 @@ impl World {
             1 => Outcome::ServerError,
             _ => Outcome::Served(took),
         };
-        self.desk.shared.dispatch(|dispatcher, now| dispatcher.finished(now, site, outcome));
+        self.admin.shared.dispatch(|dispatcher, now| dispatcher.finished(now, site, outcome));
     }
 }
 
@@ -81,17 +81,17 @@ fn live(names: &[&str]) -> Live {
 #[test]
 fn a_backend_that_comes_back_under_its_name_begins_anew() {
     let mut world = World::new(1);
-    world.desk.shared.configure(&live(&["a"]), Renew::Changed);
+    world.admin.shared.configure(&live(&["a"]), Renew::Changed);
     for _ in 0..50 {
         world.send();
         world.finish();
     }
-    world.desk.end_second();
-    world.desk.shared.configure(&live(&["b"]), Renew::Changed);
-    world.desk.shared.configure(&live(&["b", "a"]), Renew::Changed);
+    world.admin.end_second();
+    world.admin.shared.configure(&live(&["b"]), Renew::Changed);
+    world.admin.shared.configure(&live(&["b", "a"]), Renew::Changed);
     world.send();
-    world.desk.end_second();
-    let seconds = world.desk.history(0);
+    world.admin.end_second();
+    let seconds = world.admin.history(0);
     let sent = |second: &BalanceSecond| second.backends.iter().map(|b| b.sent).sum::<u64>();
     assert_eq!(seconds.iter().map(sent).collect::<Vec<_>>(), [50, 1]);
 }
@@ -108,25 +108,25 @@ fn configurations_that_change_in_any_order_leave_a_true_history() {
                 0 => {
                     // What was sent to a backend since the last second is told by the next, unless
                     // the backend has gone by then.
-                    world.desk.end_second();
-                    let before = world.desk.status().backends;
+                    world.admin.end_second();
+                    let before = world.admin.status().backends;
                     world.configure();
-                    came_back += u64::from(before.len() < world.desk.status().backends.len());
+                    came_back += u64::from(before.len() < world.admin.status().backends.len());
                 }
-                1..=2 => world.desk.end_second(),
-                3 => world.desk.note_events(),
+                1..=2 => world.admin.end_second(),
+                3 => world.admin.note_events(),
                 4 => {
-                    let before = world.desk.history(0).len();
-                    let (_, latencies) = world.desk.figures();
-                    assert!(latencies.len() <= 4 && world.desk.history(0).len() == before);
+                    let before = world.admin.history(0).len();
+                    let (_, latencies) = world.admin.figures();
+                    assert!(latencies.len() <= 4 && world.admin.history(0).len() == before);
                     left_out += 1;
                 }
                 5..=25 => world.send(),
                 _ => world.finish(),
             }
         }
-        world.desk.end_second();
-        let told = world.desk.history(0);
+        world.admin.end_second();
+        let told = world.admin.history(0);
         let told = told.iter().flat_map(|second| &second.backends).map(|b| b.sent).sum::<u64>();
         assert_eq!(told, world.sent, "seed {seed}: {left_out} looks at the figures");
         sent += world.sent;

@@ -1,4 +1,5 @@
-//! The doors of a running engine, as the command line opens them: tokens on disk, events on stderr.
+//! What a running engine listens with, as the command line makes it: tokens on disk, events on
+//! stderr.
 
 use crate::config;
 use crate::error::CliError;

@@ -1,7 +1,7 @@
 //! Pools: added, drained, removed, and what they have done.
 
 use super::super::health::health_of;
-use super::Desk;
+use super::AdminApi;
 use crate::api::{
     BlockCache, Bucket, Counters, GrownPool, Latency, NewPool, Pool, Refused, Severity,
 };
@@ -78,7 +78,7 @@ fn bucket(device: &PoolDevice<Disk>) -> Option<Bucket> {
     })
 }
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// Pools, fastest first.
     pub fn pools(&self) -> Vec<Pool> {
         self.engine.group.pools_by_rank().iter().map(|&id| self.pool(id)).collect()

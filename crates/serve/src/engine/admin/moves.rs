@@ -1,14 +1,14 @@
 //! What moves: jobs over ranges, and the operations under way.
 
 use super::super::jobs::Job as LiveJob;
-use super::Desk;
+use super::AdminApi;
 use crate::api::{self, Kind, NewJob, Operations, Refused};
 use thermocline_volume::OperationKind;
 
 /// Operations told at once.
 const OPERATIONS_TOLD: usize = 64;
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// Begins to do something with the chunks of a range.
     ///
     /// # Errors

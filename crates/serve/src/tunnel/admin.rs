@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 type Counts = (u64, u64);
 
 /// The side of an end that people look at.
-pub struct Desk {
+pub struct AdminApi {
     view: Mutex<Option<View>>,
     past: Mutex<Past>,
 }
@@ -32,15 +32,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for Desk {
-    fn default() -> Desk {
-        Desk::new()
+impl Default for AdminApi {
+    fn default() -> AdminApi {
+        AdminApi::new()
     }
 }
 
-impl Desk {
-    /// A desk without an end: it takes events until [`Desk::look_at`] gives it one.
-    pub fn new() -> Desk {
+impl AdminApi {
+    /// One without an end: it takes events until [`AdminApi::look_at`] gives it one.
+    pub fn new() -> AdminApi {
         let past = Past {
             seconds: Seconds::default(),
             events: Events::default(),
@@ -48,7 +48,7 @@ impl Desk {
             classes: BTreeMap::new(),
             received: BTreeMap::new(),
         };
-        Desk { view: Mutex::new(None), past: Mutex::new(past) }
+        AdminApi { view: Mutex::new(None), past: Mutex::new(past) }
     }
 
     /// Looks at this end from now on.

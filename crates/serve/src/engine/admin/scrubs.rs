@@ -1,13 +1,13 @@
 //! Scrubs: begun, told, stopped.
 
-use super::Desk;
+use super::AdminApi;
 use crate::api::{NewScrub, Refused, Scrub, Severity};
 use std::path::PathBuf;
 use std::time::Duration;
 use thermocline_units::PoolId;
 use thermocline_volume::{PoolState, ScrubRun};
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// The scrub under way or the last one, and what has been found.
     pub fn scrub(&self) -> Scrub {
         let group = &self.engine.group;

@@ -1,11 +1,11 @@
 //! What the thread that looks after file systems asks, and what it found.
 
 use super::super::room::FileRoom;
-use super::Desk;
+use super::AdminApi;
 use std::path::PathBuf;
 use thermocline_units::PoolId;
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// Files and devices of all pools.
     pub(in crate::engine) fn pool_files(&self) -> Vec<(PoolId, PathBuf)> {
         let pools = (0..).map(PoolId).zip(&self.engine.disks);

@@ -1,6 +1,6 @@
 //! Shadows: added, told, ended, adopted; and why a chunk is where it is.
 
-use super::{Desk, placement};
+use super::{AdminApi, placement};
 use crate::api::{Adopted, Explanation, NewShadow, Refused, Severity, Shadow};
 use thermocline_policy::placement::shadow::{Report, ShadowError};
 use thermocline_units::ChunkId;
@@ -14,7 +14,7 @@ impl From<ShadowError> for Refused {
     }
 }
 
-impl Desk<'_> {
+impl AdminApi<'_> {
     /// Shadows, in the order in which they began.
     pub fn shadows(&self) -> Vec<Shadow> {
         self.engine.group.shadows().reports().map(|report| self.shadow(&report)).collect()

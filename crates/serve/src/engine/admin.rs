@@ -29,7 +29,7 @@ use thermocline_volume::{AdminError, CreateError, Group, PartsStatus, Service, T
 const NOBODY: &str = "none";
 
 /// The administrator's access to a running engine.
-pub struct Desk<'a> {
+pub struct AdminApi<'a> {
     engine: &'a mut Engine,
 }
 
@@ -58,9 +58,9 @@ fn placement(spec: &str) -> Result<(PolicySpec, Box<dyn Placement>), Refused> {
     Ok((spec, placement))
 }
 
-impl<'a> Desk<'a> {
-    pub(super) fn new(engine: &'a mut Engine) -> Desk<'a> {
-        Desk { engine }
+impl<'a> AdminApi<'a> {
+    pub(super) fn new(engine: &'a mut Engine) -> AdminApi<'a> {
+        AdminApi { engine }
     }
 
     /// Makes everything durable that was done so far, and then says whether that succeeded.

@@ -19,21 +19,21 @@ const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_TRIES: u32 = 6;
 
 /// A socket that listens.
-pub(crate) enum Door {
+pub(crate) enum Listener {
     Unix { listener: UnixListener, name: SocketName },
     Tcp { listener: TcpListener, security: Security },
 }
 
-impl Door {
-    pub(crate) fn unix(path: &Path) -> io::Result<Door> {
+impl Listener {
+    pub(crate) fn unix(path: &Path) -> io::Result<Listener> {
         let (listener, name) = unix_socket::listen(path)?;
-        Ok(Door::Unix { listener, name })
+        Ok(Listener::Unix { listener, name })
     }
 
-    pub(crate) fn tcp(address: SocketAddr, security: Security) -> io::Result<Door> {
+    pub(crate) fn tcp(address: SocketAddr, security: Security) -> io::Result<Listener> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Ok(Door::Tcp { listener, security })
+        Ok(Listener::Tcp { listener, security })
     }
 
     /// Accepts a connection that waits, when one does, and says what is wanted of it.
@@ -42,11 +42,11 @@ impl Door {
     /// When the system has no room for another.
     pub(crate) fn accept(&self) -> io::Result<Option<(Stream, Security)>> {
         let accepted = match self {
-            Door::Unix { listener, .. } => listener.accept().and_then(|(stream, _)| {
+            Listener::Unix { listener, .. } => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
                 Ok((Stream::Unix(stream), Security::Given))
             }),
-            Door::Tcp { listener, security } => listener.accept().and_then(|(stream, _)| {
+            Listener::Tcp { listener, security } => listener.accept().and_then(|(stream, _)| {
                 stream.set_nonblocking(true)?;
                 // Replies are whole when they are sent: waiting for more only delays them.
                 stream.set_nodelay(true)?;
@@ -65,8 +65,8 @@ impl Door {
     /// Its path or address.
     pub(crate) fn name(&self) -> String {
         match self {
-            Door::Unix { name, .. } => name.path().display().to_string(),
-            Door::Tcp { .. } => {
+            Listener::Unix { name, .. } => name.path().display().to_string(),
+            Listener::Tcp { .. } => {
                 self.address().map_or("a TCP address".to_string(), |address| address.to_string())
             }
         }
@@ -75,8 +75,8 @@ impl Door {
     /// The address, when it is one of the network.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
-            Door::Unix { .. } => None,
-            Door::Tcp { listener, .. } => listener.local_addr().ok(),
+            Listener::Unix { .. } => None,
+            Listener::Tcp { listener, .. } => listener.local_addr().ok(),
         }
     }
 }
@@ -96,11 +96,11 @@ fn is_exhaustion(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| exhausted.contains(&errno))
 }
 
-impl AsFd for Door {
+impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Door::Unix { listener, .. } => listener.as_fd(),
-            Door::Tcp { listener, .. } => listener.as_fd(),
+            Listener::Unix { listener, .. } => listener.as_fd(),
+            Listener::Tcp { listener, .. } => listener.as_fd(),
         }
     }
 }

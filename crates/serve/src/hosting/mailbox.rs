@@ -1,41 +1,40 @@
-//! How the API's thread reaches the thread of a process: it sends a closure and waits for the
-//! answer.
+//! The mailbox of a process's thread: the API's thread sends it tasks and waits for the answers.
 
 use crate::api::Refused;
 use tokio::sync::{mpsc, oneshot};
 
-/// Orders that may wait.
+/// Tasks that may wait.
 const WAITING_MAX: usize = 64;
 
 /// Something to be done on the process's thread.
-pub(super) type Order<T> = Box<dyn FnOnce(&mut T) + Send>;
+pub(super) type Task<T> = Box<dyn FnOnce(&mut T) + Send>;
 
 /// The sending side.
-pub(super) struct Orders<T>(mpsc::Sender<Order<T>>);
+pub(super) struct Mailbox<T>(mpsc::Sender<Task<T>>);
 
-impl<T> Clone for Orders<T> {
-    fn clone(&self) -> Orders<T> {
-        Orders(self.0.clone())
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Mailbox<T> {
+        Mailbox(self.0.clone())
     }
 }
 
 /// Both ends.
-pub(super) fn orders<T>() -> (Orders<T>, mpsc::Receiver<Order<T>>) {
+pub(super) fn mailbox<T>() -> (Mailbox<T>, mpsc::Receiver<Task<T>>) {
     let (sender, receiver) = mpsc::channel(WAITING_MAX);
-    (Orders(sender), receiver)
+    (Mailbox(sender), receiver)
 }
 
-impl<T> Orders<T> {
-    /// Has `order` run on the process's thread and waits for what it puts into its sender, at once
+impl<T> Mailbox<T> {
+    /// Has `task` run on the process's thread and waits for what it puts into its sender, at once
     /// or later.
     pub(super) async fn ask<R: Send + 'static>(
         &self,
-        order: impl FnOnce(&mut T, oneshot::Sender<R>) + Send + 'static,
+        task: impl FnOnce(&mut T, oneshot::Sender<R>) + Send + 'static,
     ) -> Result<R, Refused> {
         let stopped = || Refused::unavailable("the process is stopping");
         let (told, answer) = oneshot::channel();
-        let order: Order<T> = Box::new(move |of| order(of, told));
-        self.0.send(order).await.map_err(|_| stopped())?;
+        let task: Task<T> = Box::new(move |of| task(of, told));
+        self.0.send(task).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())
     }
 
