@@ -78,7 +78,7 @@ impl DecidingArgs {
         let recording = match &self.record {
             Some(path) => {
                 let (recording, blocks) = Recording::begin(path, event_of(engine.mailbox()))?;
-                engine.admin().set_tap(|group| Box::new(Recorder::new(group, blocks)));
+                engine.admin().set_observer(|group| Box::new(Recorder::new(group, blocks)));
                 Some(recording)
             }
             None => None,

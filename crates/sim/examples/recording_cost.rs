@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::placement::{Budget, PoolLoad, PoolTraits, VolumeView};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::Geometry;
-use thermocline_sim::machine::{Arrivals, Load, MachineOptions, PoolPlan, run, run_tapped};
+use thermocline_sim::machine::{Arrivals, Load, MachineOptions, PoolPlan, run, run_observed};
 use thermocline_sim::recording::Recorder;
 use thermocline_sim::synth::from_words;
 use thermocline_trace::recording::Packer;
 use thermocline_trace::synth::Synth;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
-use thermocline_volume::{Decision, Group, PoolSpec, Settings, Tap};
+use thermocline_volume::{Decision, Group, Observer, PoolSpec, Settings};
 
 const REPEATS: usize = 5;
 
@@ -29,7 +29,7 @@ struct Sizes {
     packed: AtomicU64,
 }
 
-fn recorder(group: &Group, sizes: &Arc<Sizes>, pack: bool) -> Box<dyn Tap> {
+fn recorder(group: &Group, sizes: &Arc<Sizes>, pack: bool) -> Box<dyn Observer> {
     let sizes = Arc::clone(sizes);
     let mut packer = Packer::default();
     Box::new(Recorder::new(group, move |block: Vec<u8>| {
@@ -110,15 +110,17 @@ fn main() {
         let ran = run(&load, &pools, std::slice::from_ref(&spec), &options, &|_| ());
         let ran = ran.expect("the pools hold it");
         without.push(ran[0].cpu_s);
-        let tap = |group: &Group| recorder(group, &sizes, false);
-        with.push(run_tapped(&load, &pools, &spec, &options, &tap).expect("as without").cpu_s);
+        let observer = |group: &Group| recorder(group, &sizes, false);
+        with.push(
+            run_observed(&load, &pools, &spec, &options, &observer).expect("as without").cpu_s,
+        );
     }
     let (without, with) = (median(without), median(with));
     let each = |seconds: f64| seconds * 1e9 / requests as f64;
     println!("a request: {:.0} ns without, {:.0} ns with a recorder", each(without), each(with));
     let sizes = Arc::new(Sizes::default());
-    let tap = |group: &Group| recorder(group, &sizes, true);
-    run_tapped(&load, &pools, &spec, &options, &tap).expect("as before");
+    let observer = |group: &Group| recorder(group, &sizes, true);
+    run_observed(&load, &pools, &spec, &options, &observer).expect("as before");
     let bytes = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64 / requests as f64;
     println!(
         "a request: {:.1} B of records, {:.1} B packed",
@@ -150,12 +152,12 @@ fn views() {
     };
     let group = Group::create(Settings::default(), &[pool], 1).expect("a pool of 1 GiB will do");
     let sizes = Arc::new(Sizes::default());
-    let mut tap = recorder(&group, &sizes, false);
+    let mut observer = recorder(&group, &sizes, false);
     for turn in 0..3 {
         let view = Many { chunks: 1 << 20, turn };
         let from = processor_s();
         let at = Nanos(u64::from(turn) + 1);
-        tap.decided(&Decision { at, view: &view, budget: Budget::UNLIMITED, moves: &[] });
+        observer.decided(&Decision { at, view: &view, budget: Budget::UNLIMITED, moves: &[] });
         let (took, bytes) = (processor_s() - from, sizes.plain.swap(0, Ordering::Relaxed));
         println!("an epoch's view of 1,048,576 chunks: {:.1} ms, {bytes} B of records", took * 1e3);
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use thermocline_ports::{Completion, Geometry, Io, Payload};
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 use thermocline_volume::{
-    Action, Group, PoolSpec, Priority, Request, RequestId, SealStatus, Service, Settings,
+    Action, ChecksumStatus, Group, PoolSpec, Priority, Request, RequestId, Service, Settings,
 };
 
 const REQUESTS: u64 = 400_000;
@@ -127,7 +127,7 @@ fn main() {
         assert_eq!(*bench.group.service(), Service::Ready);
         bench.fill();
         bench.rest();
-        let SealStatus { sealed, unread, .. } = bench.group.seal_status();
+        let ChecksumStatus { sealed, unread, .. } = bench.group.checksum_status();
         println!("checksums {checksums}, {sealed} of {CHUNKS} chunks have tables, {unread} unread");
         let offset = |rng: &mut Rng| Bytes(rng.below(CHUNKS << 8) << 12);
         measure("  4 KiB random read", |rng| {
@@ -149,7 +149,7 @@ fn main() {
             let (offset, payload) = (Bytes(offset(rng).0 & !0xf_ffff), bench.block.clone());
             bench.ask(Action::Write { offset, payload, fua: false });
         });
-        println!("  tables that the writes made wrong: {}", bench.group.seal_status().broken);
+        println!("  tables that the writes made wrong: {}", bench.group.checksum_status().broken);
     }
     let bench = Bench::new(false, Bytes(1 << 40));
     println!("map of 1 TiB in chunks of 1 MiB: {}", bench.group.map_memory());

@@ -197,7 +197,7 @@ impl Group {
         if !mutant("deletion_said_late") {
             self.journal.record(&Record::VolumeGone(id));
         }
-        self.promises.forget(id);
+        self.slas.forget(id);
         self.hinting.hints.forget_volume(id);
         self.copier.cancel_volume(id);
         self.housekeeping.dying_volumes.push(id);
@@ -378,7 +378,7 @@ impl Group {
             PoolState::Drained | PoolState::Dead if empty => {}
             state => return Err(AdminError::PoolState { pool: id, state }),
         }
-        if !self.has_home_beside(id) {
+        if !self.has_replica_beside(id) {
             return Err(AdminError::LastPool(id));
         }
         let pool = &mut self.pools[id];
@@ -390,8 +390,8 @@ impl Group {
     }
 
     /// True if a pool other than `id` can hold journal and checkpoints, and will stay.
-    fn has_home_beside(&self, id: PoolId) -> bool {
-        self.elect_homes().iter().any(|&home| home != id)
+    fn has_replica_beside(&self, id: PoolId) -> bool {
+        self.elect_replicas().iter().any(|&replica| replica != id)
     }
 
     /// Pins a chunk where it is, or lets it go: placements leave a pinned chunk alone, whoever asks
@@ -445,24 +445,24 @@ impl Group {
     fn placement_begins(&mut self) {
         let routes = self.placement.as_mut().is_some_and(|placement| placement.router().is_some());
         self.routing.begin(self.now, routes, &mut self.pools);
-        if let Some(tap) = &mut self.tap {
-            tap.placed(self.now, &self.placement_name);
+        if let Some(observer) = &mut self.observer {
+            observer.placed(self.now, &self.placement_name);
         }
     }
 
-    /// Promises a volume something, or nothing any more; counts begin at 0 when it is something
+    /// Slas a volume something, or nothing any more; counts begin at 0 when it is something
     /// else than before.
     ///
     /// # Errors
     /// When there is no such volume.
     ///
     /// # Panics
-    /// When a latency of 0 is promised.
-    pub fn promise(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), AdminError> {
+    /// When a latency of 0 is asked for.
+    pub fn set_sla(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), AdminError> {
         if self.map.volume(volume).is_none_or(|volume| volume.deleting) {
             return Err(AdminError::NoVolume(volume));
         }
-        self.promises.set(volume, sla);
+        self.slas.set(volume, sla);
         Ok(())
     }
 

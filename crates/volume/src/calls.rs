@@ -1,13 +1,13 @@
 //! Calls that change a group: requests of clients, operations, hints and scrubs. Each ends with all
 //! that can be done now. Administration of pools and volumes: [`crate::admin`].
 
-use crate::foreground::Ongoing;
+use crate::foreground::RequestState;
 use crate::group::{Group, Service};
 use crate::hinting::HintRefusal;
 use crate::journal::Waiter;
+use crate::observer::Observer;
 use crate::operation::{Operation, OperationId, Refusal};
 use crate::request::{Action, Reply, Request, RequestError};
-use crate::tap::Tap;
 use thermocline_policy::hints::store::Hint;
 use thermocline_ports::SECTOR;
 use thermocline_units::situations::met;
@@ -30,12 +30,12 @@ impl Group {
         match self.check(&request) {
             Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
             Ok((start, end)) => {
-                if let Some(tap) = &mut self.tap {
-                    tap.asked(now, &request);
+                if let Some(observer) = &mut self.observer {
+                    observer.asked(now, &request);
                 }
                 let priority = self.lower(now, &request, (start, end));
                 let flush = matches!(request.action, Action::Flush);
-                let ongoing = Ongoing {
+                let ongoing = RequestState {
                     id: request.id,
                     volume: request.volume,
                     action: request.action,
@@ -172,12 +172,15 @@ impl Group {
     ///
     /// What a placement has learnt before is not told: a recording from which its proposals shall
     /// be had again begins before the placement is set.
-    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) -> Option<Box<dyn Tap>> {
-        std::mem::replace(&mut self.tap, tap)
+    pub fn set_observer(
+        &mut self,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Option<Box<dyn Observer>> {
+        std::mem::replace(&mut self.observer, observer)
     }
 
     /// True if somebody listens.
-    pub fn is_tapped(&self) -> bool {
-        self.tap.is_some()
+    pub fn is_observed(&self) -> bool {
+        self.observer.is_some()
     }
 }

@@ -11,11 +11,11 @@
 //! 5. At the end: tables that differ from what the journal means are written again; a chunk without
 //!    tables gets them, if nobody wrote to it meanwhile.
 
+use crate::block_checksums::{decode_table, encode_table};
 use crate::finding::FindingKind;
 use crate::group::Group;
 use crate::map::{Place, Table};
 use crate::pools::flight::Owner;
-use crate::seals::{decode_table, encode_table};
 use crate::settings::BLOCK;
 use crate::sums::checksums;
 use crate::throttle::Held;
@@ -188,7 +188,8 @@ impl Group {
         if self.writes_under_way(chunk, &range) {
             return false; // The write's end leads back here.
         }
-        let known = self.seals.sums(chunk).and_then(|sums| sums.of(&range)).map(<[u32]>::to_vec);
+        let known =
+            self.checksums.sums(chunk).and_then(|sums| sums.of(&range)).map(<[u32]>::to_vec);
         if let Some(known) = known.filter(|_| purpose == Purpose::Tables) {
             let current = self.comparison();
             current.sums.extend(known);
@@ -231,7 +232,7 @@ impl Group {
         let touched = current.touched && !mutant("sealed_though_written");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
         let checks = matches!(self.map.entry(chunk).table(), Table::Summed(_))
-            && self.seals.sums(chunk).is_some();
+            && self.checksums.sums(chunk).is_some();
         // One that is still being watched gets its tables when it has rested.
         let rests = purpose == Purpose::Tables || !self.map.entry(chunk).is_watched();
         let seals = !touched && rests && self.may_get_tables(chunk);
@@ -268,7 +269,7 @@ impl Group {
         let found = std::mem::take(&mut current.found);
         let table = self.map.entry(chunk).table();
         let name = self.table_name(chunk);
-        let sums = self.seals.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
+        let sums = self.checksums.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
         let expected = sums.map(|sums| encode_table(name, &sums, self.chunk_size));
         let Some((right, _)) = expected.filter(|(_, sum)| table == Table::Summed(*sum)) else {
             return self.end_comparison(now, true); // A write has begun.
@@ -388,7 +389,7 @@ impl Group {
     ) -> Verdict {
         let hashes: Vec<Option<Vec<u32>>> =
             found.iter().map(|found| found.as_ref().ok().map(checksums)).collect();
-        let known = self.seals.sums(chunk);
+        let known = self.checksums.sums(chunk);
         let mut verdict = Verdict { errors: vec![0; found.len()], ..Verdict::default() };
         for block in 0..(range.end - range.start) / BLOCK {
             let known = known.filter(|_| !mutant("scrub_ignores_checksums"));

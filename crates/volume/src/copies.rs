@@ -82,7 +82,7 @@ impl Group {
         self.uncount_prefetched(state.copies[0]);
         state.copies[0].prefetched = false;
         state.dirty &= state.may_differ();
-        self.drop_homeless_table(chunk, &mut state);
+        self.drop_orphaned_table(chunk, &mut state);
         self.map.set_state(chunk, &state);
         let durable = self.durable_state(chunk);
         self.journal.change(&Record::Chunk(chunk, durable), chunk, &[copy.place]);
@@ -148,7 +148,7 @@ impl Group {
                 self.uncount_prefetched(first);
                 state.copies[0].prefetched = false;
             }
-            self.drop_homeless_table(chunk, &mut state);
+            self.drop_orphaned_table(chunk, &mut state);
             self.map.set_state(chunk, &state);
         }
         if !mutant("death_not_recorded") {
@@ -236,8 +236,8 @@ impl Group {
         let range = self.parts[part].range.clone();
         if self.keeps_checksums() {
             let most = self.settings.limits.seals_cached;
-            self.seals.opened(chunk, self.chunk_size, most, &self.map);
-            self.seals.write_begins(chunk, &range, self.parts_begun);
+            self.checksums.opened(chunk, self.chunk_size, most, &self.map);
+            self.checksums.write_begins(chunk, &range, self.parts_begun);
         }
         self.parts[part].placed_on = Some(place.pool);
         self.part_write(now, part, place, range);

@@ -340,7 +340,7 @@ impl Group {
         bytes: u32,
         held_since: Option<Nanos>,
     ) -> Held {
-        let copying = self.pacer.paced(&self.settings.copying);
+        let copying = self.rate_control.paced(&self.settings.copying);
         self.throttle.hold_back(&mut self.pools, &copying, now, touched, (bytes, held_since))
     }
 
@@ -483,7 +483,7 @@ impl Group {
         if piece.spoiled || !self.keeps_checksums() {
             return true;
         }
-        let known = self.seals.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
+        let known = self.checksums.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
         // What one of several copies has need not be what was written: they are compared first.
         let alone = self.map.copies(chunk).count() == 1;
         if !known && alone {
@@ -491,7 +491,7 @@ impl Group {
             let piece = copy.piece.as_mut().expect("it was read");
             piece.sums = checksums(payload);
             let most = self.settings.limits.seals_cached;
-            self.seals.is_copied(chunk, self.chunk_size, most, &self.map);
+            self.checksums.is_copied(chunk, self.chunk_size, most, &self.map);
         }
         let wrong = self.wrong_blocks(chunk, range.start, payload, u64::MAX);
         if wrong == 0 || mutant("operation_carries_rot") {
@@ -515,7 +515,7 @@ impl Group {
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
         if !piece.sums.is_empty() {
-            self.seals.copied(chunk, range.start, &piece.sums, self.parts_begun);
+            self.checksums.copied(chunk, range.start, &piece.sums, self.parts_begun);
         }
         if copy.goal.is_some() {
             self.blocks_copied(chunk, &range);

@@ -1,5 +1,6 @@
 //! Making a group on empty devices, and beginning to read one.
 
+use crate::block_checksums::BlockChecksums;
 use crate::copying::Copier;
 use crate::finding::Findings;
 use crate::format::{Membership, PAYLOAD_BYTES, PoolRecord};
@@ -13,20 +14,19 @@ use crate::opening::recovery::Recovered;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::opening::{CreateError, OpenError, Opened, Opening};
-use crate::pacing::Pacer;
 use crate::pools::pool::{Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
 use crate::pools::{Pools, Sizes};
-use crate::promises::Promises;
 use crate::proposal::Proposal;
+use crate::rate_control::RateControl;
 use crate::regions::Regions;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
-use crate::seals::Seals;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
 use crate::settling::Losses;
 use crate::shares::Shares;
+use crate::slas::Slas;
 use crate::throttle::Throttle;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Payload};
@@ -51,7 +51,7 @@ impl Group {
         let regions = regions(&settings, area_blocks, pools);
         if !regions.contains(&true) {
             let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
-            return Err(CreateError::NoHome(Bytes(bytes)));
+            return Err(CreateError::NoReplica(Bytes(bytes)));
         }
         let mut group = Group::empty(settings, identity);
         group.pools.set_sizes(Sizes { area_blocks, ..*group.pools.sizes() });
@@ -107,7 +107,7 @@ impl Group {
         };
         Group {
             routing: Routing::default(),
-            pacer: Pacer::default(),
+            rate_control: RateControl::default(),
             now: Nanos(0),
             chunk_size: settings.chunk_size.0 as u32,
             service: Service::Opening,
@@ -126,10 +126,10 @@ impl Group {
             losses: Losses::default(),
             copier: Copier::default(),
             throttle: Throttle::default(),
-            promises: Promises::default(),
+            slas: Slas::default(),
             proposal: Proposal::default(),
             scrub: Scrub::default(),
-            seals: Seals::default(),
+            checksums: BlockChecksums::default(),
             regions: Regions::default(),
             findings: Findings::default(),
             opening: None,
@@ -139,7 +139,7 @@ impl Group {
             placement_name: String::new(),
             shadows: Shadows::default(),
             hinting: Hinting::default(),
-            tap: None,
+            observer: None,
             housekeeping: Housekeeping::new(settings.epoch),
             epoch: 0,
             replies_out: Vec::new(),
@@ -194,7 +194,7 @@ impl Group {
         (self.salvage, self.damaged_replicas) = (salvage, damaged);
         self.copier.overlays = overlays;
         wishes.into_iter().for_each(|wish| self.copier.wish(wish));
-        self.seals.note_broken(tables_lost);
+        self.checksums.note_broken(tables_lost);
         if self.keeps_checksums() {
             let mapped = |chunk: &ChunkId| self.map.entry(*chunk).first().is_some();
             let chunks: Vec<ChunkId> = self.map.chunks().filter(mapped).collect();

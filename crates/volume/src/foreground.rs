@@ -1,8 +1,9 @@
 //! Requests of clients: split by chunk, kept in order where they overlap, sent to copies.
 //!
-//! A request becomes parts, one a chunk. A part waits for the scheduler, then at its chunk's gate
-//! ([`crate::gate`]), then becomes one device request for each run of each copy it concerns. A
-//! chunk that has parts or an operation under way has a [`Traffic`]; all others have none.
+//! A request becomes parts, one a chunk. A part waits for the scheduler, then at its chunk's hazard
+//! check ([`crate::hazards`]), then becomes one device request for each run of each copy it
+//! concerns. A chunk that has parts or an operation under way has a [`Traffic`]; all others have
+//! none.
 
 use crate::group::Group;
 use crate::journal::Waiter;
@@ -19,7 +20,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A client's request under way.
 #[derive(Debug)]
-pub(crate) struct Ongoing {
+pub(crate) struct RequestState {
     pub(crate) id: RequestId,
     pub(crate) volume: VolumeId,
     pub(crate) action: Action,
@@ -170,7 +171,7 @@ impl Group {
         let chunk = self.parts[part].chunk;
         self.observe(now, part);
         let traffic = self.traffic_of(chunk);
-        if self.gate(now, part) {
+        if self.pass_hazards(now, part) {
             self.begin(now, part);
         } else {
             self.traffic[traffic].waiting.push_back(part);
@@ -190,8 +191,8 @@ impl Group {
             placement.observe(&access);
         }
         self.shadows.observe(&access);
-        if let Some(tap) = &mut self.tap {
-            tap.accessed(&access);
+        if let Some(observer) = &mut self.observer {
+            observer.accessed(&access);
         }
     }
 
@@ -216,7 +217,7 @@ impl Group {
             })
     }
 
-    /// Starts a part that the gate let through.
+    /// Starts a part that the hazard check let through.
     pub(crate) fn begin(&mut self, now: Nanos, part: u32) {
         self.parts_begun += 1;
         let chunk = self.parts[part].chunk;
@@ -333,7 +334,7 @@ impl Group {
         loop {
             while let Some(&next) = self.traffic[index].waiting.front() {
                 let waiting = std::mem::take(&mut self.traffic[index].waiting);
-                let open = self.gate(now, next);
+                let open = self.pass_hazards(now, next);
                 self.traffic[index].waiting = waiting;
                 if !open {
                     break;

@@ -47,7 +47,7 @@ pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 const AREA_BLOCKS_MAX: u32 = 1 << 26;
 /// The longest pool name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 16;
-/// Bytes of a superblock's fixed fields, with two homes.
+/// Bytes of a superblock's fixed fields, with two replicas.
 const SUPER_FIXED_BYTES: usize = 76 + 2 * 2 + 8;
 /// Bytes of a pool in a superblock at most, with the heads of its two lists of extents.
 const SUPER_POOL_BYTES: usize = 19 + NAME_BYTES_MAX + 2 * 4;
@@ -109,7 +109,7 @@ pub(crate) struct Superblock {
     /// Sequence of the first journal block to replay.
     pub(crate) journal_start: u64,
     /// Pools that hold journal and checkpoint.
-    pub(crate) homes: Vec<PoolId>,
+    pub(crate) replicas: Vec<PoolId>,
     pub(crate) pools: Vec<PoolRecord>,
     /// Identity that the next volume gets, as far as the checkpoint knows. Since version 3.
     pub(crate) next_volume: u64,
@@ -398,10 +398,10 @@ impl Superblock {
         }
         out.push(self.area);
         out.push(u8::from(self.pools.iter().any(|pool| pool.checksums)));
-        out.push(self.homes.len() as u8);
+        out.push(self.replicas.len() as u8);
         out.push(self.pools.len() as u8);
-        for home in &self.homes {
-            out.extend_from_slice(&home.0.to_le_bytes());
+        for replica in &self.replicas {
+            out.extend_from_slice(&replica.0.to_le_bytes());
         }
         for pool in &self.pools {
             out.push(pool.membership as u8);
@@ -446,8 +446,9 @@ impl Superblock {
         let journal_start = reader.u64()?;
         let area = reader.u8()?;
         let checksums = reader.u8()? != 0;
-        let (home_count, pool_count) = (reader.u8()?, usize::from(reader.u8()?));
-        let homes = (0..home_count).map(|_| Some(PoolId(reader.u16()?))).collect::<Option<_>>()?;
+        let (replica_count, pool_count) = (reader.u8()?, usize::from(reader.u8()?));
+        let replicas =
+            (0..replica_count).map(|_| Some(PoolId(reader.u16()?))).collect::<Option<_>>()?;
         if area > 1 || pool_count > POOLS_MAX {
             return None;
         }
@@ -475,7 +476,7 @@ impl Superblock {
             checkpoint_generation,
             journal_generation,
             journal_start,
-            homes,
+            replicas,
             pools,
             next_volume,
             ranks,
@@ -549,18 +550,18 @@ impl Superblock {
         pool.is_some_and(|pool| self.checkpoint_blocks <= self.area_of(pool, self.area).capacity())
     }
 
-    /// True if the numbers are such as creation makes: in range, and at home in each other.
+    /// True if the numbers are such as creation makes: in range, and consistent with each other.
     fn is_sound(&self) -> bool {
         let chunk = Bytes(u64::from(self.chunk_size));
         chunk.0.is_power_of_two()
             && (CHUNK_MIN..=CHUNK_MAX).contains(&chunk)
             && JOURNAL_BLOCKS.contains(&self.journal_blocks)
             && self.area_blocks <= AREA_BLOCKS_MAX
-            && self.homes.iter().any(|&home| self.has_checkpoint(home))
+            && self.replicas.iter().any(|&replica| self.has_checkpoint(replica))
             && self.sequence < u64::MAX / 2
             && self.journal_start < u64::MAX / 2
             && self.next_volume < u64::MAX / 2
-            && self.homes.iter().all(|home| usize::from(home.0) < self.pools.len())
+            && self.replicas.iter().all(|replica| usize::from(replica.0) < self.pools.len())
     }
 }
 

@@ -5,48 +5,48 @@
 //! nobody's business here. The parts of the machine are told in their own files:
 //!
 //! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
-//!   have under way; [`crate::foreground`] brings the parts past the gate ([`crate::gate`]),
-//!   [`crate::reading`] and [`crate::writing`] to the copies;
+//! have under way; [`crate::foreground`] brings the parts past the hazard check
+//! ([`crate::hazards`]), [`crate::reading`] and [`crate::writing`] to the copies;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out; what it says is
-//!   told to those who wait in [`crate::settling`];
+//! told to those who wait in [`crate::settling`];
 //! - [`crate::opening`] formats, [`crate::opening`] reads all that back;
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
-//!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
-//!   what a placement wants next;
+//! [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`] what
+//! a placement wants next;
 //! - [`crate::hinting`] acts on what is said of data;
-//! - [`crate::promises`] judges answers by what volumes are promised;
-//! - [`crate::tap`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
-//!   what it sees;
+//! - [`crate::slas`] judges answers by the SLAs of volumes;
+//! - [`crate::observer`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
+//! what it sees;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] and
-//!   [`crate::comparison`] verify them, [`crate::seals`] and [`crate::sums`] keep checksums;
-//!   [`crate::housekeeping`] does what is due by the clock.
+//! [`crate::comparison`] verify them, [`crate::block_checksums`] and [`crate::sums`] keep
+//! checksums; [`crate::housekeeping`] does what is due by the clock.
 
+use crate::block_checksums::BlockChecksums;
 use crate::copying::Copier;
 use crate::finding::Findings;
-use crate::foreground::{Ongoing, Part, Traffic};
+use crate::foreground::{Part, RequestState, Traffic};
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::journal::Journal;
 use crate::map::{ChunkMap, Place};
+use crate::observer::Observer;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
-use crate::pacing::Pacer;
 use crate::pools::Pools;
 use crate::pools::flight::Owner;
-use crate::promises::Promises;
 use crate::proposal::Proposal;
+use crate::rate_control::RateControl;
 use crate::regions::Regions;
 use crate::request::Reply;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
-use crate::seals::Seals;
 use crate::settings::Settings;
 use crate::settling::Losses;
 use crate::shares::Shares;
-use crate::tap::Tap;
+use crate::slas::Slas;
 use crate::throttle::Throttle;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
@@ -79,7 +79,7 @@ pub struct Group {
     pub(crate) service: Service,
     pub(crate) map: ChunkMap,
     pub(crate) pools: Pools,
-    pub(crate) requests: Slab<Ongoing>,
+    pub(crate) requests: Slab<RequestState>,
     pub(crate) parts: Slab<Part>,
     pub(crate) traffic: Slab<Traffic>,
     pub(crate) scheduler: Scheduler,
@@ -100,11 +100,11 @@ pub struct Group {
     pub(crate) copier: Copier,
     pub(crate) throttle: Throttle,
     pub(crate) routing: Routing,
-    pub(crate) promises: Promises,
-    pub(crate) pacer: Pacer,
+    pub(crate) slas: Slas,
+    pub(crate) rate_control: RateControl,
     pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
-    pub(crate) seals: Seals,
+    pub(crate) checksums: BlockChecksums,
     pub(crate) regions: Regions,
     pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
@@ -115,7 +115,7 @@ pub struct Group {
     pub(crate) placement_name: String,
     pub(crate) shadows: Shadows,
     pub(crate) hinting: Hinting,
-    pub(crate) tap: Option<Box<dyn Tap>>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) epoch: u16,
     pub(crate) replies_out: Vec<Reply>,
     pub(crate) finished_out: Vec<Finished>,

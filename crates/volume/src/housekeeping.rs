@@ -3,9 +3,9 @@
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
+use crate::observer::Decision;
 use crate::operation::{Operation, OperationKind, Refusal};
 use crate::pools::pool::{Evacuation, Pool, PoolState};
-use crate::tap::Decision;
 use thermocline_policy::placement::{Budget, Move};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
@@ -64,19 +64,19 @@ impl Group {
             || !self.housekeeping.dying_volumes.is_empty()
             || self.copier.has_wishes()
             || self.has_hint_wishes()
-            || self.keeps_checksums() && self.seals.has_watched()
+            || self.keeps_checksums() && self.checksums.has_watched()
             || !self.regions.is_empty()
             || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
         let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        let pacing = self.pacer.next(&self.settings.copying, &self.promises);
+        let pacing = self.rate_control.next(&self.settings.copying, &self.slas);
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.ask_router(now);
-        self.pacer.set_rate(now, &self.settings.copying, &self.promises);
+        self.rate_control.set_rate(now, &self.settings.copying, &self.slas);
         self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
@@ -189,8 +189,8 @@ impl Group {
         let router = self.placement.as_mut().and_then(|placement| placement.router());
         let Some(route) = router.map(|router| router.route(&loads)) else { return };
         self.routing.set(route);
-        if let Some(tap) = &mut self.tap {
-            tap.routed(now, &loads, route);
+        if let Some(observer) = &mut self.observer {
+            observer.routed(now, &loads, route);
         }
     }
 
@@ -208,10 +208,10 @@ impl Group {
         if let Some(mut placement) = self.placement.take() {
             placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
             self.placement = Some(placement);
-            if let Some(mut tap) = self.tap.take() {
+            if let Some(mut observer) = self.observer.take() {
                 let (view, budget) = (&self.view(), Budget::UNLIMITED);
-                tap.decided(&Decision { at: now, view, budget, moves: &moves });
-                self.tap = Some(tap);
+                observer.decided(&Decision { at: now, view, budget, moves: &moves });
+                self.observer = Some(observer);
             }
         }
         self.direct(now, &mut moves);
@@ -269,7 +269,7 @@ impl Group {
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
             self.map.set_state(chunk, &Default::default());
-            self.seals.forget(chunk);
+            self.checksums.forget(chunk);
         }
         self.map.remove_volume(volume);
         self.losses.forget(volume);

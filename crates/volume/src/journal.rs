@@ -69,7 +69,7 @@ pub(crate) enum Outcome {
         states: Vec<PoolState>,
     },
     /// No pool is left that could hold the journal.
-    NoHome,
+    NoReplica,
 }
 
 /// The journal of a group: what is queued for it, and the cycle and the checkpoint under way.
@@ -149,7 +149,7 @@ impl Journal {
 
     /// A pool has died: it holds the journal no longer, and the next superblock says so.
     pub(crate) fn lose(&mut self, pool: PoolId) {
-        self.commit.home_lost(pool);
+        self.commit.replica_lost(pool);
         self.checkpoint.want();
     }
 
@@ -238,9 +238,9 @@ impl Journal {
         self.commit.next()
     }
 
-    /// The homes that the checkpoint under way will put in force; none when there is none.
-    pub(crate) fn coming_homes(&self) -> &[PoolId] {
-        self.checkpoint.coming_homes()
+    /// The replicas that the checkpoint under way will put in force; none when there is none.
+    pub(crate) fn coming_replicas(&self) -> &[PoolId] {
+        self.checkpoint.coming_replicas()
     }
 
     /// The checkpoint area in force.

@@ -15,6 +15,7 @@
 //! - Every queue has a bound with a name ([`settings`]).
 
 mod admin;
+mod block_checksums;
 mod calls;
 mod comparison;
 mod copies;
@@ -25,9 +26,9 @@ mod foreground;
 mod format;
 mod fsck;
 mod fullness;
-mod gate;
 mod group;
 mod growing;
+mod hazards;
 mod hinting;
 mod housekeeping;
 mod journal;
@@ -35,16 +36,17 @@ mod label;
 mod layout;
 mod map;
 mod naming;
+mod observer;
 mod opening;
 mod operation;
 mod operations;
 mod overlaid;
 mod overlay;
-mod pacing;
+mod pool_traits;
 mod pools;
 mod presence;
-mod promises;
 mod proposal;
+mod rate_control;
 mod reading;
 mod regions;
 mod report;
@@ -54,22 +56,21 @@ mod room;
 mod routing;
 mod scheduler;
 mod scrub;
-mod seals;
 pub mod settings;
 mod settling;
 mod shadowing;
 mod shares;
+mod slas;
 mod sums;
 mod switching;
 mod tables;
-mod tap;
 mod throttle;
-mod traits;
 mod trial;
 mod view;
 mod writing;
 
 pub use admin::AdminError;
+pub use block_checksums::ChecksumStatus;
 pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;
 pub use group::{Group, Service};
@@ -77,12 +78,13 @@ pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
 pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use map::{ChunkCopy, Place, Tag};
 pub use naming::is_volume_name;
+pub use observer::{Decision, Observer};
 pub use opening::replicas::DamagedReplica;
 pub use opening::salvage::Salvage;
 pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
+pub use pool_traits::traits_of;
 pub use pools::pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
-pub use promises::Promise;
 pub use proposal::{Flow, Proposed};
 pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
@@ -90,10 +92,8 @@ pub use report::{
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::{ScrubRun, ScrubStatus};
-pub use seals::SealStatus;
 pub use settings::{Copying, Fill, Limits, Settings};
-pub use tap::{Decision, Tap};
-pub use traits::traits_of;
+pub use slas::SlaRecord;
 
 #[cfg(test)]
 mod tests;

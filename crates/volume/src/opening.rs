@@ -68,7 +68,7 @@ pub enum CreateError {
     TooSmall(String, Bytes),
     /// Every pool is too small for journal and checkpoints.
     #[error("no pool has room for the journal and two checkpoints, {0}; add a larger pool")]
-    NoHome(Bytes),
+    NoReplica(Bytes),
 }
 
 /// Reason why a group is not in service.
@@ -86,7 +86,7 @@ pub enum OpenError {
     /// The device shrank.
     #[error("the device of pool {} is smaller than its pool; it is the wrong one, or was cut", .0.0)]
     Shrunk(PoolId),
-    /// No home has the checkpoint block.
+    /// No replica has the checkpoint block.
     #[error(
         "block {block} of the checkpoint is unreadable on every pool that holds one; restore a pool that \
          is missing, or see what can be saved with `thermocline check --salvage`"
@@ -142,7 +142,7 @@ pub enum OpenError {
     FlushFailed(PoolId),
     /// No living pool can hold the metadata.
     #[error("no living pool can hold the journal; restore a pool that is missing")]
-    NoHome,
+    NoReplica,
 }
 
 /// Purpose of a step.
@@ -414,9 +414,9 @@ impl Reads {
     }
 }
 
-/// The reads that fetch a home's checkpoint and journal.
-fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
-    let area = superblock.area_of(&superblock.pools[usize::from(home.0)], superblock.area);
+/// The reads that fetch a replica's checkpoint and journal.
+fn replica_reads(superblock: &Superblock, replica: PoolId) -> Vec<Step> {
+    let area = superblock.area_of(&superblock.pools[usize::from(replica.0)], superblock.area);
     let checkpoint = area.pieces(0..superblock.checkpoint_blocks);
     let journal = [(layout::journal_offset(0), 0..superblock.journal_blocks)];
     let checkpoint = checkpoint.into_iter().map(|piece| (piece, BlockKind::Checkpoint));
@@ -428,7 +428,7 @@ fn home_reads(superblock: &Superblock, home: PoolId) -> Vec<Step> {
             let offset = Bytes(start.0 + u64::from(first - blocks.start) * BLOCK_BYTES as u64);
             let io = Io::Read { offset, length: count * BLOCK_BYTES as u32 };
             let purpose = Purpose::Blocks(kind, first);
-            steps.push(Step { pool: home, purpose, io, tries: 0, found: None });
+            steps.push(Step { pool: replica, purpose, io, tries: 0, found: None });
         }
     }
     steps

@@ -3,7 +3,7 @@
 //!
 //! Where both sides hold a block, a part goes to one of them: the one that an operation strives
 //! for, else the one that routing names ([`crate::routing`]). Two parts in the same block wait for
-//! each other at the gate, so that no block is written on both sides at once.
+//! each other at the hazard check, so that no block is written on both sides at once.
 
 use crate::group::Group;
 use crate::map::Place;

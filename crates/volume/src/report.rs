@@ -9,7 +9,7 @@ use crate::opening::salvage::Salvage;
 use crate::operation::{Operation, OperationId};
 use crate::overlay::Side;
 use crate::pools::pool::{PoolState, PoolStatus};
-use crate::promises::Promise;
+use crate::slas::SlaRecord;
 use thermocline_policy::placement::{Pattern, PoolTraits, Route};
 use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
 
@@ -25,7 +25,7 @@ pub struct VolumeStatus {
     /// Its size.
     pub size: Bytes,
     /// Its SLA, and how well it was kept.
-    pub promise: Option<Promise>,
+    pub sla: Option<SlaRecord>,
 }
 
 /// State of a chunk.
@@ -150,9 +150,9 @@ impl Group {
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
         (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
             let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
-            let promise = self.promises.of(id).copied();
+            let sla = self.slas.of(id).copied();
             let (identity, name) = (volume.identity, volume.name.clone());
-            Some(VolumeStatus { id, identity, name, size: volume.size, promise })
+            Some(VolumeStatus { id, identity, name, size: volume.size, sla })
         })
     }
 
@@ -223,7 +223,7 @@ impl Group {
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.pacer.paced(&self.settings.copying).rate_per_second
+        self.rate_control.paced(&self.settings.copying).rate_per_second
     }
 
     /// Proposed moves that were given up, since opening.

@@ -1,6 +1,6 @@
 //! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
 
-use crate::foreground::{Ongoing, Part, Verb};
+use crate::foreground::{Part, RequestState, Verb};
 use crate::group::Group;
 use crate::map::NONE;
 use crate::request::{Action, Reply, RequestError, RequestId};
@@ -92,7 +92,7 @@ impl Group {
             unfit: 0,
             placed_on: None,
         });
-        if self.promises.is_strict(chunk.volume) {
+        if self.slas.is_strict(chunk.volume) {
             self.scheduler.push_strict(part, lane, priority);
         } else {
             self.scheduler.push(part, lane, priority);
@@ -121,7 +121,7 @@ impl Group {
     }
 
     /// Takes a request out of flight.
-    fn take_request(&mut self, index: u32) -> Ongoing {
+    fn take_request(&mut self, index: u32) -> RequestState {
         let request = self.requests.remove(index);
         self.shares.give_back(request.share);
         request
@@ -145,15 +145,15 @@ impl Group {
             None => Ok(request.pieces),
         };
         if result.is_ok() {
-            self.promises.judge(request.volume, self.now.saturating_sub(request.since));
+            self.slas.judge(request.volume, self.now.saturating_sub(request.since));
         }
         self.reply(Reply { id: request.id, result });
     }
 
     /// Hands an answer to its client.
     pub(crate) fn reply(&mut self, reply: Reply) {
-        if let Some(tap) = &mut self.tap {
-            tap.answered(self.now, reply.id, reply.result.is_ok());
+        if let Some(observer) = &mut self.observer {
+            observer.answered(self.now, reply.id, reply.result.is_ok());
         }
         self.replies_out.push(reply);
     }

@@ -11,8 +11,8 @@ impl Group {
     }
 
     /// The pools that would hold journal and checkpoints now.
-    pub(crate) fn elect_homes(&self) -> Vec<PoolId> {
-        self.pools.elect_homes(self.need())
+    pub(crate) fn elect_replicas(&self) -> Vec<PoolId> {
+        self.pools.elect_replicas(self.need())
     }
 
     /// True if checkpoints have room for another volume; makes room where they have not.
@@ -20,14 +20,14 @@ impl Group {
         let has_room = |group: &Group| {
             let now = group.need();
             let need = Need { volumes: now.volumes + 1, ..now };
-            group.pools.have_room(now, group.journal.coming_homes(), need)
+            group.pools.have_room(now, group.journal.coming_replicas(), need)
         };
         has_room(self) || self.grow_areas() && has_room(self)
     }
 
     /// Blocks that every checkpoint under way or to come may have.
     pub(crate) fn area_capacity(&self) -> u32 {
-        self.pools.capacity(self.need(), self.journal.coming_homes())
+        self.pools.capacity(self.need(), self.journal.coming_replicas())
     }
 
     /// Gives the metadata room for the map of all slots; true if some pool has it afterwards.

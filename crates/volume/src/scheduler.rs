@@ -172,7 +172,7 @@ impl Scheduler {
         }
     }
 
-    /// The same, for a part of a volume with a strict promise.
+    /// The same, for a part of a volume with a strict SLA.
     pub(crate) fn push_strict(&mut self, part: u32, lane: Lane, priority: Priority) {
         if priority != Priority::Foreground {
             return self.push(part, lane, priority);

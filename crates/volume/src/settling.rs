@@ -56,7 +56,7 @@ impl Group {
             match outcome {
                 Outcome::Durable { left, waiters } => self.settle(left, waiters),
                 Outcome::InForce { states } => self.checkpoint_in_force(&states),
-                Outcome::NoHome => self.fail(OpenError::NoHome),
+                Outcome::NoReplica => self.fail(OpenError::NoReplica),
             }
         }
     }
@@ -176,7 +176,7 @@ impl Group {
     /// devices are as a crash would leave them, and opening it again recovers what is durable.
     fn flush_failed(&mut self, pool: PoolId) {
         if self.pools[pool].is_alive() {
-            let last = !self.elect_homes().iter().any(|&home| home != pool);
+            let last = !self.elect_replicas().iter().any(|&replica| replica != pool);
             match last || self.is_needed(pool) {
                 true => self.fail(OpenError::FlushFailed(pool)),
                 false => self.pool_died(pool),

@@ -1,6 +1,7 @@
 //! A group on simulated disks, driven by hand: one claim a test. The corners are the simulation's
 //! part (`tests/simulation`).
 
+mod block_checksums;
 pub(crate) mod bytes_on_disk;
 mod changeover;
 mod damage;
@@ -12,17 +13,16 @@ mod label;
 mod metadata;
 mod mirrors;
 mod naming;
+mod observer;
 mod operations;
-mod pacing;
 mod parts;
-mod promises;
 mod ranks;
+mod rate_control;
 mod regions;
 mod requests;
-mod seals;
 mod shadows;
 mod shares;
-mod tap;
+mod slas;
 
 use crate::{
     Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,

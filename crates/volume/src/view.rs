@@ -44,7 +44,7 @@ impl VolumeView for View<'_> {
     }
 
     fn sla(&self, volume: VolumeId) -> Option<Sla> {
-        self.0.promises.of(volume).map(|promise| promise.sla)
+        self.0.slas.of(volume).map(|record| record.sla)
     }
 
     fn pool_count(&self) -> u16 {

@@ -76,7 +76,7 @@ impl Group {
     /// A write to a chunk begins: what is known of its blocks is true no more.
     pub(crate) fn note_write(&mut self, now: Nanos, part: u32) {
         let (chunk, order) = (self.parts[part].chunk, self.parts[part].order);
-        self.seals.write_begins(chunk, &self.parts[part].range, order);
+        self.checksums.write_begins(chunk, &self.parts[part].range, order);
         if self.scrub.disturb(chunk) {
             self.watch(now, chunk);
         }
@@ -94,7 +94,7 @@ impl Group {
             Verb::Zero => &Payload::Zeroes(state.range.end - at),
             Verb::Discard | Verb::Read => return,
         };
-        self.seals.written(state.chunk, at, written, self.parts_begun);
+        self.checksums.written(state.chunk, at, written, self.parts_begun);
     }
 
     /// Settles a write's effect on the chunk's copies: which are to be dropped, which blocks
@@ -148,7 +148,7 @@ impl Group {
             self.pools[copy.place.pool].prefetched -= 1;
         }
         self.map.set_state(chunk, &Default::default());
-        self.seals.forget(chunk);
+        self.checksums.forget(chunk);
         self.journal.change(&Record::Chunk(chunk, Default::default()), chunk, &places);
     }
 }

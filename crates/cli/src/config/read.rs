@@ -372,7 +372,8 @@ pub(super) fn certificates(
     }
 }
 
-/// An API's listeners; `default` is its socket when none is named, and others are in the same folder.
+/// An API's listeners; `default` is its socket when none is named, and others are in the same
+/// folder.
 pub(super) fn http(
     mut keys: Keys<'_>,
     beside: &Path,

@@ -1,7 +1,7 @@
 //! Volumes: told, made and made larger.
 
 use serde::{Deserialize, Serialize};
-use thermocline_volume::Promise;
+use thermocline_volume::SlaRecord;
 use utoipa::ToSchema;
 
 /// A volume.
@@ -14,12 +14,12 @@ pub struct Volume {
     pub identity: u64,
     /// Its size.
     pub size_bytes: u64,
-    /// Promise to it, and how it was kept; null: there is none.
+    /// SlaRecord to it, and how it was kept; null: there is none.
     #[serde(default)]
     pub sla: Option<VolumeSla>,
 }
 
-/// Promise to a volume, and how it was kept since the engine was started.
+/// SlaRecord to a volume, and how it was kept since the engine was started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct VolumeSla {
     /// The latency; a request that takes longer, from its arrival to its answer, is a violation.
@@ -34,8 +34,8 @@ pub struct VolumeSla {
     pub mean_excess_us: Option<f64>,
 }
 
-impl From<&Promise> for VolumeSla {
-    fn from(promise: &Promise) -> VolumeSla {
+impl From<&SlaRecord> for VolumeSla {
+    fn from(promise: &SlaRecord) -> VolumeSla {
         let late = promise.violations as f64;
         VolumeSla {
             latency_us: promise.sla.latency.0 as f64 / 1e3,

@@ -143,7 +143,8 @@ impl Proxy {
         Proxy::take_over(config, seed, inherited, None)
     }
 
-    /// The same, going on from what another process has told of the servers ([`AdminApi::memories`]).
+    /// The same, going on from what another process has told of the servers
+    /// ([`AdminApi::memories`]).
     ///
     /// # Errors
     /// As for [`Proxy::start`].
@@ -233,8 +234,8 @@ impl Proxy {
         self.admin.clone()
     }
 
-    /// Behaves as `live` says from now on, without dropping a request; certificates of the listeners
-    /// and the access log are opened anew.
+    /// Behaves as `live` says from now on, without dropping a request; certificates of the
+    /// listeners and the access log are opened anew.
     ///
     /// # Errors
     /// When something in it cannot be had; nothing has changed then.

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, Nanos, VolumeId};
-use thermocline_volume::{AdminError, CreateError, Group, PartsStatus, Service, Tap};
+use thermocline_volume::{AdminError, CreateError, Group, Observer, PartsStatus, Service};
 
 /// The policy that moves nothing.
 const NOBODY: &str = "none";
@@ -181,9 +181,9 @@ impl<'a> AdminApi<'a> {
     /// Lets somebody hear what clients ask and what the policy sees and decides, in place of
     /// whoever did. A recording from which proposals can be had again begins before its policy is
     /// set.
-    pub fn set_tap(&mut self, make: impl FnOnce(&Group) -> Box<dyn Tap>) {
-        let tap = make(&self.engine.group);
-        self.engine.group.set_tap(Some(tap));
+    pub fn set_observer(&mut self, make: impl FnOnce(&Group) -> Box<dyn Observer>) {
+        let observer = make(&self.engine.group);
+        self.engine.group.set_observer(Some(observer));
     }
 
     /// Tells everybody who follows events that something has happened.

@@ -133,7 +133,7 @@ fn run_batch(
 }
 
 impl<'a> Drive<'a> {
-    /// A drive that begins now; the placement decides from here on, and the tap listens.
+    /// A drive that begins now; the placement decides from here on, and the observer listens.
     pub(super) fn new(
         mut stage: Stage,
         load: &'a Load,
@@ -141,9 +141,9 @@ impl<'a> Drive<'a> {
         cast: Cast<'_>,
     ) -> Drive<'a> {
         let (placement, proposed) = Counted::new(cast.placement);
-        if let Some(tap) = cast.tap {
-            let tap = tap(&stage.group);
-            stage.group.set_tap(Some(tap));
+        if let Some(observer) = cast.observer {
+            let observer = observer(&stage.group);
+            stage.group.set_observer(Some(observer));
         }
         stage.group.set_named_placement(&cast.name, Box::new(placement));
         let slicing = match options.arrivals {

@@ -12,7 +12,7 @@ use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SpecError};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
-use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Settings, Tap};
+use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Observer, Settings};
 
 /// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -228,29 +228,34 @@ pub fn run_one(
     options.check()?;
     let (touched, chunks) = places(load, pools, options)?;
     let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-    one(&scene, label, Cast { name: String::new(), placement, tap: None }, &|_| ())
+    one(&scene, label, Cast { name: String::new(), placement, observer: None }, &|_| ())
 }
 
-/// Makes the tap of a group that has just been filled.
-pub type MakeTap<'a> = &'a dyn Fn(&Group) -> Box<dyn Tap>;
+/// Makes the observer of a group that has just been filled.
+pub type MakeTap<'a> = &'a dyn Fn(&Group) -> Box<dyn Observer>;
 
-/// Runs one policy over `load` while a tap listens, from the moment at which the placement joins:
-/// what has populated the volume before is not heard.
+/// Runs one policy over `load` while a observer listens, from the moment at which the placement
+/// joins: what has populated the volume before is not heard.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_tapped(
+pub fn run_observed(
     load: &Load,
     pools: &[PoolPlan],
     spec: &PolicySpec,
     options: &MachineOptions,
-    tap: MakeTap<'_>,
+    observer: MakeTap<'_>,
 ) -> Result<Run, MachineError> {
     options.check()?;
     let placement = placement(spec, pools.len(), (load, options))?;
     let (touched, chunks) = places(load, pools, options)?;
     let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-    one(&scene, &spec.label, Cast { tap: Some(tap), ..Cast::new(spec, placement) }, &|_| ())
+    one(
+        &scene,
+        &spec.label,
+        Cast { observer: Some(observer), ..Cast::new(spec, placement) },
+        &|_| (),
+    )
 }
 
 /// Place of a chunk when a run is over, and the reasons.
@@ -298,13 +303,13 @@ pub(super) struct Cast<'a> {
     /// The placement's name with all settings; empty when it is not of the registry.
     pub(super) name: String,
     pub(super) placement: Box<dyn Placement>,
-    /// Makes the tap.
-    pub(super) tap: Option<MakeTap<'a>>,
+    /// Makes the observer.
+    pub(super) observer: Option<MakeTap<'a>>,
 }
 
 impl Cast<'_> {
     fn new(spec: &PolicySpec, placement: Box<dyn Placement>) -> Self {
-        Cast { name: spec.spelled_out(), placement, tap: None }
+        Cast { name: spec.spelled_out(), placement, observer: None }
     }
 }
 

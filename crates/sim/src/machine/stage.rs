@@ -282,7 +282,7 @@ fn fit(
                     spec.geometry.size = Bytes(size as u64);
                 }
             }
-            Err(CreateError::TooSmall(_, metadata) | CreateError::NoHome(metadata))
+            Err(CreateError::TooSmall(_, metadata) | CreateError::NoReplica(metadata))
                 if fitting <= FITTINGS_MAX =>
             {
                 let more = metadata.0.div_ceil(chunk) * chunk;

@@ -1,4 +1,4 @@
-//! The tap that makes a recording of what it hears.
+//! The observer that makes a recording of what it hears.
 //!
 //! 1. Requests, answers and accesses go to the encoder as they come.
 //! 2. At an epoch's end the placement's view is taken down whole, compared with the last one, and
@@ -16,7 +16,7 @@ use thermocline_policy::placement::{ChunkAccess, How, Move, PoolLoad, Route, Sla
 use thermocline_trace::recording::{self, Access, Ask, Asked, Encoder, Epoch, PoolFill, Routed};
 use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 use thermocline_volume::settings;
-use thermocline_volume::{Action, Decision, Group, Request, RequestId, Tap};
+use thermocline_volume::{Action, Decision, Group, Observer, Request, RequestId};
 
 const _: () = assert!(settings::VOLUMES_MAX <= recording::VOLUMES_MAX as usize);
 const _: () = assert!(settings::VOLUME_CHUNKS_MAX <= recording::CHUNKS_MAX as u64);
@@ -49,7 +49,7 @@ pub struct Recorder<S: Sink> {
 }
 
 impl<S: Sink> Recorder<S> {
-    /// A recorder for `group`, to be given to [`Group::set_tap`] before the placement is set.
+    /// A recorder for `group`, to be given to [`Group::set_observer`] before the placement is set.
     pub fn new(group: &Group, sink: S) -> Recorder<S> {
         let encoder = Encoder::new(group.chunk_size(), &about(group));
         let (homes, looked) = (Homes::default(), Homes::default());
@@ -143,7 +143,7 @@ fn epoch(decision: &Decision<'_>) -> Epoch {
     }
 }
 
-impl<S: Sink> Tap for Recorder<S> {
+impl<S: Sink> Observer for Recorder<S> {
     fn asked(&mut self, now: Nanos, request: &Request) {
         let Some(encoder) = &mut self.encoder else { return };
         let number = encoder.asked(&asked(now, request));

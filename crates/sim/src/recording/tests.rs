@@ -1,7 +1,7 @@
 //! What a machine in virtual time records gives the same proposals again, and is its trace.
 
 use super::{EpochRow, Recorder, Replay, ReplayError};
-use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, Run, explain, run, run_tapped};
+use crate::machine::{Arrivals, Load, MachineOptions, PoolPlan, Run, explain, run, run_observed};
 use crate::synth::from_words;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use thermocline_trace::recording::{Access, Encoder, Epoch, EventReader, Homes, P
 use thermocline_trace::synth::Synth;
 use thermocline_trace::{Batch, ReadOptions, Request, open};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
-use thermocline_volume::{Group, Tap};
+use thermocline_volume::{Group, Observer};
 
 fn load() -> Load {
     let spec = from_words("mixed,requests=20k,vms=3,seed=5").unwrap();
@@ -36,7 +36,7 @@ fn spec(text: &str) -> PolicySpec {
 fn recorded_up_to(load: &Load, policy: &str, blocks: usize) -> Vec<u8> {
     let file = Arc::new(Mutex::new((Packer::default(), Packer::default().head(), 0)));
     let sink = Arc::clone(&file);
-    let tap = move |group: &Group| -> Box<dyn Tap> {
+    let observer = move |group: &Group| -> Box<dyn Observer> {
         let sink = Arc::clone(&sink);
         Box::new(Recorder::new(group, move |block: Vec<u8>| {
             let (packer, bytes, taken) = &mut *sink.lock().unwrap();
@@ -46,10 +46,11 @@ fn recorded_up_to(load: &Load, policy: &str, blocks: usize) -> Vec<u8> {
         }))
     };
     let options = options(load);
-    let tapped = run_tapped(load, &PoolPlan::assumed(), &spec(policy), &options, &tap).unwrap();
+    let observed =
+        run_observed(load, &PoolPlan::assumed(), &spec(policy), &options, &observer).unwrap();
     let plain = run(load, &PoolPlan::assumed(), &[spec(policy)], &options, &|_| ()).unwrap();
     let outcome = |run: &Run| (run.moves_proposed, run.all, run.span_s.to_bits());
-    assert_eq!(outcome(&tapped), outcome(&plain[0]), "a tap changes nothing");
+    assert_eq!(outcome(&observed), outcome(&plain[0]), "a observer changes nothing");
     std::mem::take(&mut file.lock().unwrap().1)
 }
 

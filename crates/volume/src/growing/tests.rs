@@ -79,13 +79,13 @@ fn a_full_pool_grows_many_times_and_is_filled_again() {
         fill(&mut bench, full, u64::from(grown));
         bench.pass(Nanos::from_secs(60));
         bench.check();
-        let sealed = bench.group.seal_status().sealed;
+        let sealed = bench.group.checksum_status().sealed;
         assert!(sealed > full || !settings.checksums, "{sealed} chunks have their tables");
         bench.crash();
         let full = full + u64::from(grown);
         holds(&mut bench, full);
         // Tables that a chunk lies on would be lost, or say that the chunk rots.
-        assert_eq!(bench.group.seal_status().lost, 0);
+        assert_eq!(bench.group.checksum_status().lost, 0);
         let grown = grow(&mut bench, 1, 16).expect("the other one, too");
         fill(&mut bench, full, u64::from(grown));
         let now = bench.now();

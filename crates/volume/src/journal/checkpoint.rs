@@ -1,10 +1,10 @@
 //! Writing the whole map out, so that the journal before it can be forgotten.
 //!
-//! 1. Note where the journal stands. Choose the homes: the two fastest pools that have a region.
+//! 1. Note where the journal stands. Choose the replicas: the two fastest pools that have a region.
 //! 2. Write the records of all volumes and chunks to the area that is not in force, a batch of
 //!    blocks at a time, while the map goes on changing. A batch shows the map of its moment.
 //! 3. Wait for a commit cycle that covers all that is queued.
-//! 4. Write superblocks to every pool: they put the area, the journal's start and the homes in
+//! 4. Write superblocks to every pool: they put the area, the journal's start and the replicas in
 //!    force.
 //!
 //! Recovery reads the area and replays the journal from the noted place. Records are absolute, so a
@@ -44,7 +44,7 @@ enum Stage {
     Writing(ChunkId),
     /// Step 3.
     Covering,
-    /// Step 4, on the homes.
+    /// Step 4, on the replicas.
     Sealing,
     /// Step 4, on the other pools.
     Spreading,
@@ -65,8 +65,8 @@ pub(super) struct Checkpoint {
     area: u8,
     /// Blocks of the checkpoint in force.
     blocks: u32,
-    /// The homes that the one under way puts in force.
-    homes: Vec<PoolId>,
+    /// The replicas that the one under way puts in force.
+    replicas: Vec<PoolId>,
     /// True if it takes in what the journal has no room for.
     absorbs: bool,
     /// Blocks that each of these had room for when it began.
@@ -92,7 +92,7 @@ impl Checkpoint {
             sequence,
             area,
             blocks,
-            homes: Vec::new(),
+            replicas: Vec::new(),
             absorbs: false,
             blocks_max: 0,
             journal_start: 0,
@@ -135,13 +135,13 @@ impl Checkpoint {
         self.stage == Stage::Idle && !self.wanted
     }
 
-    /// The homes of the checkpoint under way; empty when there is none.
-    pub(crate) fn coming_homes(&self) -> &[PoolId] {
-        if self.stage == Stage::Idle { &[] } else { &self.homes }
+    /// The replicas of the checkpoint under way; empty when there is none.
+    pub(crate) fn coming_replicas(&self) -> &[PoolId] {
+        if self.stage == Stage::Idle { &[] } else { &self.replicas }
     }
 
     /// The commit cycle of step 3 is done, for this attempt; it may have been given up since, when
-    /// its last home died.
+    /// its last replica died.
     pub(crate) fn covered(&mut self, attempt: u64) {
         if self.stage == Stage::Covering && self.attempt == attempt {
             self.stage = Stage::Sealing;
@@ -157,9 +157,9 @@ impl Checkpoint {
     }
 
     /// True if a pool has died that may have a superblock which is not in force yet.
-    pub(super) fn has_lost_a_coming_home(&self, pools: &Pools) -> bool {
+    pub(super) fn has_lost_a_coming_replica(&self, pools: &Pools) -> bool {
         let written = matches!(self.stage, Stage::Spreading | Stage::Spread);
-        written && self.homes.iter().any(|&home| !pools[home].is_alive())
+        written && self.replicas.iter().any(|&replica| !pools[replica].is_alive())
     }
 
     /// Begins anew at the next opportunity.
@@ -197,19 +197,21 @@ impl Journal {
             && self.commit.is_idle()
     }
 
-    /// Step 1. No commit cycle is under way, so every record to come goes to the coming homes too.
+    /// Step 1. No commit cycle is under way, so every record to come goes to the coming replicas
+    /// too.
     fn start_checkpoint(&mut self, below: &Below) {
-        let homes = below.pools.elect_homes(below.need());
-        if homes.is_empty() {
-            return self.outcomes.push(Outcome::NoHome);
+        let replicas = below.pools.elect_replicas(below.need());
+        if replicas.is_empty() {
+            return self.outcomes.push(Outcome::NoReplica);
         }
-        let blocks_max = homes.iter().map(|&home| below.pools.area(home, 0).capacity()).min();
+        let blocks_max =
+            replicas.iter().map(|&replica| below.pools.area(replica, 0).capacity()).min();
         let next = self.commit.next();
         let checkpoint = &mut self.checkpoint;
-        checkpoint.blocks_max = blocks_max.expect("there are homes");
+        checkpoint.blocks_max = blocks_max.expect("there are replicas");
         checkpoint.wanted = false;
         checkpoint.attempt += 1;
-        checkpoint.homes = homes;
+        checkpoint.replicas = replicas;
         checkpoint.absorbs = false;
         checkpoint.journal_start = next;
         if mutant("journal_space_early") {
@@ -301,31 +303,31 @@ impl Journal {
     fn send_batch(&mut self, below: &mut Below, first: u32, batch: &[u8]) {
         let area = self.checkpoint.coming_area();
         let end = first + (batch.len() / BLOCK_BYTES) as u32;
-        for home in self.checkpoint.homes.clone() {
-            for (offset, blocks) in below.pools.area(home, area).pieces(first..end) {
+        for replica in self.checkpoint.replicas.clone() {
+            for (offset, blocks) in below.pools.area(replica, area).pieces(first..end) {
                 let byte = |block: u32| (block - first) as usize * BLOCK_BYTES;
                 let data = payload(&batch[byte(blocks.start)..byte(blocks.end)]);
                 self.checkpoint.outstanding += 1;
                 let fua = !mutant("checkpoint_not_forced");
                 let write = Io::Write { offset, data, fua };
-                below.pools.send(below.now, home, Owner::Checkpoint, write, false);
+                below.pools.send(below.now, replica, Owner::Checkpoint, write, false);
             }
         }
     }
 
-    /// A home has written a batch, or was given up.
+    /// A replica has written a batch, or was given up.
     pub(crate) fn batch_ended(&mut self, below: &Below) {
-        assert!(self.checkpoint.outstanding > 0, "each batch ends once on each home");
+        assert!(self.checkpoint.outstanding > 0, "each batch ends once on each replica");
         self.checkpoint.outstanding -= 1;
-        self.checkpoint.homes.retain(|&home| below.pools[home].is_alive());
-        if self.checkpoint.homes.is_empty() {
+        self.checkpoint.replicas.retain(|&replica| below.pools[replica].is_alive());
+        if self.checkpoint.replicas.is_empty() {
             self.checkpoint.give_up();
         }
     }
 
     /// Step 4.
     fn write_superblocks(&mut self, below: &mut Below) {
-        if !self.has_living_home(below) || self.begins_anew(below) {
+        if !self.has_living_replica(below) || self.begins_anew(below) {
             return;
         }
         let (sequence, pools) = (self.checkpoint.sequence + 1, &*below.pools);
@@ -347,14 +349,14 @@ impl Journal {
                 true => self.commit.next(),
                 false => self.checkpoint.journal_start,
             },
-            homes: self.checkpoint.homes.clone(),
+            replicas: self.checkpoint.replicas.clone(),
             pools: pools.iter().map(|pool| pool.record()).collect(),
             next_volume: below.map.next_identity(),
             ranks: pools.ranks().clone(),
         };
-        for home in &superblock.homes {
+        for replica in &superblock.replicas {
             // One that is to be removed stays a member as long as it holds the journal.
-            let record = &mut superblock.pools[usize::from(home.0)];
+            let record = &mut superblock.pools[usize::from(replica.0)];
             if record.membership == Membership::Removed {
                 record.membership = Membership::Draining;
             }
@@ -362,17 +364,17 @@ impl Journal {
         if mutant("superblocks_all_at_once") {
             self.spread(below, &mut superblock);
         }
-        for home in self.checkpoint.homes.clone() {
-            self.send_superblock(below, &mut superblock, home);
+        for replica in self.checkpoint.replicas.clone() {
+            self.send_superblock(below, &mut superblock, replica);
         }
         self.checkpoint.superblock = Some(superblock);
         self.checkpoint.stage = Stage::Spreading;
     }
 
-    /// The homes have the superblock: the others get it.
+    /// The replicas have the superblock: the others get it.
     fn spread_superblocks(&mut self, below: &mut Below) {
-        let mut superblock = self.checkpoint.superblock.take().expect("the homes have it");
-        if !self.has_living_home(below) {
+        let mut superblock = self.checkpoint.superblock.take().expect("the replicas have it");
+        if !self.has_living_replica(below) {
             return;
         }
         self.spread(below, &mut superblock);
@@ -381,7 +383,7 @@ impl Journal {
 
     fn spread(&mut self, below: &mut Below, superblock: &mut Superblock) {
         for pool in below.pools.ids() {
-            if below.pools[pool].is_alive() && !superblock.homes.contains(&pool) {
+            if below.pools[pool].is_alive() && !superblock.replicas.contains(&pool) {
                 self.send_superblock(below, superblock, pool);
             }
         }
@@ -396,12 +398,17 @@ impl Journal {
         below.pools.send(below.now, pool, Owner::Super, write, false);
     }
 
-    /// True if a pool was added, or grew, since the homes were elected, and one of them has no room
-    /// for the larger map; then the checkpoint begins anew, unless no home in force is left.
+    /// True if a pool was added, or grew, since the replicas were elected, and one of them has no
+    /// room for the larger map; then the checkpoint begins anew, unless no replica in force is
+    /// left.
     fn begins_anew(&mut self, below: &Below) -> bool {
         let need = below.need();
-        let have_room = self.checkpoint.homes.iter().all(|&home| below.pools.has_room(home, need));
-        if self.commit.homes.is_empty() || have_room || mutant("homes_without_room_for_a_growth") {
+        let have_room =
+            self.checkpoint.replicas.iter().all(|&replica| below.pools.has_room(replica, need));
+        if self.commit.replicas.is_empty()
+            || have_room
+            || mutant("replicas_without_room_for_a_growth")
+        {
             return false;
         }
         met("checkpoint began anew for a larger map");
@@ -409,10 +416,10 @@ impl Journal {
         true
     }
 
-    /// True if one of the coming homes lives; if none does, the checkpoint begins anew.
-    fn has_living_home(&mut self, below: &Below) -> bool {
-        self.checkpoint.homes.retain(|&home| below.pools[home].is_alive());
-        if self.checkpoint.homes.is_empty() {
+    /// True if one of the coming replicas lives; if none does, the checkpoint begins anew.
+    fn has_living_replica(&mut self, below: &Below) -> bool {
+        self.checkpoint.replicas.retain(|&replica| below.pools[replica].is_alive());
+        if self.checkpoint.replicas.is_empty() {
             if self.checkpoint.stage == Stage::Spreading {
                 met("last coming replica died while its superblock was written");
                 // One may have it and come back: the next one is younger, and in the same place.
@@ -420,7 +427,7 @@ impl Journal {
                 self.checkpoint.sequence += if mutant("sequence_not_skipped") { 0 } else { 2 };
             }
             self.checkpoint.give_up();
-            self.homes_in_force();
+            self.replicas_in_force();
             return false;
         }
         true
@@ -431,7 +438,7 @@ impl Journal {
         assert!(self.checkpoint.outstanding > 0, "each superblock ends once");
         self.checkpoint.outstanding -= 1;
         if !below.pools.any_alive() {
-            self.outcomes.push(Outcome::NoHome);
+            self.outcomes.push(Outcome::NoReplica);
         }
     }
 
@@ -447,11 +454,11 @@ impl Journal {
     /// The states that the superblocks name are durable.
     fn states_in_force(&self, pools: &mut Pools) {
         for (id, state) in pools.ids().zip(&self.checkpoint.states) {
-            // A pool that was elected a home before it was to be removed stays until the next one.
-            let home = self.commit.homes.contains(&id);
+            // A pool that was elected a replica before it was to be removed stays until the next one.
+            let replica = self.commit.replicas.contains(&id);
             match (pools[id].state, state) {
                 (PoolState::Joining, PoolState::Joining) => pools[id].state = PoolState::Active,
-                (PoolState::Removing, PoolState::Removing) if !home => {
+                (PoolState::Removing, PoolState::Removing) if !replica => {
                     pools[id].state = PoolState::Removed;
                 }
                 _ => {}
@@ -474,12 +481,12 @@ impl Journal {
         );
         checkpoint.blocks = checkpoint.written;
         self.commit.forget_before(checkpoint.journal_start);
-        self.commit.homes = std::mem::take(&mut checkpoint.homes);
-        self.commit.homes.retain(|&home| below.pools[home].is_alive());
+        self.commit.replicas = std::mem::take(&mut checkpoint.replicas);
+        self.commit.replicas.retain(|&replica| below.pools[replica].is_alive());
         self.states_in_force(below.pools);
         self.growth_in_force(below.pools);
-        self.homes_in_force();
-        match self.commit.homes.is_empty() {
+        self.replicas_in_force();
+        match self.commit.replicas.is_empty() {
             true => self.commit.supersede(),
             false => self.release_held(),
         }

@@ -5,7 +5,7 @@
 //! 1. takes the records queued so far, with the blocks that arrived in overlays;
 //! 2. flushes every pool that was written since its last flush, unless all records only say that
 //!    writes are to come;
-//! 3. writes the records to the journal on all its homes, forced to the medium;
+//! 3. writes the records to the journal on all its replicas, forced to the medium;
 //! 4. tells everybody who waited, and lets go of the slots that the records free.
 //!
 //! So data is durable before a record says where it is, and a slot is not reused before the record
@@ -108,11 +108,11 @@ pub(crate) struct Commit {
     /// Blocks of the cycle under way.
     pub(super) blocks: u64,
     /// Pools that hold the journal.
-    pub(super) homes: Vec<PoolId>,
-    /// True if the cycle under way has written its records and waits for homes to be in force.
-    pub(super) awaits_homes: bool,
+    pub(super) replicas: Vec<PoolId>,
+    /// True if the cycle under way has written its records and waits for replicas to be in force.
+    pub(super) awaits_replicas: bool,
     /// True if a superblock that never came in force may be durable on a pool that has died. If it
-    /// comes back, that one counts, and the journal of the homes that it names, until there is a
+    /// comes back, that one counts, and the journal of the replicas that it names, until there is a
     /// younger one.
     pub(super) superseded: bool,
     /// Records and waiters of cycles that were written meanwhile.
@@ -120,7 +120,7 @@ pub(crate) struct Commit {
 }
 
 impl Commit {
-    /// Nothing is queued, and no home is in force.
+    /// Nothing is queued, and no replica is in force.
     pub(super) fn new(generation: u64) -> Commit {
         Commit {
             stage: Stage::Idle,
@@ -138,8 +138,8 @@ impl Commit {
             next: 0,
             start: 0,
             blocks: 0,
-            homes: Vec::new(),
-            awaits_homes: false,
+            replicas: Vec::new(),
+            awaits_replicas: false,
             superseded: false,
             held: (Vec::new(), Vec::new()),
         }
@@ -345,9 +345,9 @@ impl Commit {
         self.superseded = true;
     }
 
-    /// A pool has died: it is no home any longer.
-    pub(crate) fn home_lost(&mut self, pool: PoolId) {
-        self.homes.retain(|&home| home != pool);
+    /// A pool has died: it is no replica any longer.
+    pub(crate) fn replica_lost(&mut self, pool: PoolId) {
+        self.replicas.retain(|&replica| replica != pool);
     }
 
     /// Slots that queued records will free.

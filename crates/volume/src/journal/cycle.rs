@@ -114,7 +114,7 @@ impl Journal {
         }
     }
 
-    /// Step 3: the records, on every home.
+    /// Step 3: the records, on every replica.
     fn write_journal(&mut self, below: &mut Below) {
         assert_eq!(self.commit.stage, Stage::Flushing, "records follow the data they speak of");
         self.commit.stage = Stage::Writing;
@@ -132,12 +132,12 @@ impl Journal {
         met_if(head < blocks.len(), "commit across the ring's end");
         met_if(self.commit.next() >= ring, "journal ring wrapped");
         let targets = self.targets(below.pools);
-        let homes = &self.commit.homes;
+        let replicas = &self.commit.replicas;
         met_if(
-            !homes.is_empty() && targets.len() > homes.len(),
+            !replicas.is_empty() && targets.len() > replicas.len(),
             "commit written to a coming replica",
         );
-        for home in targets {
+        for replica in targets {
             for (at, bytes) in [(first, &blocks[..head]), (0, &blocks[head..])] {
                 if !bytes.is_empty() {
                     if at == 0 && first != 0 && mutant("commit_without_its_wrapped_part") {
@@ -146,22 +146,22 @@ impl Journal {
                     let (offset, fua) = (journal_offset(at), !mutant("journal_not_forced"));
                     let write = Io::Write { offset, data: payload(bytes), fua };
                     self.commit.outstanding += 1;
-                    below.pools.send(below.now, home, Owner::Journal, write, false);
+                    below.pools.send(below.now, replica, Owner::Journal, write, false);
                 }
             }
         }
         if self.commit.outstanding == 0 {
-            self.outcomes.push(Outcome::NoHome);
+            self.outcomes.push(Outcome::NoReplica);
         }
     }
 
-    /// The homes in force, and those that a checkpoint under way will put in force.
+    /// The replicas in force, and those that a checkpoint under way will put in force.
     fn targets(&self, pools: &Pools) -> Vec<PoolId> {
-        let mut targets = self.commit.homes.clone();
-        for &home in self.checkpoint.coming_homes() {
+        let mut targets = self.commit.replicas.clone();
+        for &replica in self.checkpoint.coming_replicas() {
             let left_out = mutant("coming_replicas_without_journal") && !targets.is_empty();
-            if !left_out && !targets.contains(&home) && pools[home].is_alive() {
-                targets.push(home);
+            if !left_out && !targets.contains(&replica) && pools[replica].is_alive() {
+                targets.push(replica);
             }
         }
         targets
@@ -195,32 +195,32 @@ impl Journal {
         (blocks, count)
     }
 
-    /// A home has written journal blocks, or was given up.
+    /// A replica has written journal blocks, or was given up.
     pub(crate) fn write_ended(&mut self, below: &mut Below) {
         assert!(self.commit.outstanding > 0, "each write ends once");
         self.commit.outstanding -= 1;
         if self.commit.outstanding > 0 {
             return;
         }
-        if self.commit.homes.is_empty() {
-            // Every home in force has died. Where superblocks that name others are on their way,
+        if self.commit.replicas.is_empty() {
+            // Every replica in force has died. Where superblocks that name others are on their way,
             // the records are durable there, and count as soon as those are in force.
             met("commit waited for replicas to be in force");
-            self.commit.awaits_homes = self.checkpoint.is_being_sealed();
-            if !self.commit.awaits_homes {
-                self.outcomes.push(Outcome::NoHome);
+            self.commit.awaits_replicas = self.checkpoint.is_being_sealed();
+            if !self.commit.awaits_replicas {
+                self.outcomes.push(Outcome::NoReplica);
             }
             return;
         }
         self.cycle_written(below);
     }
 
-    /// The records are on every home. They count, unless a superblock may come back that names
-    /// homes which lack them: then they do as soon as a younger one is in force. Only the
+    /// The records are on every replica. They count, unless a superblock may come back that names
+    /// replicas which lack them: then they do as soon as a younger one is in force. Only the
     /// checkpoint that makes that one does not wait for it.
     fn cycle_written(&mut self, below: &Below) {
         let superseded =
-            self.commit.superseded || self.checkpoint.has_lost_a_coming_home(below.pools);
+            self.commit.superseded || self.checkpoint.has_lost_a_coming_replica(below.pools);
         if !superseded || mutant("commit_counts_though_superseded") {
             return self.cycle_done();
         }
@@ -242,11 +242,11 @@ impl Journal {
         }
     }
 
-    /// A checkpoint has put homes in force: ends the cycle whose records only those have.
-    pub(super) fn homes_in_force(&mut self) {
-        if std::mem::take(&mut self.commit.awaits_homes) {
-            match self.commit.homes.is_empty() {
-                true => self.outcomes.push(Outcome::NoHome),
+    /// A checkpoint has put replicas in force: ends the cycle whose records only those have.
+    pub(super) fn replicas_in_force(&mut self) {
+        if std::mem::take(&mut self.commit.awaits_replicas) {
+            match self.commit.replicas.is_empty() {
+                true => self.outcomes.push(Outcome::NoReplica),
                 false => self.cycle_done(),
             }
         }

@@ -201,5 +201,5 @@ fn without_a_pool_for_the_journal_nobody_is_told_that_it_is_durable() {
     for (pool, ticket, _) in bench.sent() {
         bench.answer(pool, ticket, Err(DeviceError::Gone));
     }
-    assert_eq!(bench.journal.take_outcomes(), [Outcome::NoHome]);
+    assert_eq!(bench.journal.take_outcomes(), [Outcome::NoReplica]);
 }

@@ -1,18 +1,18 @@
 //! Finding a group again after a shutdown or a crash.
 //!
 //! 1. The superblocks of every device are read; the highest whole one counts.
-//! 2. The checkpoint and the whole journal ring are read from every home that is there.
+//! 2. The checkpoint and the whole journal ring are read from every replica that is there.
 //! 3. The checkpoint's records are replayed, then the journal's, block by block from the noted
-//!    start up to the first block that no home has whole. That is the end of the journal only if no
-//!    block of a later commit is there: a commit is written when the one before it is durable, so
-//!    such a block says that something durable was damaged, and the group is refused.
+//! start up to the first block that no replica has whole. That is the end of the journal only if no
+//! block of a later commit is there: a commit is written when the one before it is durable, so such
+//! a block says that something durable was damaged, and the group is refused.
 //! 4. Chunks whose copies may differ are settled: the first living copy stays, the others are made
-//!    anew.
-//! 5. A checkpoint is taken, so that all homes agree and a new generation of the journal begins.
-//!    Until its superblock is durable nothing that the crash left has been overwritten: a crash
-//!    during recovery changes nothing.
+//! anew.
+//! 5. A checkpoint is taken, so that all replicas agree and a new generation of the journal begins.
+//! Until its superblock is durable nothing that the crash left has been overwritten: a crash during
+//! recovery changes nothing.
 
-use super::{OpenError, Opening, Reads, Step, home_reads};
+use super::{OpenError, Opening, Reads, Step, replica_reads};
 use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
 use crate::layout::{self, Need};
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, Place, Table};
@@ -52,15 +52,15 @@ impl Opening {
         adopt(pools, &superblock)?;
         map.note_identity(superblock.next_volume.saturating_sub(1));
         let mut steps = Vec::new();
-        for &home in &superblock.homes {
-            let pool = pools.find(home);
+        for &replica in &superblock.replicas {
+            let pool = pools.find(replica);
             if pool.is_some_and(|pool| pool.is_alive() && pool.has_region) {
-                steps.extend(home_reads(&superblock, home));
+                steps.extend(replica_reads(&superblock, replica));
             }
         }
         self.superblock = Some(superblock);
         match steps.is_empty() {
-            true => Err(OpenError::NoHome),
+            true => Err(OpenError::NoReplica),
             false => Ok(steps),
         }
     }
@@ -298,7 +298,7 @@ impl Replay<'_> {
         for chunk in several {
             let mut state = self.map.state(chunk);
             if !state.lose_pool(pool).is_empty() {
-                self.drop_homeless_table(&mut state);
+                self.drop_orphaned_table(&mut state);
                 state.copies[0].prefetched = false;
                 self.map.set_state(chunk, &state);
             }
@@ -307,10 +307,10 @@ impl Replay<'_> {
 
     /// Copies of a chunk are gone: where none of those that stay has room for a table, there is no
     /// table any more.
-    fn drop_homeless_table(&mut self, state: &mut ChunkState) {
+    fn drop_orphaned_table(&mut self, state: &mut ChunkState) {
         let has_room = |copy: &ChunkCopy| self.pools[copy.place.pool].checksums;
-        let homeless = state.table != Table::None && !state.copies.iter().any(has_room);
-        if homeless && !mutant("table_outlives_its_copies") {
+        let orphaned = state.table != Table::None && !state.copies.iter().any(has_room);
+        if orphaned && !mutant("table_outlives_its_copies") {
             met("table of checksums went with its last copy");
             state.table = Table::None;
             self.tables_lost += 1;
@@ -374,7 +374,7 @@ impl Replay<'_> {
                 }
             }
             state.dirty = false;
-            self.drop_homeless_table(state);
+            self.drop_orphaned_table(state);
             self.map.set_state(chunk, state);
         }
     }

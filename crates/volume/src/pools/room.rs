@@ -6,7 +6,7 @@
 //! 3. The superblock that makes the new pool a member lists these slots too. A crash before it
 //!    leaves neither.
 //!    A checkpoint that was begun before the room was needed says nothing of it: it begins anew
-//!    when one of its homes has no room.
+//!    when one of its replicas has no room.
 //! 4. A pool without enough free slots cannot hold the metadata any more, until it has; another
 //!    one takes its place at the next checkpoint. If none is left, the new pool is refused.
 
@@ -90,7 +90,7 @@ impl Pools {
 
     /// Number of slots that chunks of the map may be on; of dead pools those that chunks have.
     fn slots_in_all(&self) -> u64 {
-        let all = mutant("homes_without_room_for_a_growth");
+        let all = mutant("replicas_without_room_for_a_growth");
         let slots = |pool: &Pool| match pool.state {
             PoolState::Removed => 0,
             _ if pool.is_alive() || all => pool.slots.total(),
@@ -114,7 +114,7 @@ impl Pools {
         layout::has_room(blocks, need, self.sizes.chunk, &self.sizes.limits)
     }
 
-    /// True if checkpoints of now, and one under way on these homes, have room for that.
+    /// True if checkpoints of now, and one under way on these replicas, have room for that.
     pub(crate) fn have_room(&self, now: Need, coming: &[PoolId], need: Need) -> bool {
         self.suffice(self.capacity(now, coming), need)
     }
@@ -124,24 +124,24 @@ impl Pools {
         self.area(pool, 0).capacity().min(self.area(pool, 1).capacity())
     }
 
-    /// Blocks that every checkpoint may have: one under way on these homes, and those to come.
+    /// Blocks that every checkpoint may have: one under way on these replicas, and those to come.
     pub(crate) fn capacity(&self, need: Need, coming: &[PoolId]) -> u32 {
-        let homes = self.elect_homes(need);
-        let each = homes.iter().chain(coming).map(|&home| self.capacity_of(home));
+        let replicas = self.elect_replicas(need);
+        let each = replicas.iter().chain(coming).map(|&replica| self.capacity_of(replica));
         each.min().unwrap_or(self.sizes.area_blocks)
     }
 
     /// The fastest pools that have a metadata region with room for the map and will stay, far ones
     /// last; when none is left, one that was to be removed has to wait.
-    pub(crate) fn elect_homes(&self, need: Need) -> Vec<PoolId> {
+    pub(crate) fn elect_replicas(&self, need: Need) -> Vec<PoolId> {
         let mut able = self.replica_candidates();
         able.retain(|&pool| self.has_room(pool, need));
         let stays = |pool: &PoolId| self[*pool].state != PoolState::Removing;
-        let mut homes: Vec<PoolId> = able.iter().copied().filter(stays).take(REPLICAS).collect();
-        if homes.is_empty() {
-            homes.extend(able.first());
+        let mut replicas: Vec<PoolId> = able.iter().copied().filter(stays).take(REPLICAS).collect();
+        if replicas.is_empty() {
+            replicas.extend(able.first());
         }
-        homes
+        replicas
     }
 
     /// Pools that can hold the metadata if it fits, far ones last.
@@ -176,7 +176,7 @@ impl Pools {
     /// True if a pool that could hold the metadata lacks room for it.
     pub(crate) fn lack_room(&self, need: Need) -> bool {
         let could = self.staying_candidates().len().min(REPLICAS);
-        self.elect_homes(need).len() < could
+        self.elect_replicas(need).len() < could
     }
 
     /// Gives both areas of a pool slots until they have so many blocks; false, and nothing is

@@ -114,11 +114,11 @@ fn a_pool_that_is_taken_away_again_leaves_the_order_as_it_was() {
 fn areas_grow_in_slots_only_where_these_are_free() {
     let mut pools = pools(2);
     let need = crate::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
-    assert!(pools.lack_room(need) || pools.elect_homes(need).is_empty());
+    assert!(pools.lack_room(need) || pools.elect_replicas(need).is_empty());
     let before = pools.extents();
     let growth = pools.grow_areas(need);
     assert!(growth.suffices && growth.is_new, "{growth:?}");
-    assert_eq!(pools.elect_homes(need), [PoolId(0), PoolId(1)]);
+    assert_eq!(pools.elect_replicas(need), [PoolId(0), PoolId(1)]);
     pools.take_back_extents(before);
     assert_eq!(pools[PoolId(0)].slots.used(), 0);
     for slot in 0..16 {

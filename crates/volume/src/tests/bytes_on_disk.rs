@@ -41,7 +41,7 @@ fn superblock() -> Superblock {
         checkpoint_generation: 12,
         journal_generation: 8,
         journal_start: 1 << 33,
-        homes: vec![PoolId(0), PoolId(1)],
+        replicas: vec![PoolId(0), PoolId(1)],
         pools: vec![pool.clone(), PoolRecord { name: "hdd".to_string(), checksums: false, ..pool }],
         next_volume: 9,
         ranks: Ranks::of_order(vec![PoolId(1), PoolId(0)]).expect("two pools"),

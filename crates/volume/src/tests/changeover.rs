@@ -132,7 +132,7 @@ fn a_chunk_that_moved_to_an_added_pool_is_verified_there() {
     let mut bench = mixed();
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 2), Outcome::Done);
     bench.pass(MINUTE);
-    let status = bench.group.seal_status();
+    let status = bench.group.checksum_status();
     assert_eq!((status.sealed, status.unread), (1, 1), "it was hashed on the way");
     for restart in [false, true] {
         if restart {
@@ -167,7 +167,7 @@ fn the_checksum_of_one_copy_speaks_for_the_copy_on_an_old_pool() {
         scrub(&mut bench);
         assert_eq!(findings(&mut bench), [(FindingKind::Repaired, 3 * 4096, Some(rotten))]);
         assert_eq!(bench.pools_of(0), [old, 2], "no copy was dropped");
-        assert_eq!((with_tables(&bench), bench.group.seal_status().lost), (1, 0));
+        assert_eq!((with_tables(&bench), bench.group.checksum_status().lost), (1, 0));
         bench.check();
     }
 }
@@ -242,7 +242,7 @@ fn a_table_goes_with_the_last_copy_that_has_room_for_it() {
         bench.crash();
         assert_eq!(bench.read(0, 8192), Ok([[3; 4096], [1; 4096]].concat()));
         let lost = findings(&mut bench).iter().any(|f| f.0 == FindingKind::ChecksumsLost);
-        assert!(!lost && bench.group.seal_status().lost == 0);
+        assert!(!lost && bench.group.checksum_status().lost == 0);
     }
 }
 

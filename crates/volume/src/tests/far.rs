@@ -23,14 +23,14 @@ fn operation(kind: OperationKind, chunk: u32, to: u16) -> Operation {
 
 #[test]
 fn journal_and_checkpoints_stay_off_a_far_pool_where_two_others_can_have_them() {
-    let homes = |sizes: &[u64], near: usize| {
-        Bench::with_far(sizes, near, 0, Bench::settings()).group.elect_homes()
+    let replicas = |sizes: &[u64], near: usize| {
+        Bench::with_far(sizes, near, 0, Bench::settings()).group.elect_replicas()
     };
-    assert_eq!(homes(&[16, 16, 64], 3), [PoolId(0), PoolId(1)]);
+    assert_eq!(replicas(&[16, 16, 64], 3), [PoolId(0), PoolId(1)]);
     let mut bench = Bench::with_far(&[16, 16, 64], 1, 0, Bench::settings());
     bench.group.pools[PoolId(2)].geometry.far = false;
-    assert_eq!(bench.group.elect_homes(), [PoolId(0), PoolId(2)], "however fast");
-    assert_eq!(homes(&[16, 64], 1), [PoolId(0), PoolId(1)], "better far than once");
+    assert_eq!(bench.group.elect_replicas(), [PoolId(0), PoolId(2)], "however fast");
+    assert_eq!(replicas(&[16, 64], 1), [PoolId(0), PoolId(1)], "better far than once");
 }
 
 #[test]

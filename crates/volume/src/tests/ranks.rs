@@ -183,11 +183,11 @@ fn a_drained_pools_chunks_go_to_the_pool_that_is_next_to_it_in_speed() {
 #[test]
 fn metadata_stands_on_the_fastest_pools_by_rank() {
     let mut bench = bench(Fill::FastestFirst);
-    assert_eq!(bench.group.elect_homes(), [PoolId(0), PoolId(1)]);
+    assert_eq!(bench.group.elect_replicas(), [PoolId(0), PoolId(1)]);
     add(&mut bench, 16, Some(0));
-    assert_eq!(bench.group.elect_homes(), [PoolId(2), PoolId(0)]);
+    assert_eq!(bench.group.elect_replicas(), [PoolId(2), PoolId(0)]);
     bench.crash();
-    assert_eq!(bench.group.elect_homes(), [PoolId(2), PoolId(0)]);
+    assert_eq!(bench.group.elect_replicas(), [PoolId(2), PoolId(0)]);
 }
 
 #[test]

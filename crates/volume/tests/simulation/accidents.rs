@@ -149,10 +149,11 @@ fn the_last_pool_with_room_for_the_journal_stays() {
     ends_well(1, false, &[pool(21, 31), pool(30, 83), small], &steps);
 }
 
-/// While a drained pool was being removed the other home of the journal died. The superblock called
-/// the drained one removed, though it held the only journal: the group could not be opened again.
+/// While a drained pool was being removed the other replica of the journal died. The superblock
+/// called the drained one removed, though it held the only journal: the group could not be opened
+/// again.
 #[test]
-fn a_pool_being_removed_stays_when_the_other_home_dies() {
+fn a_pool_being_removed_stays_when_the_other_replica_dies() {
     for events in 0..40 {
         let steps = [
             Step::CreateVolume { sectors: 3 * CHUNK },
@@ -170,8 +171,9 @@ fn a_pool_being_removed_stays_when_the_other_home_dies() {
     }
 }
 
-/// The superblocks of a checkpoint that had elected the pool a home, before its removal was asked
-/// for, called it removed; the next commit wrote its journal to a disk that had been taken away.
+/// The superblocks of a checkpoint that had elected the pool a replica, before its removal was
+/// asked for, called it removed; the next commit wrote its journal to a disk that had been taken
+/// away.
 #[test]
 fn a_pool_that_holds_the_journal_is_not_yet_removed() {
     let steps = vec![

@@ -151,12 +151,12 @@ impl Runner<'_> {
     fn spare(&self, number: u8) -> Option<usize> {
         let pool = usize::from(self.pool(number).0);
         let disk = self.world.on_disk().ok()??;
-        let other = disk.homes.iter().map(|&home| usize::from(home)).any(|home| {
-            home != pool
-                && self.world.is_usable(home)
-                && !matches!(self.state_of(home), Some(PoolState::Dead))
-                && (self.state_of(home) != Some(PoolState::Removing)
-                    || !self.world.erred_since(home, 0))
+        let other = disk.replicas.iter().map(|&replica| usize::from(replica)).any(|replica| {
+            replica != pool
+                && self.world.is_usable(replica)
+                && !matches!(self.state_of(replica), Some(PoolState::Dead))
+                && (self.state_of(replica) != Some(PoolState::Removing)
+                    || !self.world.erred_since(replica, 0))
         });
         (other && self.world.is_usable(pool)).then_some(pool)
     }

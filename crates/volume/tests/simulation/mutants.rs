@@ -19,7 +19,7 @@ const QUICK_SEEDS: u64 = 400;
 /// Way in which a mutant is caught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Caught {
-    /// Within a few dozen seeds: the gate plants it.
+    /// Within a few dozen seeds: the hazard check plants it.
     Quickly,
     /// By a run over all mutants.
     Seldom,
@@ -146,8 +146,8 @@ const MUTANTS: [(&str, &str, Caught); 104] = [
     ("growth_not_recorded", "recording that a volume grew", Quickly),
     ("growth_without_room_for_its_map", "more room for the map when a pool grows", Quickly),
     (
-        "homes_without_room_for_a_growth",
-        "room for the map on all homes of a superblock that says that a pool grew",
+        "replicas_without_room_for_a_growth",
+        "room for the map on all replicas of a superblock that says that a pool grew",
         ByPlan,
     ),
     ("intent_not_in_the_record", "saying in later records that writes are expected", Quickly),

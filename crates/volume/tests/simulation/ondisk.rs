@@ -2,12 +2,12 @@
 //! has them, decoded without the machine's code.
 //!
 //! 1. The highest whole superblock of all disks counts.
-//! 2. Each block of its checkpoint must be whole on one of the homes.
-//! 3. The journal is replayed from the noted start to the first block that no home has whole.
+//! 2. Each block of its checkpoint must be whole on one of the replicas.
+//! 3. The journal is replayed from the noted start to the first block that no replica has whole.
 //! 4. No slot may then belong to two chunks.
-//! 5. A journal block that was durable is on every home that lives; copies, and sides of mirrors,
-//!    that are called equal are equal, byte for byte. A chunk that is called sealed has its table
-//!    at each copy that has room for one, and there is one at least.
+//! 5. A journal block that was durable is on every replica that lives; copies, and sides of mirrors,
+//! that are called equal are equal, byte for byte. A chunk that is called sealed has its table at
+//! each copy that has room for one, and there is one at least.
 //!
 //! It reads what a crash left, before the group does; and after an orderly end, when it must say
 //! exactly what the group said. It never writes.
@@ -38,7 +38,7 @@ pub(crate) struct OnDisk {
     pub(crate) overlays: BTreeMap<(u32, u32), Slot>,
     pub(crate) pools: Vec<Pool>,
     /// Pools that hold journal and checkpoints.
-    pub(crate) homes: Vec<u16>,
+    pub(crate) replicas: Vec<u16>,
     dead: BTreeSet<u16>,
     chunk_size: u64,
 }
@@ -76,7 +76,7 @@ struct Root {
     journal_generation: u64,
     journal_start: u64,
     area: u64,
-    homes: Vec<u16>,
+    replicas: Vec<u16>,
     pools: Vec<Pool>,
 }
 
@@ -101,19 +101,19 @@ pub(crate) fn read(pools: u16, peek: impl Peek) -> Result<Option<OnDisk>, String
     let roots = blocks.filter_map(|(pool, at)| root(written(&peek(pool, at, BLOCK as usize)?)));
     let Some(root) = roots.max_by_key(|root| root.sequence) else { return Ok(None) };
     let pools = root.pools.clone();
-    let (homes, chunk_size) = (root.homes.clone(), root.chunk_size);
-    let mut disk = OnDisk { pools, homes, chunk_size, ..OnDisk::default() };
+    let (replicas, chunk_size) = (root.replicas.clone(), root.chunk_size);
+    let mut disk = OnDisk { pools, replicas, chunk_size, ..OnDisk::default() };
     for block in 0..root.checkpoint_blocks {
-        let at = |home: u16| root.checkpoint_block(home, block);
+        let at = |replica: u16| root.checkpoint_block(replica, block);
         let stamp = (root.identity, root.checkpoint_generation, block);
-        let records = records(b"TCCP", stamp, at, &root.homes, &peek);
-        let records = records.ok_or(format!("checkpoint block {block} is whole on no home"))?;
+        let records = records(b"TCCP", stamp, at, &root.replicas, &peek);
+        let records = records.ok_or(format!("checkpoint block {block} is whole on no replica"))?;
         disk.apply(&records).ok_or(format!("checkpoint block {block} makes no sense"))?;
     }
     for sequence in root.journal_start..root.journal_start + root.journal_blocks {
         let at = |_| Some((2 + sequence % root.journal_blocks) * BLOCK);
         let stamp = (root.identity, root.journal_generation, sequence);
-        let Some(records) = records(b"TCJL", stamp, at, &root.homes, &peek) else { break };
+        let Some(records) = records(b"TCJL", stamp, at, &root.replicas, &peek) else { break };
         disk.apply(&records).ok_or(format!("journal block {sequence} makes no sense"))?;
     }
     disk.check_slots()?;
@@ -129,37 +129,37 @@ impl OnDisk {
             && !self.dead.contains(&pool)
     }
 
-    /// A commit is answered when it is on every home: of those before the last, each block is. But
-    /// a home may have died under the last but one, and the last, which begins with its death, may
-    /// be torn.
+    /// A commit is answered when it is on every replica: of those before the last, each block is.
+    /// But a replica may have died under the last but one, and the last, which begins with its
+    /// death, may be torn.
     fn check_journal(&self, root: &Root, peek: &impl Peek) -> Result<(), String> {
-        let homes = || root.homes.iter().filter(|home| self.lives(**home));
-        let block = |home: u16, sequence: u64| {
+        let replicas = || root.replicas.iter().filter(|replica| self.lives(**replica));
+        let block = |replica: u16, sequence: u64| {
             let at = (2 + sequence % root.journal_blocks) * BLOCK;
             let stamp = (root.identity, root.journal_generation, sequence);
-            let block = peek(home, at, BLOCK as usize)?;
+            let block = peek(replica, at, BLOCK as usize)?;
             let block = written(&block);
             let whole = used(b"TCJL", stamp, block).is_some();
             Some(whole.then(|| u64::from(u16::from_le_bytes([block[34], block[35]]))))
         };
         let sequences = root.journal_start..root.journal_start + root.journal_blocks;
         let commits = sequences.clone().flat_map(|sequence| {
-            let found = homes().filter_map(move |&home| block(home, sequence).flatten());
+            let found = replicas().filter_map(move |&replica| block(replica, sequence).flatten());
             found.map(move |before| sequence.saturating_sub(before))
         });
         let last = commits.max().unwrap_or(0);
-        let durable = match homes().any(|&home| block(home, last).flatten().is_some()) {
+        let durable = match replicas().any(|&replica| block(replica, last).flatten().is_some()) {
             true => last,
             false => {
                 let before = last.saturating_sub(1);
-                let found = homes().find_map(|&home| block(home, before).flatten());
+                let found = replicas().find_map(|&replica| block(replica, before).flatten());
                 before.saturating_sub(found.unwrap_or(0))
             }
         };
         for sequence in sequences.take_while(|sequence| *sequence < durable) {
-            let lacks = |home: &&u16| block(**home, sequence) == Some(None);
-            if let Some(home) = homes().find(lacks) {
-                return Err(format!("journal block {sequence} is not on home {home}"));
+            let lacks = |replica: &&u16| block(**replica, sequence) == Some(None);
+            if let Some(replica) = replicas().find(lacks) {
+                return Err(format!("journal block {sequence} is not on replica {replica}"));
             }
         }
         Ok(())
@@ -319,13 +319,13 @@ impl OnDisk {
 }
 
 impl Root {
-    /// Offset of a block of the checkpoint in force on a home.
-    fn checkpoint_block(&self, home: u16, block: u64) -> Option<u64> {
+    /// Offset of a block of the checkpoint in force on a replica.
+    fn checkpoint_block(&self, replica: u16, block: u64) -> Option<u64> {
         if block < self.area_blocks {
             let first = 2 + self.journal_blocks + self.area * self.area_blocks;
             return Some((first + block) * BLOCK);
         }
-        let (pool, beyond) = (&self.pools[usize::from(home)], block - self.area_blocks);
+        let (pool, beyond) = (&self.pools[usize::from(replica)], block - self.area_blocks);
         let per_slot = self.chunk_size / BLOCK;
         let slot = pool.extents[self.area as usize].get((beyond / per_slot) as usize)?;
         let start = pool.first_slot + u64::from(*slot) * self.chunk_size;
@@ -348,8 +348,8 @@ fn root(block: &[u8]) -> Option<Root> {
         [bytes.u32()?, bytes.u32()?, bytes.u32()?].map(u64::from);
     let [checkpoint_generation, journal_generation, journal_start] =
         [bytes.u64()?, bytes.u64()?, bytes.u64()?];
-    let &[area, checksums, homes, pools] = bytes.take(4)? else { return None };
-    let homes = (0..homes).map(|_| bytes.u16()).collect::<Option<_>>()?;
+    let &[area, checksums, replicas, pools] = bytes.take(4)? else { return None };
+    let replicas = (0..replicas).map(|_| bytes.u16()).collect::<Option<_>>()?;
     let mut pools: Vec<Pool> = (0..pools).map(|_| pool(&mut bytes)).collect::<Option<_>>()?;
     let head_blocks = 2 + journal_blocks + 2 * area_blocks;
     for pool in &mut pools {
@@ -378,7 +378,7 @@ fn root(block: &[u8]) -> Option<Root> {
         journal_generation,
         journal_start,
         area: area.into(),
-        homes,
+        replicas,
         pools,
     })
 }
@@ -422,16 +422,16 @@ impl Pool {
     }
 }
 
-/// The records of a block, from the first home that has it whole.
+/// The records of a block, from the first replica that has it whole.
 fn records(
     magic: &[u8; 4],
     stamp: (u64, u64, u64),
     at: impl Fn(u16) -> Option<u64>,
-    homes: &[u16],
+    replicas: &[u16],
     peek: &impl Peek,
 ) -> Option<Vec<u8>> {
-    homes.iter().find_map(|&home| {
-        let block = peek(home, at(home)?, BLOCK as usize)?;
+    replicas.iter().find_map(|&replica| {
+        let block = peek(replica, at(replica)?, BLOCK as usize)?;
         let block = written(&block);
         let used = used(magic, stamp, block)?;
         Some(block[HEADER..HEADER + used].to_vec())

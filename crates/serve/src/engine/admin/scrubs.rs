@@ -32,10 +32,10 @@ impl AdminApi<'_> {
             replaced_copies: status.dropped,
             unrepairable_blocks: status.unrepairable,
             undecided_blocks: status.undecided,
-            written_tables: group.seal_status().sealed,
-            outdated_tables: group.seal_status().broken,
+            written_tables: group.checksum_status().sealed,
+            outdated_tables: group.checksum_status().broken,
             repaired_tables: status.tables_repaired,
-            lost_tables: group.seal_status().lost,
+            lost_tables: group.checksum_status().lost,
             every_seconds: scrubs.every.map(|every| every.as_secs_f64()),
             last_end_ms: scrubs.last_end_ms,
         }

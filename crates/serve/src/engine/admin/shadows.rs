@@ -78,7 +78,7 @@ impl AdminApi<'_> {
     /// When there is none of this name.
     pub fn adopt(&mut self, name: &str) -> Result<Adopted, Refused> {
         let group = &mut self.engine.group;
-        let knows = group.shadows().one_in() == 1 && !group.is_tapped();
+        let knows = group.shadows().one_in() == 1 && !group.is_observed();
         let Some(own) = group.end_shadow(name) else { return Err(self.no_shadow(name)) };
         let spec = self.engine.rivals.remove(name).expect("every shadow was asked for");
         let placement = if knows { own } else { placement(&spec.written)?.1 };

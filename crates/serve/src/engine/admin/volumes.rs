@@ -22,7 +22,7 @@ impl AdminApi<'_> {
             name: volume.name,
             identity: volume.identity,
             size_bytes: volume.size.0,
-            sla: volume.promise.as_ref().map(Into::into),
+            sla: volume.sla.as_ref().map(Into::into),
         };
         self.engine.group.volumes().map(volume).collect()
     }
@@ -40,7 +40,7 @@ impl AdminApi<'_> {
     /// When there is no such volume.
     pub fn promise(&mut self, name: &str, sla: Option<Sla>) -> Result<(), Refused> {
         let volume = self.volume(name)?;
-        Ok(self.engine.group.promise(volume, sla)?)
+        Ok(self.engine.group.set_sla(volume, sla)?)
     }
 
     fn volume_told(&self, name: &str) -> Volume {

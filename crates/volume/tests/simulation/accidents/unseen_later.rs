@@ -342,14 +342,14 @@ fn a_chunk_in_which_a_write_was_answered_is_not_placed_elsewhere() {
     fails_with("placed_elsewhere_after_a_write", &plans);
 }
 
-/// A pool had grown while a checkpoint was written, whose other home had no room for a map of that
-/// size. The superblock said that the pool was so large. When it died, what was left of the group
-/// had no room for its map, and opened never again (seed 0x13301c9).
+/// A pool had grown while a checkpoint was written, whose other replica had no room for a map of
+/// that size. The superblock said that the pool was so large. When it died, what was left of the
+/// group had no room for its map, and opened never again (seed 0x13301c9).
 #[test]
-fn a_superblock_says_no_more_than_its_homes_have_room_for() {
+fn a_superblock_says_no_more_than_its_replicas_have_room_for() {
     let plans: Vec<Plan> = (0..40).map(growth_then_death).collect();
     plans.iter().for_each(plan_ends_well);
-    fails_with("homes_without_room_for_a_growth", &plans);
+    fails_with("replicas_without_room_for_a_growth", &plans);
     let began_anew = |plan: &Plan| {
         let summary = run(plan, Extras::default()).expect("all end well");
         summary.marks.contains_key("checkpoint began anew for a larger map")

@@ -26,7 +26,7 @@ pub(crate) const SPOILS_MAX: u32 = 3;
 
 impl Group {
     /// True if `part` may start on its chunk; sets going what it has to wait for.
-    pub(crate) fn gate(&mut self, now: Nanos, part: u32) -> bool {
+    pub(crate) fn pass_hazards(&mut self, now: Nanos, part: u32) -> bool {
         let state = &self.parts[part];
         let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
         let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && self.covers_chunk(part);

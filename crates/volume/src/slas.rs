@@ -1,12 +1,12 @@
-//! What volumes are promised, and what was kept of it.
+//! SLAs of volumes, and how well they were kept.
 //!
-//! A promise is told by whoever drives the group, at every start; nothing of it is on the devices.
+//! An SLA is told by whoever drives the group, at every start; nothing of it is on the devices.
 //! Each request that reads or changes data is judged when it is answered: from its submission, the
 //! queues of this machine included. A flush is not, for how long it takes is what other requests
 //! left behind; nor is a request that failed. Requests of strict volumes go before others in the
 //! scheduler.
 //!
-//! State: 48 B a volume that is promised something.
+//! State: 48 B a volume with an SLA.
 
 use std::collections::BTreeMap;
 use thermocline_policy::placement::{Sla, SlaClass};
@@ -14,39 +14,39 @@ use thermocline_units::{Nanos, VolumeId};
 
 /// SLA of a volume, and how well it was kept since it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Promise {
+pub struct SlaRecord {
     /// Its kind.
     pub sla: Sla,
     /// Requests that were answered.
     pub answered: u64,
-    /// Of these, answered later than promised.
+    /// Of these, answered later than the SLA says.
     pub violations: u64,
     /// By how much these were later, all together.
     pub excess: Nanos,
 }
 
-/// Promises by volume.
+/// Slas by volume.
 #[derive(Debug, Default)]
-pub(crate) struct Promises(BTreeMap<VolumeId, Promise>);
+pub(crate) struct Slas(BTreeMap<VolumeId, SlaRecord>);
 
-impl Promises {
-    pub(crate) fn of(&self, volume: VolumeId) -> Option<&Promise> {
+impl Slas {
+    pub(crate) fn of(&self, volume: VolumeId) -> Option<&SlaRecord> {
         self.0.get(&volume)
     }
 
     /// True if requests of `volume` go before others.
     pub(crate) fn is_strict(&self, volume: VolumeId) -> bool {
-        self.of(volume).is_some_and(|promise| promise.sla.class == SlaClass::Strict)
+        self.of(volume).is_some_and(|record| record.sla.class == SlaClass::Strict)
     }
 
     /// A request of `volume` was answered after `took`.
     pub(crate) fn judge(&mut self, volume: VolumeId, took: Nanos) {
-        let Some(promise) = self.0.get_mut(&volume) else { return };
-        promise.answered += 1;
-        if took > promise.sla.latency {
-            promise.violations += 1;
-            let excess = took.saturating_sub(promise.sla.latency);
-            promise.excess = Nanos(promise.excess.0.saturating_add(excess.0));
+        let Some(record) = self.0.get_mut(&volume) else { return };
+        record.answered += 1;
+        if took > record.sla.latency {
+            record.violations += 1;
+            let excess = took.saturating_sub(record.sla.latency);
+            record.excess = Nanos(record.excess.0.saturating_add(excess.0));
         }
     }
 
@@ -54,24 +54,24 @@ impl Promises {
         !self.0.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (VolumeId, &Promise)> {
-        self.0.iter().map(|(&volume, promise)| (volume, promise))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (VolumeId, &SlaRecord)> {
+        self.0.iter().map(|(&volume, record)| (volume, record))
     }
 
-    /// Promises a volume something, or nothing any more; counts begin at 0 when it is something
+    /// Slas a volume something, or nothing any more; counts begin at 0 when it is something
     /// else than before.
     ///
     /// # Panics
-    /// When a latency of 0 is promised.
+    /// When a latency of 0 is asked for.
     pub(crate) fn set(&mut self, volume: VolumeId, sla: Option<Sla>) {
-        if self.of(volume).map(|promise| promise.sla) == sla {
+        if self.of(volume).map(|record| record.sla) == sla {
             return;
         }
         self.forget(volume);
         if let Some(sla) = sla {
             assert!(sla.latency.0 > 0, "no request takes no time");
-            let promise = Promise { sla, answered: 0, violations: 0, excess: Nanos(0) };
-            self.0.insert(volume, promise);
+            let record = SlaRecord { sla, answered: 0, violations: 0, excess: Nanos(0) };
+            self.0.insert(volume, record);
         }
     }
 

@@ -1,7 +1,7 @@
-//! What a tap hears, and in which order.
+//! What a observer hears, and in which order.
 
 use super::{Bench, CHUNK};
-use crate::{Action, Decision, Request, RequestError, RequestId, Settings, Tap};
+use crate::{Action, Decision, Observer, Request, RequestError, RequestId, Settings};
 use std::sync::{Arc, Mutex};
 use thermocline_policy::placement::{ChunkAccess, PoolLoad, Route};
 use thermocline_policy::registry::PolicySpec;
@@ -21,7 +21,7 @@ impl Notes {
     }
 }
 
-impl Tap for Notes {
+impl Observer for Notes {
     fn asked(&mut self, _: Nanos, request: &Request) {
         let what = match request.action {
             Action::Read { offset, length } => format!("read {}+{length}", offset.0),
@@ -57,7 +57,7 @@ fn bench() -> (Bench, Notes) {
     let mut bench = Bench::with_settings(&[4, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(10 * CHUNK)).expect("a volume");
     let notes = Notes::default();
-    assert!(bench.group.set_tap(Some(Box::new(notes.clone()))).is_none());
+    assert!(bench.group.set_observer(Some(Box::new(notes.clone()))).is_none());
     (bench, notes)
 }
 
@@ -103,7 +103,7 @@ fn decisions_are_told_with_what_was_seen_under_the_name_of_who_decided() {
     assert_eq!(notes.take(), heard.iter().chain([&&*decided]).copied().collect::<Vec<_>>());
     bench.group.set_placement(None);
     assert_eq!(notes.take(), ["placed \"\""]);
-    assert!(bench.group.set_tap(None).is_some(), "whoever listened is given back");
+    assert!(bench.group.set_observer(None).is_some(), "whoever listened is given back");
     bench.flush();
     assert_eq!(notes.take(), [""; 0]);
 }

@@ -60,7 +60,7 @@ const TABLE_HEADER_BYTES: usize = 40;
 
 /// Counts of tables of checksums since the group was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SealStatus {
+pub struct ChecksumStatus {
     /// Chunks that got their tables.
     pub sealed: u64,
     /// Of these, chunks of which nothing had to be read for it.
@@ -101,7 +101,7 @@ struct Watched {
 
 /// Tables of checksums in memory, and the chunks that may get one.
 #[derive(Debug)]
-pub(crate) struct Seals {
+pub(crate) struct BlockChecksums {
     /// Of chunks whose tables are right.
     tables: SumStore,
     /// Of others.
@@ -112,24 +112,24 @@ pub(crate) struct Seals {
     tableless: BTreeSet<ChunkId>,
     /// Chunks without a table, longest quiet first.
     watched: VecDeque<Watched>,
-    status: SealStatus,
+    status: ChecksumStatus,
 }
 
-impl Default for Seals {
-    fn default() -> Seals {
-        Seals {
+impl Default for BlockChecksums {
+    fn default() -> BlockChecksums {
+        BlockChecksums {
             tables: SumStore::new(TABLES_BYTES_MAX),
             known: SumStore::new(KNOWN_BYTES_MAX),
             loads: Slab::default(),
             loading: BTreeMap::new(),
             tableless: BTreeSet::new(),
             watched: VecDeque::new(),
-            status: SealStatus::default(),
+            status: ChecksumStatus::default(),
         }
     }
 }
 
-impl Seals {
+impl BlockChecksums {
     pub(crate) fn has_watched(&self) -> bool {
         !self.watched.is_empty()
     }
@@ -243,8 +243,8 @@ pub(crate) fn decode_table(
 
 impl Group {
     /// Counts of tables of checksums since the group was opened.
-    pub fn seal_status(&self) -> SealStatus {
-        self.seals.status
+    pub fn checksum_status(&self) -> ChecksumStatus {
+        self.checksums.status
     }
 
     /// Blocks of contents that stand at byte `at` of a chunk and are not what was written; what a
@@ -252,13 +252,13 @@ impl Group {
     pub(crate) fn wrong_blocks(&self, chunk: ChunkId, at: u32, found: &Payload, order: u64) -> u32 {
         let first = found.slice(0..found.len().min(BLOCK));
         let found = if mutant("first_block_verified_only") { &first } else { found };
-        let sums = self.seals.sums(chunk).filter(|sums| sums.verifies(order));
+        let sums = self.checksums.sums(chunk).filter(|sums| sums.verifies(order));
         sums.map_or(0, |sums| sums.differing(at, found))
     }
 
     /// True if a read of `range` can be verified, and so is to be made by whole blocks.
     pub(crate) fn can_verify(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
-        self.seals.sums(chunk).is_some_and(|sums| sums.of(range).is_some())
+        self.checksums.sums(chunk).is_some_and(|sums| sums.of(range).is_some())
     }
 
     /// Owner of a chunk's table.
@@ -274,39 +274,39 @@ impl Group {
     /// True if a chunk's checksums are in memory, where it has any; fetches them if not. Writes
     /// wait for them too: what they leave of the chunk stays known.
     pub(crate) fn seal_is_at_hand(&mut self, now: Nanos, chunk: ChunkId) -> bool {
-        if self.seals.loading.contains_key(&chunk) {
+        if self.checksums.loading.contains_key(&chunk) {
             return false;
         }
         let table = self.map.entry(chunk).table();
-        let known = self.seals.tables.has(chunk) || self.seals.tableless.contains(&chunk);
+        let known = self.checksums.tables.has(chunk) || self.checksums.tableless.contains(&chunk);
         if table == Table::None || known {
             return true;
         }
         if !self.table_places(chunk).any(|place| self.pools[place.pool].is_alive()) {
             return true; // There is nothing to be read.
         }
-        let load = self.seals.loads.insert(Load { chunk, table, tried: 0 });
-        self.seals.loading.insert(chunk, load);
+        let load = self.checksums.loads.insert(Load { chunk, table, tried: 0 });
+        self.checksums.loading.insert(chunk, load);
         self.load_seal(now, load);
-        !self.seals.loading.contains_key(&chunk)
+        !self.checksums.loading.contains_key(&chunk)
     }
 
     /// Reads the table at the next copy, or gives it up.
     fn load_seal(&mut self, now: Nanos, load: u32) {
-        let Load { chunk, tried, .. } = self.seals.loads[load];
+        let Load { chunk, tried, .. } = self.checksums.loads[load];
         let able =
             |place: &Place| tried & bit(place.pool) == 0 && self.pools[place.pool].is_alive();
         let untried = self.table_places(chunk).find(able);
         match untried {
             Some(place) => {
-                self.seals.loads[load].tried |= bit(place.pool);
+                self.checksums.loads[load].tried |= bit(place.pool);
                 let offset = self.seal_address(place);
                 let io = Io::Read { offset, length: seal_bytes(self.chunk_size) as u32 };
                 self.send(now, place.pool, Owner::SealRead { load }, io);
             }
             None => {
-                self.seals.end_load(load);
-                self.seals.status.lost += 1;
+                self.checksums.end_load(load);
+                self.checksums.status.lost += 1;
                 self.findings.note(
                     FindingKind::ChecksumsLost,
                     (chunk, self.chunk_size),
@@ -314,7 +314,7 @@ impl Group {
                     None,
                 );
                 // Reads go on unverified; writes wait until the journal knows of it.
-                self.seals.tableless.insert(chunk);
+                self.checksums.tableless.insert(chunk);
                 self.announce_writes(chunk);
             }
         }
@@ -327,17 +327,17 @@ impl Group {
         load: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        let Load { chunk, table, tried } = self.seals.loads[load];
+        let Load { chunk, table, tried } = self.checksums.loads[load];
         if !self.map.has(chunk) || self.map.entry(chunk).first().is_none() {
-            self.seals.end_load(load);
+            self.checksums.end_load(load);
         } else {
             let bytes = result.map(|payload| payload.to_vec()).unwrap_or_default();
             match decode_table(self.table_name(chunk), table, &bytes, self.chunk_size) {
                 Some(sums) => {
-                    self.seals.end_load(load);
+                    self.checksums.end_load(load);
                     // No write has begun since: they wait for this.
                     let sealed = self.map.entry(chunk).is_sealed();
-                    let Seals { tables, known, .. } = &mut self.seals;
+                    let BlockChecksums { tables, known, .. } = &mut self.checksums;
                     let store = if sealed { tables } else { known };
                     let (most, map) = (self.settings.limits.seals_cached, &self.map);
                     store.put(chunk, Sums::of_all(sums), most, |other| map.is_busy(other));
@@ -347,11 +347,11 @@ impl Group {
                 }
                 None if self.map.entry(chunk).is_sealed() => {
                     if mutant("seal_sought_once") {
-                        self.seals.loads[load].tried = u64::MAX;
+                        self.checksums.loads[load].tried = u64::MAX;
                     }
                     self.load_seal(now, load);
                 }
-                None => self.seals.end_load(load),
+                None => self.checksums.end_load(load),
             }
         }
         if self.map.has(chunk) && self.map.entry(chunk).traffic != NONE {
@@ -365,13 +365,13 @@ impl Group {
         if !self.keeps_checksums() {
             return;
         }
-        self.seals.tableless.remove(&chunk);
+        self.checksums.tableless.remove(&chunk);
         if self.map.entry(chunk).is_sealed() {
             self.map.entry_mut(chunk).set_table(Table::None);
-            self.seals.status.broken += 1;
-            if let Some(sums) = self.seals.tables.take(chunk) {
+            self.checksums.status.broken += 1;
+            if let Some(sums) = self.checksums.tables.take(chunk) {
                 let (most, map) = (self.settings.limits.seals_cached, &self.map);
-                self.seals.known.put(chunk, sums, most, |other| map.is_busy(other));
+                self.checksums.known.put(chunk, sums, most, |other| map.is_busy(other));
             }
         }
         self.watch(now, chunk);
@@ -382,7 +382,7 @@ impl Group {
         let keeps = self.keeps_checksums();
         let entry = self.map.entry_mut(chunk);
         if keeps && !entry.is_sealed() && !entry.set_watched(true) {
-            self.seals.watched.push_back(Watched { chunk, since: now, looked_at: false });
+            self.checksums.watched.push_back(Watched { chunk, since: now, looked_at: false });
         }
     }
 
@@ -392,13 +392,13 @@ impl Group {
             return;
         }
         for _ in 0..WATCHED_PER_ROUND {
-            let Some(&Watched { chunk, since, looked_at }) = self.seals.watched.front() else {
+            let Some(&Watched { chunk, since, looked_at }) = self.checksums.watched.front() else {
                 break;
             };
             if now.saturating_sub(since) < QUIET && looked_at {
                 break;
             }
-            self.seals.watched.pop_front();
+            self.checksums.watched.pop_front();
             if !self.map.has(chunk) {
                 continue;
             }
@@ -410,7 +410,7 @@ impl Group {
             }
             if !quiet {
                 entry.set_watched(true);
-                self.seals.watched.push_back(Watched { chunk, since: now, looked_at: true });
+                self.checksums.watched.push_back(Watched { chunk, since: now, looked_at: true });
             } else if self.can_have_tables(chunk) {
                 self.scrub.request_tables(chunk);
             }
@@ -437,10 +437,10 @@ impl Group {
 
     /// Copies of a chunk are gone: where none of those that stay has room for a table, there is no
     /// table any more. What it said stays known.
-    pub(crate) fn drop_homeless_table(&mut self, chunk: ChunkId, state: &mut ChunkState) {
+    pub(crate) fn drop_orphaned_table(&mut self, chunk: ChunkId, state: &mut ChunkState) {
         let has_room = |copy: &ChunkCopy| self.pools[copy.place.pool].checksums;
-        let homeless = state.table != Table::None && !state.copies.iter().any(has_room);
-        if homeless && !mutant("table_outlives_its_copies") {
+        let orphaned = state.table != Table::None && !state.copies.iter().any(has_room);
+        if orphaned && !mutant("table_outlives_its_copies") {
             met("table of checksums went with its last copy");
             state.table = Table::None;
             self.break_seal(self.now, chunk);
@@ -471,13 +471,13 @@ impl Group {
     /// The tables are written, and nobody wrote to the chunk meanwhile.
     pub(crate) fn seal(&mut self, chunk: ChunkId, sums: &[u32], table: u32, unread: bool) {
         self.map.entry_mut(chunk).set_table(Table::Summed(table));
-        let known = self.seals.known.take(chunk).filter(|known| known.whole() == Some(sums));
+        let known = self.checksums.known.take(chunk).filter(|known| known.whole() == Some(sums));
         let mut all = known.unwrap_or_else(|| Sums::of_all(sums.into()));
         all.rest();
         let (most, map) = (self.settings.limits.seals_cached, &self.map);
-        self.seals.tables.put(chunk, all, most, |other| map.is_busy(other));
-        self.seals.status.sealed += 1;
-        self.seals.status.unread += u64::from(unread);
+        self.checksums.tables.put(chunk, all, most, |other| map.is_busy(other));
+        self.checksums.status.sealed += 1;
+        self.checksums.status.unread += u64::from(unread);
         if self.regions.has(self.region_of(chunk)) {
             met("table without a record");
             return self.map.entry_mut(chunk).set_unsaid(true);

@@ -13,7 +13,7 @@ fn sealed() -> Bench {
     bench.write(0, 1, CHUNK as usize);
     bench.flush();
     bench.pass(Nanos::from_secs(60));
-    assert_eq!(bench.group.seal_status().sealed, 1);
+    assert_eq!(bench.group.checksum_status().sealed, 1);
     bench
 }
 
@@ -84,7 +84,7 @@ fn replicated() -> Bench {
     let mut bench = sealed();
     assert_eq!(bench.operate(OperationKind::Replicate, 0, 1), Outcome::Done);
     bench.pass(MINUTE);
-    assert_eq!(bench.group.seal_status().sealed, 2, "sealed again after the move");
+    assert_eq!(bench.group.checksum_status().sealed, 2, "sealed again after the move");
     bench
 }
 
@@ -226,7 +226,7 @@ fn a_flip_in_a_table_never_makes_honest_data_look_rotten() {
         let whole = (FindingKind::ChecksumsLost, 0, CHUNK, None);
         assert_eq!(findings(&mut bench), [whole], "byte {byte}");
         bench.pass(MINUTE);
-        assert_eq!(bench.group.seal_status().sealed, 1, "it gets a table again");
+        assert_eq!(bench.group.checksum_status().sealed, 1, "it gets a table again");
     }
 }
 
@@ -256,7 +256,7 @@ fn a_table_that_one_copy_lost_is_written_again_from_the_other() {
         scrub(&mut bench);
         assert_eq!(peek(&bench, disk, at, 512), before);
         assert_eq!(bench.group.scrub_status().tables_repaired, 1);
-        assert_eq!(bench.group.seal_status().lost, 0);
+        assert_eq!(bench.group.checksum_status().lost, 0);
     }
 }
 
@@ -322,7 +322,7 @@ fn a_lost_write_of_data_and_table_alike_does_not_bring_the_old_ones_back() {
 fn what_was_just_written_or_copied_is_sealed_without_reading_it() {
     let mut bench = sealed();
     let moved = bench.group.scrub_status().read;
-    assert_eq!((moved, bench.group.seal_status().unread), (Bytes(0), 1));
+    assert_eq!((moved, bench.group.checksum_status().unread), (Bytes(0), 1));
     bench.write(4096, 2, 4096); // One block of a chunk that rests.
     bench.pass(MINUTE);
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 1), Outcome::Done);
@@ -330,13 +330,13 @@ fn what_was_just_written_or_copied_is_sealed_without_reading_it() {
     reopen(&mut bench);
     bench.write(8192, 2, 4096); // Its table is read first.
     bench.pass(MINUTE);
-    assert_eq!(bench.group.seal_status().unread, 1);
+    assert_eq!(bench.group.checksum_status().unread, 1);
     assert_eq!(bench.group.scrub_status().read, Bytes(0));
     // Parts of blocks are not known: these alone are read.
     bench.write(512, 5, 512);
     bench.pass(MINUTE);
     let piece = bench.group.settings().copying.piece.min(WHOLE);
-    assert_eq!((bench.group.scrub_status().read, bench.group.seal_status().sealed), (piece, 2));
+    assert_eq!((bench.group.scrub_status().read, bench.group.checksum_status().sealed), (piece, 2));
     let read = bench.read(0, 12_288).expect("verified");
     assert_eq!([read[0], read[512], read[4096], read[8192]], [1, 5, 2, 2]);
 }

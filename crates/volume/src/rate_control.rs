@@ -1,18 +1,18 @@
-//! How fast operations may copy while volumes are promised something: an integral controller.
+//! The rate of copying while volumes have SLAs: an integral controller.
 //!
-//! 1. Every [`WINDOW`], each volume that is promised a latency and was asked enough has a share of
+//! 1. Every [`WINDOW`], each volume with an SLA that was asked enough has a share of
 //!    late answers; `Copying::percentile` says how many may be late. The error of a volume is what
 //!    is left of that share, −5 to 1 of it.
 //! 2. The worst error counts: R(k) = R(k−1) + `GAIN` · E · R_max, never below the reservation and
 //!    never above R_max, which is `Copying::rate_per_second`.
-//! 3. Without a promise in danger the rate grows to R_max; it begins there.
+//! 3. Without an SLA in danger the rate grows to R_max; it begins there.
 //!
 //! Source: Aqueduct (Lu, Alvarez and Wilkes, FAST 2002). Differs: its error is of mean latencies
-//! and of a contract in their units; here promises are of a percentile, so the share of late
+//! and of a contract in their units; here slas are of a percentile, so the share of late
 //! answers is what is held. Its gain comes from an identified model; this one is low and fixed.
 
-use crate::promises::Promises;
 use crate::settings::Copying;
+use crate::slas::Slas;
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
@@ -31,7 +31,7 @@ const UNLIMITED: Bytes = Bytes::from_gib(1);
 
 /// Rate of moves that the SLAs of volumes allow.
 #[derive(Debug, Default)]
-pub(crate) struct Pacer {
+pub(crate) struct RateControl {
     /// Bytes a second; `None`: what the settings say.
     rate: Option<Bytes>,
     /// Moment at which it is set anew.
@@ -40,20 +40,20 @@ pub(crate) struct Pacer {
     before: BTreeMap<VolumeId, (u64, u64)>,
 }
 
-impl Pacer {
+impl RateControl {
     /// The throttle's settings, at the rate of now.
     pub(crate) fn paced(&self, copying: &Copying) -> Copying {
         Copying { rate_per_second: self.rate.or(copying.rate_per_second), ..*copying }
     }
 
     /// Moment at which the rate is set anew; `None` when nothing is to be kept.
-    pub(crate) fn next(&self, copying: &Copying, promises: &Promises) -> Option<Nanos> {
-        is_paced(copying, promises).then_some(self.next)
+    pub(crate) fn next(&self, copying: &Copying, slas: &Slas) -> Option<Nanos> {
+        is_paced(copying, slas).then_some(self.next)
     }
 
     /// Sets the rate, where it is time.
-    pub(crate) fn set_rate(&mut self, now: Nanos, copying: &Copying, promises: &Promises) {
-        let Some(percentile) = copying.percentile.filter(|_| is_paced(copying, promises)) else {
+    pub(crate) fn set_rate(&mut self, now: Nanos, copying: &Copying, slas: &Slas) {
+        let Some(percentile) = copying.percentile.filter(|_| is_paced(copying, slas)) else {
             self.rate = None;
             return;
         };
@@ -61,7 +61,7 @@ impl Pacer {
             return;
         }
         self.next = Nanos(now.0 + WINDOW.0);
-        let error = self.worst_error(promises, 1.0 - f64::from(percentile) / 100.0);
+        let error = self.worst_error(slas, 1.0 - f64::from(percentile) / 100.0);
         let most = copying.rate_per_second.unwrap_or(UNLIMITED).0;
         let least = copying.reserve_per_second.map_or(most / LEAST, |rate| rate.0).min(most);
         let rate = self.rate.unwrap_or(Bytes(most)).0 as f64 + GAIN * error * most as f64;
@@ -70,10 +70,10 @@ impl Pacer {
 
     /// 1 where nothing is in danger; less, down to [`ERROR_LEAST`], where more than `allowed` of a
     /// volume's answers were late.
-    fn worst_error(&mut self, promises: &Promises, allowed: f64) -> f64 {
+    fn worst_error(&mut self, slas: &Slas, allowed: f64) -> f64 {
         let mut worst: f64 = 1.0;
-        for (volume, promise) in promises.iter() {
-            let now = (promise.answered, promise.violations);
+        for (volume, record) in slas.iter() {
+            let now = (record.answered, record.violations);
             let before = self.before.insert(volume, now).unwrap_or((0, 0));
             let answered = now.0.saturating_sub(before.0);
             let late = now.1.saturating_sub(before.1);
@@ -85,6 +85,6 @@ impl Pacer {
     }
 }
 
-fn is_paced(copying: &Copying, promises: &Promises) -> bool {
-    copying.percentile.is_some() && promises.are_made()
+fn is_paced(copying: &Copying, slas: &Slas) -> bool {
+    copying.percentile.is_some() && slas.are_made()
 }

@@ -1,7 +1,7 @@
-//! A tap: somebody who hears what a group is asked and what its placement sees and decides.
+//! A observer: somebody who hears what a group is asked and what its placement sees and decides.
 //!
 //! The group knows nothing of what becomes of it; a recorder writes it down, a view of heat counts
-//! it. Without a tap it costs one look at an `Option` an event.
+//! it. Without a observer it costs one look at an `Option` an event.
 
 use crate::request::{Request, RequestId};
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, PoolLoad, Route, VolumeView};
@@ -21,7 +21,7 @@ pub struct Decision<'a> {
 
 /// Listens to a group. Everything is told once, in the order in which it happens, from within
 /// `submit`, `complete` or `tick`: an implementation must be quick, and cannot refuse.
-pub trait Tap: Send {
+pub trait Observer: Send {
     /// A request was taken; those refused for their range or volume are not told.
     fn asked(&mut self, now: Nanos, request: &Request);
 

@@ -1,4 +1,4 @@
-//! The rate of copying while volumes are promised something.
+//! The rate of copying while volumes have SLAs.
 
 use super::{Bench, CHUNK};
 use crate::Settings;
@@ -21,7 +21,7 @@ fn promised(mean: u64) -> Bench {
     let mut bench = Bench::with_settings(&[4, 8], 0, Settings { copying, ..Bench::settings() });
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     let sla = Sla { latency: Nanos::from_micros(10_000), class: SlaClass::Strict };
-    bench.group.promise(VolumeId(0), Some(sla)).expect("it exists");
+    bench.group.set_sla(VolumeId(0), Some(sla)).expect("it exists");
     bench.write(0, 1, CHUNK as usize);
     slow_down(&mut bench, mean);
     bench
@@ -59,6 +59,6 @@ fn copying_slows_down_to_what_is_reserved_while_promises_are_broken_and_comes_ba
 fn kept_promises_and_none_leave_the_rate_alone() {
     assert_eq!(rate_after(&mut promised(100), 5), MOST);
     let mut bench = promised(25_000);
-    bench.group.promise(VolumeId(0), None).expect("it exists");
+    bench.group.set_sla(VolumeId(0), None).expect("it exists");
     assert_eq!(rate_after(&mut bench, 5), MOST);
 }

@@ -2,7 +2,7 @@
 
 use super::traits_of;
 use crate::tests::Bench;
-use crate::{Decision, Request, RequestId, Settings, Tap};
+use crate::{Decision, Observer, Request, RequestId, Settings};
 use std::sync::{Arc, Mutex};
 use thermocline_policy::placement::{ChunkAccess, Pattern, PoolLoad, PoolTraits, Route};
 use thermocline_policy::registry::PolicySpec;
@@ -60,7 +60,7 @@ type Sight = (Nanos, Vec<PoolLoad>, PoolTraits);
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<Sight>>>);
 
-impl Tap for Seen {
+impl Observer for Seen {
     fn asked(&mut self, _: Nanos, _: &Request) {}
     fn answered(&mut self, _: Nanos, _: RequestId, _: bool) {}
     fn placed(&mut self, _: Nanos, _: &str) {}
@@ -82,7 +82,7 @@ fn a_placement_sees_the_load_of_the_epoch_that_ends_and_not_of_those_before() {
     let mut bench = Bench::with_settings(&[4, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(1 << 20)).expect("a volume");
     let seen = Seen::default();
-    bench.group.set_tap(Some(Box::new(seen.clone())));
+    bench.group.set_observer(Some(Box::new(seen.clone())));
     let spec = PolicySpec::parse("static").expect("it is in the registry");
     bench.group.set_named_placement("static", spec.build_placement().expect("no settings"));
     let disk = traits("hdd-15k");
