@@ -5,21 +5,21 @@
 //! nobody's business here. The parts of the machine are told in their own files:
 //!
 //! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
-//! have under way; [`crate::foreground`] brings the parts past the hazard check
-//! ([`crate::hazards`]), [`crate::reading`] and [`crate::writing`] to the copies;
+//!   have under way; [`crate::foreground`] brings the parts past the hazard check
+//!   ([`crate::hazards`]), [`crate::reading`] and [`crate::writing`] to the copies;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out; what it says is
-//! told to those who wait in [`crate::settling`];
+//!   told to those who wait in [`crate::settling`];
 //! - [`crate::opening`] formats, [`crate::opening`] reads all that back;
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
-//! [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`] what
-//! a placement wants next;
+//!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
+//!   what a placement wants next;
 //! - [`crate::hinting`] acts on what is said of data;
 //! - [`crate::slas`] judges answers by the SLAs of volumes;
-//! - [`crate::observer`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement see
-//! what it sees;
+//! - [`crate::observer`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement
+//!   see what it sees;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] and
-//! [`crate::comparison`] verify them, [`crate::block_checksums`] and [`crate::sums`] keep
-//! checksums; [`crate::housekeeping`] does what is due by the clock.
+//!   [`crate::comparison`] verify them, [`crate::block_checksums`] and [`crate::sums`] keep
+//!   checksums; [`crate::housekeeping`] does what is due by the clock.
 
 use crate::block_checksums::BlockChecksums;
 use crate::copying::Copier;

@@ -454,7 +454,7 @@ impl Journal {
     /// The states that the superblocks name are durable.
     fn states_in_force(&self, pools: &mut Pools) {
         for (id, state) in pools.ids().zip(&self.checkpoint.states) {
-            // A pool that was elected a replica before it was to be removed stays until the next one.
+            // A pool that was elected before it was to be removed stays until the next one.
             let replica = self.commit.replicas.contains(&id);
             match (pools[id].state, state) {
                 (PoolState::Joining, PoolState::Joining) => pools[id].state = PoolState::Active,

@@ -3,14 +3,14 @@
 //! 1. The superblocks of every device are read; the highest whole one counts.
 //! 2. The checkpoint and the whole journal ring are read from every replica that is there.
 //! 3. The checkpoint's records are replayed, then the journal's, block by block from the noted
-//! start up to the first block that no replica has whole. That is the end of the journal only if no
-//! block of a later commit is there: a commit is written when the one before it is durable, so such
-//! a block says that something durable was damaged, and the group is refused.
+//!    start up to the first block that no replica has whole. That is the end of the journal only if
+//!    no block of a later commit is there: a commit is written when the one before it is durable,
+//!    so such a block says that something durable was damaged, and the group is refused.
 //! 4. Chunks whose copies may differ are settled: the first living copy stays, the others are made
-//! anew.
+//!    anew.
 //! 5. A checkpoint is taken, so that all replicas agree and a new generation of the journal begins.
-//! Until its superblock is durable nothing that the crash left has been overwritten: a crash during
-//! recovery changes nothing.
+//!    Until its superblock is durable nothing that the crash left has been overwritten: a crash
+//!    during recovery changes nothing.
 
 use super::{OpenError, Opening, Reads, Step, replica_reads};
 use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};

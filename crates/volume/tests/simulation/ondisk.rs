@@ -5,9 +5,9 @@
 //! 2. Each block of its checkpoint must be whole on one of the replicas.
 //! 3. The journal is replayed from the noted start to the first block that no replica has whole.
 //! 4. No slot may then belong to two chunks.
-//! 5. A journal block that was durable is on every replica that lives; copies, and sides of mirrors,
-//! that are called equal are equal, byte for byte. A chunk that is called sealed has its table at
-//! each copy that has room for one, and there is one at least.
+//! 5. A journal block that was durable is on every replica that lives; copies, and sides of
+//!    mirrors, that are called equal are equal, byte for byte. A chunk that is called sealed has
+//!    its table at each copy that has room for one, and there is one at least.
 //!
 //! It reads what a crash left, before the group does; and after an orderly end, when it must say
 //! exactly what the group said. It never writes.
