@@ -2,24 +2,34 @@
 //!
 //! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two
 //! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
-//! nobody's business here. The parts of the machine are told in their own files:
+//! nobody's business here.
+//!
+//! Above, calls come in: [`crate::calls`], [`crate::admin`], [`crate::creation`] and
+//! [`crate::report`]; [`crate::housekeeping`] does what is due by the clock.
+//!
+//! Below are machines with state of their own, which call nobody back:
+//!
+//! - [`crate::pools`]: devices, slots, the order of speed, and requests under way;
+//! - [`crate::journal`] makes changes of the map durable, and writes the map out;
+//! - [`crate::opening`] formats devices, and reads groups back;
+//! - [`crate::throttle`], [`crate::rate_control`] and [`crate::trial`] say how fast copying goes,
+//!   and if it goes on; [`crate::routing`] which side of a mirrored chunk serves;
+//!   [`crate::slas`] judges answers.
+//!
+//! Between them:
 //!
 //! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
 //!   have under way; [`crate::foreground`] brings the parts past the hazard check
 //!   ([`crate::hazards`]), [`crate::reading`] and [`crate::writing`] to the copies;
-//! - [`crate::journal`] makes changes of the map durable, and writes the map out; what it says is
-//!   told to those who wait in [`crate::settling`];
-//! - [`crate::opening`] formats, [`crate::opening`] reads all that back;
+//! - [`crate::settling`] tells what the journal says to those who wait, and acts on pools that die;
 //! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
-//!   [`crate::switching`] how it ends, [`crate::throttle`] how fast it goes, [`crate::proposal`]
-//!   what a placement wants next;
+//!   [`crate::switching`] how it ends, [`crate::proposal`] what a placement wants next;
 //! - [`crate::hinting`] acts on what is said of data;
-//! - [`crate::slas`] judges answers by the SLAs of volumes;
 //! - [`crate::observer`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement
 //!   see what it sees;
 //! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] and
 //!   [`crate::comparison`] verify them, [`crate::block_checksums`] and [`crate::sums`] keep
-//!   checksums; [`crate::housekeeping`] does what is due by the clock.
+//!   checksums.
 
 use crate::block_checksums::BlockChecksums;
 use crate::copying::Copier;

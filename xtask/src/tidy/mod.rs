@@ -10,6 +10,7 @@ mod citations;
 mod claims;
 mod documentation;
 mod floors;
+mod layouts;
 mod machines;
 mod papers;
 mod ratchet;
@@ -76,6 +77,7 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(allows::check(source, &table));
         findings.extend(unsafety::check(source, &table));
         findings.extend(claims::check(source));
+        findings.extend(layouts::check(source, text_of));
         findings.extend(citations::check(source.path, source.text));
     }
     findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
