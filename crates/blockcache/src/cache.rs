@@ -6,16 +6,18 @@
 //! name a moment at which `poll` has nothing to hand out.
 
 use crate::LINE;
+use crate::answers::Answers;
 use crate::commit::Commit;
-use crate::format::{self, ORIGIN_OFFSET, Side, WAYS};
+use crate::format::{self, ORIGIN_OFFSET};
+use crate::lines::{Lines, mark};
 use crate::locks::Locks;
 use crate::opening::{OpenError, Opening};
+use crate::pair::{Answered, Pair, Task};
 use crate::requests::Request;
 use crate::status::Status;
 use crate::writeback::WriteBack;
-use std::ops::Range;
-use thermocline_policy::cache::{SetRule, Sets};
-use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
+use thermocline_policy::cache::SetRule;
+use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Ticket};
 use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Decisions of a block cache. Plain data.
@@ -44,75 +46,14 @@ impl Default for Settings {
     }
 }
 
-/// The marks of a slot.
-pub(crate) mod mark {
-    /// The slot holds its line's contents. Without it, the slot only waits until the table does not
-    /// name it any more.
-    pub(crate) const VALID: u8 = 1;
-    /// The slow device does not have these contents.
-    pub(crate) const DIRTY: u8 = 2;
-    /// The table, as it is or may be on the medium, names the slot's line.
-    pub(crate) const RECORDED: u8 = 4;
-    /// The table is being written without the slot.
-    pub(crate) const FREEING: u8 = 8;
-    /// The table is being written with the slot for the first time.
-    pub(crate) const RECORDING: u8 = 16;
-    /// The line was written since it began to be taken back.
-    pub(crate) const REWRITTEN: u8 = 32;
-}
-
-/// The purpose of a request to one of the devices.
-#[derive(Debug, Clone)]
-pub(crate) enum Task {
-    /// A piece of a client's request, which begins at byte `at` of the machine above.
-    Piece {
-        request: u32,
-        side: Side,
-        at: u64,
-        length: u32,
-        writes: bool,
-    },
-    /// Zeroes or a discard on the slow device.
-    Dropped {
-        request: u32,
-    },
-    /// Copying what was read into slots.
-    Fill {
-        request: u32,
-        lines: Range<u32>,
-    },
-    /// A flush of a cycle.
-    Flush {
-        /// The device that is flushed.
-        side: Side,
-    },
-    /// A run of the table's sectors; after so many failures.
-    Table {
-        sectors: Range<u32>,
-        tries: u32,
-    },
-    /// Reading a run that is taken back, and writing it.
-    BackRead {
-        run: u32,
-        at: u32,
-    },
-    BackWrite {
-        run: u32,
-    },
-    /// The step of opening.
-    Open,
-}
-
 /// A cache of one device on another.
 pub struct BlockCache<C, O> {
-    pub(crate) cache: C,
-    pub(crate) origin: O,
+    pub(crate) devices: Pair<C, O>,
     pub(crate) settings: Settings,
     pub(crate) geometry: Geometry,
     pub(crate) identity: u64,
-    pub(crate) index: Sets,
+    pub(crate) lines: Lines,
     pub(crate) locks: Locks,
-    pub(crate) tasks: Slab<Task>,
     pub(crate) requests: Slab<Request>,
     pub(crate) commit: Commit,
     pub(crate) back: WriteBack,
@@ -120,12 +61,11 @@ pub struct BlockCache<C, O> {
     pub(crate) failure: Option<OpenError>,
     /// The latest moment it was told of.
     pub(crate) now: Nanos,
-    /// True for a device, fast or slow, that has written data it has not flushed.
-    pub(crate) volatile: [bool; 2],
     pub(crate) status: Status,
     /// For the machine above.
-    pub(crate) answers: Vec<Completion>,
-    landed: Vec<Completion>,
+    pub(crate) answers: Answers,
+    /// Room for what the devices answer.
+    answered: Vec<Answered>,
 }
 
 impl<C: Device, O: Device> BlockCache<C, O> {
@@ -170,39 +110,36 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         let Geometry { size, discard_zeroes, far } = origin.geometry();
         let size = Bytes(size.0.saturating_sub(ORIGIN_OFFSET));
-        let lines = size.0.div_ceil(u64::from(LINE));
-        if lines == 0 {
+        let count = size.0.div_ceil(u64::from(LINE));
+        if count == 0 {
             return Err(OpenError::OriginTooSmall(origin.geometry().size));
         }
-        if lines >= u64::from(u32::MAX) {
+        if count >= u64::from(u32::MAX) {
             return Err(OpenError::OriginTooLarge(origin.geometry().size));
         }
-        let index = Sets::new(slots, WAYS, settings.policy);
-        let memory = Bytes(index.bytes());
+        let lines = Lines::new(slots, settings.policy);
+        let memory = Bytes(lines.bytes());
         Ok(BlockCache {
-            cache,
-            origin,
+            devices: Pair::new(cache, origin),
             settings,
             geometry: Geometry { size, discard_zeroes, far },
             identity: 0,
-            index,
+            lines,
             locks: Locks::default(),
-            tasks: Slab::default(),
             requests: Slab::default(),
             commit: Commit::default(),
             back: WriteBack::default(),
             opening: None,
             failure: None,
             now: Nanos(0),
-            volatile: [false; 2],
             status: Status {
                 lines: slots,
                 memory,
                 policy: settings.policy.name(),
                 ..Status::default()
             },
-            answers: Vec::new(),
-            landed: Vec::new(),
+            answers: Answers::default(),
+            answered: Vec::new(),
         })
     }
 
@@ -219,54 +156,42 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     /// Counters and state.
     pub fn status(&self) -> Status {
-        self.status
+        let (cached, dirty) = self.lines.counts();
+        Status { cached, dirty, ..self.status }
     }
 
     /// Lines cached and lines dirty, counted slot by slot: what [`BlockCache::status`] must say.
     /// O(slots).
     pub fn count_lines(&self) -> (u32, u32) {
         let with =
-            |marks: u8| (0..self.index.slots()).filter(|&slot| self.has(slot, marks)).count();
+            |marks: u8| (0..self.lines.slots()).filter(|&slot| self.lines.has(slot, marks)).count();
         (with(mark::VALID) as u32, with(mark::DIRTY) as u32)
     }
 
     /// The fast device; what is submitted there is the cache's business.
     pub fn cache(&self) -> &C {
-        &self.cache
+        &self.devices.cache
     }
 
     /// The slow device; what is submitted there is the cache's business.
     pub fn origin(&self) -> &O {
-        &self.origin
+        &self.devices.origin
     }
 
     /// Both devices, fast and slow, to wait for them or to break them.
     pub fn devices_mut(&mut self) -> (&mut C, &mut O) {
-        (&mut self.cache, &mut self.origin)
-    }
-
-    /// Sends a request to one of the devices. Offsets on the slow one are the machine's above.
-    pub(crate) fn send(&mut self, now: Nanos, side: Side, task: Task, io: Io) {
-        let ticket = Ticket(u64::from(self.tasks.insert(task)));
-        match side {
-            Side::Cache => self.cache.submit(now, ticket, io),
-            Side::Origin => self.origin.submit(now, ticket, io),
-        }
+        (&mut self.devices.cache, &mut self.devices.origin)
     }
 
     /// An answer of one of the devices.
-    fn land(&mut self, now: Nanos, side: Side, completion: Completion) {
-        let Completion { ticket, result } = completion;
-        let task = self.tasks.remove(ticket.0 as u32);
+    fn land(&mut self, now: Nanos, Answered { side, task, result }: Answered) {
         if matches!(task, Task::Open) {
             return self.opening_went_on(now, result);
         }
         if result == Err(DeviceError::Gone) {
             self.fail(DeviceError::Gone);
         }
-        if changes_medium(&task) {
-            self.volatile[side as usize] = true;
-        }
+        self.devices.note_answer(side, &task);
         match task {
             Task::Piece { request, side, at, length, .. } => {
                 self.piece_done(now, request, side, at..at + u64::from(length), result);
@@ -288,69 +213,6 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             self.pump_commit(now);
         }
     }
-
-    /// The slots' mark bits.
-    pub(crate) fn has(&self, slot: u32, marks: u8) -> bool {
-        self.index.marks(slot) & marks == marks
-    }
-
-    /// Sets and clears marks of a slot; dirty ones are counted, and told to the table in time.
-    pub(crate) fn remark(&mut self, slot: u32, set: u8, clear: u8) {
-        let before = self.index.marks(slot);
-        let after = before & !clear | set;
-        self.index.set_marks(slot, after);
-        let gained =
-            |mark: u8| u32::from(after & mark != 0).wrapping_sub(u32::from(before & mark != 0));
-        self.status.cached = self.status.cached.wrapping_add(gained(mark::VALID));
-        self.status.dirty = self.status.dirty.wrapping_add(gained(mark::DIRTY));
-        // The table names dirty lines; whoever became one, or is none any more, is looked at.
-        let named = after & mark::RECORDED != 0;
-        if gained(mark::DIRTY) != 0 && (after & mark::DIRTY != 0) != named {
-            self.commit.note(slot);
-        }
-    }
-
-    /// The contents of a slot are nothing any more. Somebody may still be reading them: the slot
-    /// stays its line's until another one takes it.
-    pub(crate) fn forget(&mut self, slot: u32) {
-        self.remark(slot, 0, mark::VALID | mark::DIRTY | mark::REWRITTEN);
-        self.index.expect_last(slot);
-    }
-
-    /// The slot that holds `line`'s contents.
-    pub(crate) fn slot_of(&self, line: u32) -> Option<u32> {
-        self.index.find(line).filter(|&slot| self.has(slot, mark::VALID))
-    }
-
-    /// Offset of a slot on the fast device.
-    pub(crate) fn slot_offset(&self, slot: u32) -> Bytes {
-        format::slot_offset(self.index.slots(), slot)
-    }
-
-    /// Error of every request to a cache that has failed. After a flush that may have forgotten
-    /// writes it is the one that says so: whoever flushes next must learn it, and the devices hold
-    /// everything that was flushed before.
-    pub(crate) fn refusal(&self) -> DeviceError {
-        if self.commit.forgot { DeviceError::Io } else { DeviceError::Gone }
-    }
-
-    /// Answers a request. What was under way when a flush forgot writes may be what was there
-    /// before them, and is not shown.
-    pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Payload, DeviceError>) {
-        let result = if self.commit.forgot { result.and(Err(self.refusal())) } else { result };
-        self.answers.push(Completion { ticket, result });
-    }
-}
-
-/// True if a completed task leaves something that a flush must make durable.
-fn changes_medium(task: &Task) -> bool {
-    match task {
-        Task::Piece { writes, .. } => *writes,
-        // What fills a slot is written over in part, perhaps, and then it counts.
-        Task::Fill { .. } | Task::Dropped { .. } | Task::BackWrite { .. } => true,
-        // The table is written through.
-        Task::Flush { .. } | Task::Table { .. } | Task::BackRead { .. } | Task::Open => false,
-    }
 }
 
 impl<C: Device, O: Device> Device for BlockCache<C, O> {
@@ -364,7 +226,8 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
         assert!(self.opening.is_none(), "a cache that is not open yet takes no requests");
         self.now = now;
         if self.failure.is_some() {
-            return self.answer(ticket, Err(self.refusal()));
+            let refusal = self.answers.refusal();
+            return self.answers.answer(ticket, Err(refusal));
         }
         match io {
             Io::Flush => self.commit.join(crate::commit::Waiter::Flush(ticket)),
@@ -378,30 +241,24 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
         if self.back.resume_at.take_if(|at| *at <= now).is_some() {
             self.pump(now);
         }
-        let mut landed = std::mem::take(&mut self.landed);
+        let mut answered = std::mem::take(&mut self.answered);
         loop {
-            self.cache.poll(now, &mut landed);
-            let from_cache = landed.len();
-            self.origin.poll(now, &mut landed);
-            if landed.is_empty() {
+            self.devices.take_answered(now, &mut answered);
+            if answered.is_empty() {
                 break;
             }
-            for (index, completion) in landed.drain(..).enumerate() {
-                let side = if index < from_cache { Side::Cache } else { Side::Origin };
-                self.land(now, side, completion);
-            }
+            answered.drain(..).for_each(|answer| self.land(now, answer));
             self.pump(now);
         }
-        self.landed = landed;
-        done.append(&mut self.answers);
+        self.answered = answered;
+        self.answers.hand_over(done);
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        if !self.answers.is_empty() {
+        if !self.answers.are_none() {
             return Some(self.now);
         }
-        let events = [self.cache.next_event(), self.origin.next_event(), self.back.resume_at];
-        events.into_iter().flatten().min()
+        [self.devices.next_event(), self.back.resume_at].into_iter().flatten().min()
     }
 }
 

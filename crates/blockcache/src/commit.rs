@@ -18,8 +18,10 @@
 //! taken back either: a slot may show what was in it before. A flush that took too long is tried
 //! again.
 
-use crate::cache::{BlockCache, Task, mark};
+use crate::cache::BlockCache;
 use crate::format::{SECTOR_SLOTS, Side, encode_table, table_offset};
+use crate::lines::mark;
+use crate::pair::Task;
 use std::ops::Range;
 use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::Nanos;
@@ -55,9 +57,6 @@ pub(crate) struct Commit {
     running: bool,
     /// True if a cycle shall run although nobody waits.
     pub(crate) wanted: bool,
-    /// Slots that became dirty and are not named, or are named and not dirty any more. Some may
-    /// have changed again.
-    noted: Vec<u32>,
     /// Slots of the cycle under way.
     cycle: Vec<u32>,
     waiters: Vec<Waiter>,
@@ -65,15 +64,9 @@ pub(crate) struct Commit {
     outstanding: u32,
     /// Error of the first flush of the cycle that failed, or of one that may have forgotten writes.
     failed: Option<DeviceError>,
-    /// True once a flush failed that may have forgotten writes.
-    pub(crate) forgot: bool,
 }
 
 impl Commit {
-    pub(crate) fn note(&mut self, slot: u32) {
-        self.noted.push(slot);
-    }
-
     /// Joins the next cycle.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.next_waiters.push(waiter);
@@ -86,7 +79,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         if self.failure.is_some() {
             return self.turn_away();
         }
-        let wanted = self.commit.wanted && !self.commit.noted.is_empty();
+        let wanted = self.commit.wanted && self.lines.has_news();
         if self.commit.running || self.commit.next_waiters.is_empty() && !wanted {
             return;
         }
@@ -101,9 +94,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 Side::Cache => mutant("fast_device_not_flushed"),
                 Side::Origin => mutant("slow_device_not_flushed"),
             };
-            if std::mem::take(&mut self.volatile[side as usize]) && !skips {
+            if self.devices.take_volatile(side) && !skips {
                 self.commit.outstanding += 1;
-                self.send(now, side, Task::Flush { side }, Io::Flush);
+                self.devices.send(now, side, Task::Flush { side }, Io::Flush);
             }
         }
         if self.commit.outstanding == 0 {
@@ -114,12 +107,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     /// Step 1. A slot is dirty from the end of its write on, so what it holds comes before the
     /// flush.
     fn choose_slots(&mut self) {
-        for slot in std::mem::take(&mut self.commit.noted) {
-            let marks = self.index.marks(slot);
+        for slot in self.lines.take_news() {
+            let marks = self.lines.marks(slot);
             let named = marks & mark::RECORDED != 0;
             match marks & mark::DIRTY != 0 {
-                true if !named => self.remark(slot, mark::RECORDED | mark::RECORDING, 0),
-                false if named && marks & mark::FREEING == 0 => self.remark(slot, mark::FREEING, 0),
+                true if !named => self.lines.remark(slot, mark::RECORDED | mark::RECORDING, 0),
+                false if named && marks & mark::FREEING == 0 => {
+                    self.lines.remark(slot, mark::FREEING, 0)
+                }
                 _ => continue,
             }
             self.commit.cycle.push(slot);
@@ -130,9 +125,11 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     pub(crate) fn flushed(&mut self, now: Nanos, side: Side, result: Result<Payload, DeviceError>) {
         if let Err(error) = result {
             // A device across a network keeps what it could not send.
-            let keeps = side == Side::Origin && self.origin.geometry().far;
+            let keeps = side == Side::Origin && self.devices.origin.geometry().far;
             let forgets = matches!(error, DeviceError::Io | DeviceError::NoSpace) && !keeps;
-            self.commit.forgot |= forgets && !mutant("failed_flush_tried_again");
+            if forgets && !mutant("failed_flush_tried_again") {
+                self.answers.forget();
+            }
             if self.commit.failed.is_none() || forgets {
                 self.commit.failed = Some(error);
             }
@@ -144,9 +141,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let Some(error) = self.commit.failed else { return self.write_table(now) };
         // Which writes are durable is not known; the table stays as it was.
         met("a flush of a cycle fails");
-        self.volatile = [!mutant("failed_flush_forgets_what_was_volatile"); 2];
+        self.devices.set_volatile(!mutant("failed_flush_forgets_what_was_volatile"));
         self.end_cycle(Err(error));
-        if self.commit.forgot {
+        if self.answers.have_forgotten() {
             met("a flush of a cycle may have forgotten writes");
             self.fail(error);
         }
@@ -178,9 +175,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     fn write_sectors(&mut self, now: Nanos, sectors: Range<u32>, tries: u32) {
         let named = |slot: u32| {
             let marks =
-                if slot < self.index.slots() { self.index.marks(slot) } else { mark::FREEING };
+                if slot < self.lines.slots() { self.lines.marks(slot) } else { mark::FREEING };
             let named = marks & (mark::RECORDED | mark::FREEING) == mark::RECORDED;
-            if named { self.index.line_in(slot) } else { None }
+            if named { self.lines.line_in(slot) } else { None }
         };
         let mut bytes = Vec::new();
         for sector in sectors.clone() {
@@ -190,7 +187,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let offset = table_offset(sectors.start);
         let fua = !mutant("table_not_forced");
         let io = Io::Write { offset, data: Payload::from(bytes), fua };
-        self.send(now, Side::Cache, Task::Table { sectors, tries }, io);
+        self.devices.send(now, Side::Cache, Task::Table { sectors, tries }, io);
     }
 
     /// A run of the table is written, or is not.
@@ -227,24 +224,25 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let done = result.is_ok();
         self.commit.running = false;
         for slot in std::mem::take(&mut self.commit.cycle) {
-            let named = self.has(slot, mark::FREEING) != done;
+            let named = self.lines.has(slot, mark::FREEING) != done;
             let cleared = if named { 0 } else { mark::RECORDED };
-            self.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
+            self.lines.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
             // What changed in the meantime, or is to be tried again.
-            if self.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted") {
+            if self.lines.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted")
+            {
                 met("a slot changes during its cycle");
-                self.commit.note(slot);
+                self.lines.note(slot);
             }
         }
         for waiter in std::mem::take(&mut self.commit.waiters) {
-            self.answer(waiter.ticket(), result.map(|()| Payload::EMPTY));
+            self.answers.answer(waiter.ticket(), result.map(|()| Payload::EMPTY));
         }
     }
 
     /// The cache has failed: nobody waits for a cycle that will not come.
     fn turn_away(&mut self) {
         for waiter in std::mem::take(&mut self.commit.next_waiters) {
-            self.answer(waiter.ticket(), Err(self.refusal()));
+            self.answers.answer(waiter.ticket(), Err(self.answers.refusal()));
         }
     }
 }

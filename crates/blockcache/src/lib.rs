@@ -15,12 +15,15 @@
 //! makes the table of dirty lines durable, `writeback` takes dirty lines to the slow device,
 //! `opening` formats and finds all of it again, `format` is the bytes.
 
+mod answers;
 mod cache;
 mod commit;
 mod device;
 mod format;
+mod lines;
 mod locks;
 mod opening;
+mod pair;
 mod requests;
 mod status;
 mod writeback;

@@ -13,10 +13,10 @@
 //! flushed before anybody reads it. One request is under way at a time.
 
 use crate::LINE;
-use crate::cache::{BlockCache, mark};
-use crate::format::{self, Label, Side, WAYS, is_label, table_offset, table_sectors};
+use crate::cache::BlockCache;
+use crate::format::{self, Label, Side, is_label, table_offset, table_sectors};
+use crate::lines::{Lines, mark};
 use std::ops::Range;
-use thermocline_policy::cache::Sets;
 use thermocline_ports::{Device, DeviceError, Io, Payload, SECTOR};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -99,12 +99,12 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     }
 
     fn next_sectors(&self, from: u32) -> Range<u32> {
-        from..table_sectors(self.index.slots()).min(from + RUN_SECTORS)
+        from..table_sectors(self.lines.slots()).min(from + RUN_SECTORS)
     }
 
     fn label(&self, side: Side) -> Label {
         let lines = self.geometry.size.0.div_ceil(u64::from(LINE)) as u32;
-        Label { side, identity: self.identity, slots: self.index.slots(), lines }
+        Label { side, identity: self.identity, slots: self.lines.slots(), lines }
     }
 
     fn step(&mut self, now: Nanos, stage: Stage, label: Option<Label>) {
@@ -134,7 +134,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             }
         };
         self.opening = Some(Opening { stage, label });
-        self.send(now, side, crate::cache::Task::Open, io);
+        self.devices.send(now, side, crate::pair::Task::Open, io);
     }
 
     /// A step has ended.
@@ -220,7 +220,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         {
             return Err(OpenError::Strangers);
         }
-        if cache.slots > self.index.slots() {
+        if cache.slots > self.lines.slots() {
             return Err(OpenError::Shrunk(name(Side::Cache)));
         }
         if u64::from(cache.lines) > self.geometry.size.0.div_ceil(u64::from(LINE)) {
@@ -230,9 +230,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             return Err(OpenError::BadLabel(name(Side::Cache)));
         }
         self.identity = cache.identity;
-        self.index = Sets::new(cache.slots, WAYS, self.settings.policy);
+        self.lines = Lines::new(cache.slots, self.settings.policy);
         self.status.lines = cache.slots;
-        self.status.memory = Bytes(self.index.bytes());
+        self.status.memory = Bytes(self.lines.bytes());
         Ok(())
     }
 
@@ -248,15 +248,15 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             let named = decode(bytes).or_else(corrected);
             for (slot, line) in named.ok_or(OpenError::Table(sector))? {
                 let sound = line < lines
-                    && self.index.fits(line, slot)
-                    && self.index.find(line).is_none()
-                    && self.index.line_in(slot).is_none();
+                    && self.lines.fits(line, slot)
+                    && self.lines.find(line).is_none()
+                    && self.lines.line_in(slot).is_none();
                 if !sound {
                     return Err(OpenError::Table(sector));
                 }
-                self.index.restore(line, slot);
-                self.remark(slot, mark::VALID | mark::RECORDED, 0);
-                self.remark(slot, mark::DIRTY, 0);
+                self.lines.restore(line, slot);
+                self.lines.remark(slot, mark::VALID | mark::RECORDED, 0);
+                self.lines.remark(slot, mark::DIRTY, 0);
             }
         }
         Ok(())

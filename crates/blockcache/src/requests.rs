@@ -9,13 +9,15 @@
 //!    nobody else wants the lines by then.
 //! 5. Zeroes and discards go to the slow device, and lines that they cover are forgotten.
 
-use crate::cache::{BlockCache, Task, mark};
+use crate::cache::BlockCache;
 use crate::commit::Waiter;
 use crate::format::{ORIGIN_OFFSET, Side};
+use crate::lines::mark;
 use crate::locks::Hold;
+use crate::pair::Task;
 use crate::{LINE, OpenError};
 use std::ops::Range;
-use thermocline_policy::cache::{Placed, Sets};
+use thermocline_policy::cache::Sets;
 use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -156,7 +158,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         match segment.slot {
             Some(slot) => {
                 let within = start % u64::from(LINE);
-                (Side::Cache, Bytes(self.slot_offset(slot).0 + within))
+                (Side::Cache, Bytes(self.lines.slot_offset(slot).0 + within))
             }
             None => (Side::Origin, Bytes(ORIGIN_OFFSET + start)),
         }
@@ -165,8 +167,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     fn start_read(&mut self, now: Nanos, request: u32) {
         let bytes = self.requests[request].bytes.clone();
         let mut segments = self.cut(&bytes, |cache, line| {
-            let slot = cache.slot_of(line)?;
-            cache.index.hit(slot);
+            let slot = cache.lines.slot_of(line)?;
+            cache.lines.hit(slot);
             Some(slot)
         });
         if !self.goes_around(&bytes) {
@@ -197,7 +199,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         self.requests[request].outstanding += 1;
         let at = segment.bytes.start;
         let task = Task::Piece { request, side, at, length, writes: false };
-        self.send(now, side, task, Io::Read { offset, length });
+        self.devices.send(now, side, task, Io::Read { offset, length });
     }
 
     fn start_write(&mut self, now: Nanos, request: u32) {
@@ -209,18 +211,18 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let around = self.goes_around(&bytes);
         let segments = self.cut(&bytes, |cache, line| {
             let whole = cache.covers(&bytes, line);
-            match cache.index.find(line) {
+            match cache.lines.find(line) {
                 // A slot that only waits for the table is the line's own, to be filled whole, and
                 // must not be given away while it is.
                 Some(slot)
                     if whole
-                        || cache.has(slot, mark::VALID)
+                        || cache.lines.has(slot, mark::VALID)
                         || mutant("part_written_to_a_slot_without_contents") =>
                 {
-                    let waits = !cache.has(slot, mark::VALID);
+                    let waits = !cache.lines.has(slot, mark::VALID);
                     met_if(waits, "a write fills a slot that waits for the table");
-                    cache.index.hit(slot);
-                    cache.remark(slot, mark::VALID, 0);
+                    cache.lines.hit(slot);
+                    cache.lines.remark(slot, mark::VALID, 0);
                     Some(slot)
                 }
                 None if whole && !around => cache.make_room(line),
@@ -243,7 +245,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let (at, length) = (segment.bytes.start, segment.length());
         self.requests[request].outstanding += 1;
         let task = Task::Piece { request, side, at, length, writes: true };
-        self.send(now, side, task, Io::Write { offset, data, fua });
+        self.devices.send(now, side, task, Io::Write { offset, data, fua });
     }
 
     /// A slot for a line that has none.
@@ -257,14 +259,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             sets.marks(slot) & staying == 0
                 && sets.line_in(slot).is_some_and(|line| !locks.holds(line))
         };
-        match self.index.place(line, may_leave) {
-            Some(Placed { slot, marks, .. }) => {
-                met_if(marks & mark::VALID != 0, "a line leaves for another");
-                if !mutant("line_that_left_stays_counted") {
-                    self.status.cached -= u32::from(marks & mark::VALID != 0);
-                }
-                Some(slot)
-            }
+        match self.lines.take_slot(line, may_leave) {
+            Some(slot) => Some(slot),
             None => {
                 // Some of the set may be clean, and only named by the table still.
                 met("a set has no slot to give");
@@ -283,7 +279,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             _ => Io::WriteZeroes { offset, length },
         };
         self.requests[request].outstanding += 1;
-        self.send(now, Side::Origin, Task::Dropped { request }, io);
+        self.devices.send(now, Side::Origin, Task::Dropped { request }, io);
         if mutant("drop_leaves_the_ends") {
             return;
         }
@@ -292,7 +288,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let mut ends = vec![lines.start];
         ends.extend((lines.end - 1 > lines.start).then_some(lines.end - 1));
         for line in ends {
-            let Some(slot) = self.slot_of(line).filter(|_| !self.covers(&bytes, line)) else {
+            let Some(slot) = self.lines.slot_of(line).filter(|_| !self.covers(&bytes, line)) else {
                 continue;
             };
             met("a drop covers part of a cached line");
@@ -314,13 +310,13 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let bytes = self.requests[request].bytes.clone();
         let slots = self.slots_in(&lines_of(&bytes));
         for slot in slots {
-            let line = self.index.line_in(slot).expect("it was found by its line");
+            let line = self.lines.line_in(slot).expect("it was found by its line");
             // What failed half-way has changed the slow device: clean lines are read again there.
             let whole = self.covers(&bytes, line) && !mutant("drop_keeps_lines");
-            met_if(whole && self.has(slot, mark::DIRTY), "a drop covers a dirty line");
+            met_if(whole && self.lines.has(slot, mark::DIRTY), "a drop covers a dirty line");
             met_if(whole && result.is_err(), "a drop of cached lines fails");
-            if whole && (result.is_ok() || !self.has(slot, mark::DIRTY)) {
-                self.forget(slot);
+            if whole && (result.is_ok() || !self.lines.has(slot, mark::DIRTY)) {
+                self.lines.forget(slot);
             }
         }
         let state = &mut self.requests[request];
@@ -330,14 +326,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     /// The slots that hold contents of `lines`.
     fn slots_in(&self, lines: &Range<u32>) -> Vec<u32> {
-        if lines.end - lines.start < self.index.slots() {
-            return lines.clone().filter_map(|line| self.slot_of(line)).collect();
+        if lines.end - lines.start < self.lines.slots() {
+            return lines.clone().filter_map(|line| self.lines.slot_of(line)).collect();
         }
         let inside = |&slot: &u32| {
-            self.has(slot, mark::VALID)
-                && self.index.line_in(slot).is_some_and(|line| lines.contains(&line))
+            self.lines.has(slot, mark::VALID)
+                && self.lines.line_in(slot).is_some_and(|line| lines.contains(&line))
         };
-        (0..self.index.slots()).filter(inside).collect()
+        (0..self.lines.slots()).filter(inside).collect()
     }
 
     /// A device answered for a piece of a request.
@@ -377,26 +373,28 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     /// Lines whose slots cannot be read are forgotten, if the slow device has them all.
     fn forget_clean(&mut self, bytes: &Range<u64>) -> bool {
         let slots = self.slots_in(&lines_of(bytes));
-        let clean = slots.iter().all(|&slot| !self.has(slot, mark::DIRTY));
+        let clean = slots.iter().all(|&slot| !self.lines.has(slot, mark::DIRTY));
         met(if clean { "a clean line cannot be read" } else { "a dirty line cannot be read" });
         let clean = clean || mutant("dirty_line_read_from_the_slow_device");
         if clean {
-            slots.into_iter().for_each(|slot| self.forget(slot));
+            slots.into_iter().for_each(|slot| self.lines.forget(slot));
         }
         clean
     }
 
     fn slots_written(&mut self, bytes: &Range<u64>, done: bool) {
         for line in lines_of(bytes) {
-            let slot = self.index.find(line).expect("a line that is being written has a slot");
+            let slot = self.lines.find(line).expect("a line that is being written has a slot");
             if done {
-                self.remark(slot, mark::VALID | mark::DIRTY | mark::REWRITTEN, 0);
-            } else if self.has(slot, mark::DIRTY) && !mutant("failed_write_forgets_a_dirty_line") {
+                self.lines.remark(slot, mark::VALID | mark::DIRTY | mark::REWRITTEN, 0);
+            } else if self.lines.has(slot, mark::DIRTY)
+                && !mutant("failed_write_forgets_a_dirty_line")
+            {
                 met("a write to a dirty line fails");
                 // Each sector is old or new, and the slow device has neither for certain.
-                self.remark(slot, mark::REWRITTEN, 0);
+                self.lines.remark(slot, mark::REWRITTEN, 0);
             } else {
-                self.forget(slot);
+                self.lines.forget(slot);
             }
         }
     }
@@ -410,16 +408,16 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let (ticket, bytes) = (state.ticket, state.bytes.clone());
         let forced = matches!(state.verb, Verb::Write { fua: true, .. });
         if let Some(error) = state.error {
-            self.answer(ticket, Err(error));
+            self.answers.answer(ticket, Err(error));
         } else if matches!(state.verb, Verb::Read) {
             let whole = assemble(&bytes, &mut state.pieces);
-            self.answer(ticket, Ok(whole));
+            self.answers.answer(ticket, Ok(whole));
             return self.fill(now, request);
         } else if forced && !self.is_recorded(&bytes) && !mutant("forced_write_without_the_table") {
             met("a forced write waits for the table");
             self.commit.join(Waiter::Write(ticket));
         } else {
-            self.answer(ticket, Ok(Payload::EMPTY));
+            self.answers.answer(ticket, Ok(Payload::EMPTY));
         }
         self.end(now, request);
     }
@@ -433,8 +431,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             false => named | mark::RECORDING | mark::FREEING,
         };
         lines_of(bytes)
-            .filter_map(|line| self.index.find(line))
-            .all(|slot| self.index.marks(slot) & told == named)
+            .filter_map(|line| self.lines.find(line))
+            .all(|slot| self.lines.marks(slot) & told == named)
     }
 
     fn end(&mut self, now: Nanos, request: u32) {
@@ -460,8 +458,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 if !cache.covers(&bytes, line) {
                     return None;
                 }
-                match cache.index.find(line) {
-                    Some(slot) => (cache.index.marks(slot) == 0).then_some(slot),
+                match cache.lines.find(line) {
+                    Some(slot) => (cache.lines.marks(slot) == 0).then_some(slot),
                     None => cache.make_room(line),
                 }
             });
@@ -472,7 +470,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 self.status.filled.0 += u64::from(data.len());
                 self.requests[request].outstanding += 1;
                 let task = Task::Fill { request, lines: lines_of(&segment.bytes) };
-                self.send(now, side, task, Io::Write { offset, data, fua: false });
+                self.devices.send(now, side, task, Io::Write { offset, data, fua: false });
             }
         }
         if self.requests[request].outstanding == 0 {
@@ -489,12 +487,12 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         result: Result<Payload, DeviceError>,
     ) {
         for line in lines {
-            let slot = self.index.find(line).expect("a line that is being filled has a slot");
+            let slot = self.lines.find(line).expect("a line that is being filled has a slot");
             match result {
-                Ok(_) => self.remark(slot, mark::VALID, 0),
+                Ok(_) => self.lines.remark(slot, mark::VALID, 0),
                 Err(_) => {
                     met("a line cannot be kept");
-                    self.forget(slot);
+                    self.lines.forget(slot);
                 }
             }
         }

@@ -14,9 +14,11 @@
 //! device themselves: that is what holds writers back.
 
 use crate::LINE;
-use crate::cache::{BlockCache, Task, mark};
+use crate::cache::BlockCache;
 use crate::format::{ORIGIN_OFFSET, Side};
+use crate::lines::mark;
 use crate::locks::Hold;
+use crate::pair::Task;
 use crate::requests::assemble;
 use std::ops::Range;
 use thermocline_ports::{Device, DeviceError, Io, Payload};
@@ -55,9 +57,9 @@ pub(crate) struct WriteBack {
 impl<C: Device, O: Device> BlockCache<C, O> {
     /// Starts as many runs as there should be.
     pub(crate) fn pump_writeback(&mut self, now: Nanos) {
-        let slots = u64::from(self.index.slots());
+        let slots = u64::from(self.lines.slots());
         let most = slots * u64::from(self.settings.dirty_percent) / 100;
-        let over = u64::from(self.status.dirty).saturating_sub(most);
+        let over = u64::from(self.lines.counts().1).saturating_sub(most);
         if over == 0 || self.failure.is_some() || self.back.resume_at.is_some() {
             return;
         }
@@ -65,12 +67,12 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let writers = (1 + share).min(u64::from(self.settings.writers_max)) as usize;
         let pressed = over > most;
         let mut passed = 0;
-        while self.back.runs.len() < writers && passed < STRIDE.min(self.index.slots()) {
+        while self.back.runs.len() < writers && passed < STRIDE.min(self.lines.slots()) {
             let slot = self.back.hand;
-            self.back.hand = (slot + 1) % self.index.slots();
+            self.back.hand = (slot + 1) % self.lines.slots();
             passed += 1;
-            if self.has(slot, mark::DIRTY) && (pressed || !self.index.is_near(slot)) {
-                let line = self.index.line_in(slot).expect("a dirty slot has a line");
+            if self.lines.has(slot, mark::DIRTY) && (pressed || !self.lines.is_near(slot)) {
+                let line = self.lines.line_in(slot).expect("a dirty slot has a line");
                 self.take_back(now, line);
             }
         }
@@ -78,8 +80,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     /// Takes `line`, and the dirty ones behind it, unless somebody drops them just now.
     fn take_back(&mut self, now: Nanos, line: u32) {
-        let dirty =
-            |line: &u32| self.index.find(*line).is_some_and(|slot| self.has(slot, mark::DIRTY));
+        let dirty = |line: &u32| {
+            self.lines.find(*line).is_some_and(|slot| self.lines.has(slot, mark::DIRTY))
+        };
         let end = (line..line + RUN_LINES).take_while(dirty).last().expect("the first one is") + 1;
         let lines = line..end;
         let Some(lock) = self.locks.take(lines.clone(), Hold::Back) else { return };
@@ -91,14 +94,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             failed: false,
         });
         for line in lines {
-            let slot = self.index.find(line).expect("just found");
+            let slot = self.lines.find(line).expect("just found");
             if !mutant("rewritten_lines_stay_so") {
-                self.remark(slot, 0, mark::REWRITTEN);
+                self.lines.remark(slot, 0, mark::REWRITTEN);
             }
             let bytes = self.bytes_of(line);
             let length = (bytes.end - bytes.start) as u32;
-            let io = Io::Read { offset: self.slot_offset(slot), length };
-            self.send(now, Side::Cache, Task::BackRead { run, at: line }, io);
+            let io = Io::Read { offset: self.lines.slot_offset(slot), length };
+            self.devices.send(now, Side::Cache, Task::BackRead { run, at: line }, io);
         }
     }
 
@@ -119,7 +122,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         if state.outstanding > 0 {
             return;
         }
-        if self.commit.forgot {
+        if self.answers.have_forgotten() {
             // The fast device may show what was in the slot before, and the slow one has better.
             met("a line is not taken back after a flush that forgot");
             return self.end_run(now, run, false);
@@ -134,7 +137,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         let data = assemble(&bytes, &mut pieces);
         let offset = Bytes(ORIGIN_OFFSET + bytes.start);
         let io = Io::Write { offset, data, fua: false };
-        self.send(now, Side::Origin, Task::BackWrite { run }, io);
+        self.devices.send(now, Side::Origin, Task::BackWrite { run }, io);
     }
 
     /// A run is on the slow device, or is not.
@@ -154,13 +157,13 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             self.back.resume_at = Some(Nanos(now.0 + PAUSE.0));
         }
         for line in lines {
-            let slot = self.index.find(line).expect("nobody drops a line that is taken back");
-            let rewritten = self.has(slot, mark::REWRITTEN);
+            let slot = self.lines.find(line).expect("nobody drops a line that is taken back");
+            let rewritten = self.lines.has(slot, mark::REWRITTEN);
             met_if(rewritten, "a line is written while it is taken back");
             if done && (!rewritten || mutant("rewritten_line_called_clean")) {
                 let bytes = self.bytes_of(line);
                 self.status.written_back.0 += bytes.end - bytes.start;
-                self.remark(slot, 0, mark::DIRTY);
+                self.lines.remark(slot, 0, mark::DIRTY);
             }
         }
         self.release(now, lock);

@@ -12,9 +12,32 @@ use super::{FloorTable, Source, shape::Excess};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that types of the standard library have too: a call of one says nothing of who is called.
-const COMMON_NAMES: [&str; 20] = [
-    "contains", "count", "drain", "entry", "extend", "find", "first", "get", "get_mut", "insert",
-    "is_empty", "iter", "iter_mut", "last", "len", "next", "pop", "push", "remove", "replace",
+const COMMON_NAMES: [&str; 25] = [
+    "clone",
+    "contains",
+    "count",
+    "default",
+    "deref",
+    "deref_mut",
+    "drain",
+    "drop",
+    "entry",
+    "extend",
+    "find",
+    "first",
+    "get",
+    "get_mut",
+    "insert",
+    "is_empty",
+    "iter",
+    "iter_mut",
+    "last",
+    "len",
+    "next",
+    "pop",
+    "push",
+    "remove",
+    "replace",
 ];
 
 /// Files in which one type may have its own `impl` blocks.
