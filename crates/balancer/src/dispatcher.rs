@@ -75,6 +75,25 @@ impl Outcome {
 }
 
 /// Dispatches requests to backends.
+///
+/// ```
+/// use thermocline_balancer::{BackendSettings, Dispatcher, Outcome, Placement, Settings};
+/// use thermocline_policy::registry::PolicySpec;
+/// use thermocline_units::Nanos;
+///
+/// let rule = PolicySpec::parse("round-robin").unwrap().build_rule().unwrap();
+/// let mut dispatcher = Dispatcher::new(Nanos(0), Settings::default(), rule, 1);
+/// let backend = |name: &str| BackendSettings {
+///     name: name.to_string(),
+///     weight: 1.0,
+///     requests_max: 1,
+/// };
+/// dispatcher.configure(Nanos(0), vec![backend("a"), backend("b")]);
+/// dispatcher.arrived(Nanos(0));
+/// let Placement::At(site) = dispatcher.place(Nanos(0), &[]) else { panic!("both are free") };
+/// dispatcher.finished(Nanos(5_000), site, Outcome::Served(Nanos(5_000)));
+/// assert_eq!(dispatcher.board().site(site).outstanding(), 0);
+/// ```
 pub struct Dispatcher {
     settings: Settings,
     balancer: Balancer,

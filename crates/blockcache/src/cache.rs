@@ -47,6 +47,34 @@ impl Default for Settings {
 }
 
 /// A cache of one device on another.
+///
+/// ```
+/// use thermocline_blockcache::{BlockCache, Settings};
+/// use thermocline_ports::model::{ModelDevice, Profile};
+/// use thermocline_ports::{Device, Io, Ticket};
+/// use thermocline_units::{Bytes, Nanos};
+///
+/// let device = |name: &str, mib| {
+///     let profile = Profile::built_in(name).unwrap().with_size(Bytes::from_mib(mib)).unwrap();
+///     ModelDevice::new(&profile, 1)
+/// };
+/// let (fast, slow) = (device("nvme", 1024), device("hdd-7200", 8192));
+/// let (mut cache, mut done) =
+///     (BlockCache::format(Nanos(0), fast, slow, 1, Settings::default()).unwrap(), Vec::new());
+/// while !cache.is_open().unwrap() {
+///     let at = cache.next_event().expect("it is being formatted");
+///     cache.poll(at, &mut done);
+/// }
+/// let mut now = Nanos::from_secs(60);
+/// for ticket in [1, 2] {
+///     cache.submit(now, Ticket(ticket), Io::Read { offset: Bytes(0), length: 4096 });
+///     while let Some(at) = cache.next_event() {
+///         now = at;
+///         cache.poll(now, &mut done);
+///     }
+/// }
+/// assert_eq!(cache.status().read_hits, Bytes(4096), "the second read");
+/// ```
 pub struct BlockCache<C, O> {
     pub(crate) devices: Pair<C, O>,
     pub(crate) settings: Settings,

@@ -137,6 +137,21 @@ impl Geometry {
 /// The caller guarantees that ranges lie inside `geometry().size`, are multiples of [`SECTOR`] and
 /// not empty, and that time does not run backwards. The implementer must answer every ticket
 /// exactly once, and must panic on a range outside the device: that is a bug of the caller.
+///
+/// ```
+/// use thermocline_ports::model::{ModelDevice, Profile};
+/// use thermocline_ports::{Device, Io, Payload, Ticket};
+/// use thermocline_units::{Bytes, Nanos};
+///
+/// let mut flash = ModelDevice::new(&Profile::built_in("nvme").unwrap(), 1);
+/// let write = Io::Write { offset: Bytes(0), data: Payload::Zeroes(4096), fua: false };
+/// flash.submit(Nanos(0), Ticket(7), write);
+/// let mut done = Vec::new();
+/// while let Some(at) = flash.next_event() {
+///     flash.poll(at, &mut done);
+/// }
+/// assert!(done.len() == 1 && done[0].ticket == Ticket(7) && done[0].result.is_ok());
+/// ```
 pub trait Device {
     /// Size and habits.
     fn geometry(&self) -> Geometry;

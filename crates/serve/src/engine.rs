@@ -81,6 +81,20 @@ pub struct Listeners {
 pub type OnEvent = Box<dyn FnMut(&Event)>;
 
 /// The event loop around one volume group.
+///
+/// ```no_run
+/// use std::os::unix::net::UnixStream;
+/// use thermocline_serve::{Engine, Listeners, ServeError};
+///
+/// /// Serves until something can be read from `stop`.
+/// fn serve(mut engine: Engine, stop: &UnixStream) -> Result<(), ServeError> {
+///     let unix = vec!["/run/thermocline/nbd.sock".into()];
+///     engine.open_listeners(&Listeners { unix, ..Listeners::default() })?;
+///     let mailbox = engine.mailbox(); // For other threads: the HTTP API, surveys.
+///     std::thread::spawn(move || mailbox.send(|admin| println!("{:?}", admin.status())));
+///     engine.serve(stop)
+/// }
+/// ```
 pub struct Engine {
     group: Group,
     /// By pool; none: it is missing, or was removed.
@@ -106,7 +120,6 @@ pub struct Engine {
     origins: Slab<Origin>,
     /// Waiters for requests that no client asked for.
     own: BTreeMap<u64, clients::Own>,
-    /// Requests that the machine had no room for.
     /// Requests that the machine handed back, by the pool that they wait for.
     refused: BTreeMap<Option<PoolId>, VecDeque<Request>>,
     started: Instant,
@@ -132,7 +145,7 @@ pub struct Engine {
 
 impl Engine {
     /// Brings a group into service; `disks` are its pools' devices, in order, and `clock` is when
-    /// their time began. No client comes in before [`Engine::open_doors`].
+    /// their time began. No client comes in before [`Engine::open_listeners`].
     ///
     /// # Errors
     /// When the group cannot be opened.

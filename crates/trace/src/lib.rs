@@ -31,6 +31,24 @@ pub use request::{Batch, ContentHash, HashRange, Op, Request};
 pub use write::{CsvWriter, FioWriter, HashColumn, MsrWriter, TraceWriter};
 
 /// A stream of requests.
+///
+/// ```
+/// use std::io::Cursor;
+/// use thermocline_trace::{Batch, ReadOptions, open};
+///
+/// let text = "0,R,0,4096,\n1000000,W,8192,4096,\n";
+/// let options = ReadOptions { format: Some("capture".parse().unwrap()), ..ReadOptions::default() };
+/// let mut reader = open(Box::new(Cursor::new(text)), "an example", &options).unwrap();
+/// let (mut batch, mut bytes) = (Batch::default(), 0);
+/// loop {
+///     reader.read_batch(&mut batch).unwrap();
+///     if batch.requests.is_empty() {
+///         break;
+///     }
+///     bytes += batch.requests.iter().map(|request| request.length.0).sum::<u64>();
+/// }
+/// assert_eq!(bytes, 8192);
+/// ```
 pub trait TraceReader: Send {
     /// Clears `batch` and fills it with the next requests, at most [`Batch::CAPACITY`]. An empty
     /// batch afterwards means the end. Times never decrease, from batch to batch too.

@@ -80,6 +80,66 @@ pub enum Service {
 }
 
 /// A group of pools and volumes, and everything under way in it.
+///
+/// ```
+/// use thermocline_ports::{Completion, Geometry, Io, Payload};
+/// use thermocline_units::{Bytes, Nanos};
+/// use thermocline_volume::{
+///     Action, Group, PoolSpec, Priority, Request, RequestId, Service, Settings,
+/// };
+///
+/// const SIZE: Bytes = Bytes::from_mib(64);
+///
+/// /// Answers everything that the group asks of its device, which is memory here.
+/// fn serve(group: &mut Group, device: &mut [u8]) {
+///     let mut asked = Vec::new();
+///     loop {
+///         group.take_io(&mut asked);
+///         if asked.is_empty() {
+///             return;
+///         }
+///         for (pool, ticket, io) in asked.drain(..) {
+///             let mut data = Payload::EMPTY;
+///             match io {
+///                 Io::Read { offset, length } => {
+///                     let at = offset.0 as usize;
+///                     data = Payload::from(device[at..at + length as usize].to_vec());
+///                 }
+///                 Io::Write { offset, data, .. } => {
+///                     let at = offset.0 as usize;
+///                     data.copy_to(&mut device[at..at + data.len() as usize]);
+///                 }
+///                 _ => {}
+///             }
+///             group.complete(Nanos(0), pool, Completion { ticket, result: Ok(data) });
+///         }
+///     }
+/// }
+///
+/// let spec = PoolSpec {
+///     name: "memory".to_string(),
+///     geometry: Geometry { size: SIZE, discard_zeroes: false, far: false },
+///     zeroed: true,
+///     reserve_chunks: 0,
+/// };
+/// let mut device = vec![0; SIZE.0 as usize];
+/// let mut group = Group::create(Settings::default(), &[spec], 1).unwrap();
+/// serve(&mut group, &mut device);
+/// assert_eq!(group.service(), &Service::Ready);
+///
+/// let volume = group.create_volume(Nanos(0), Bytes::from_mib(16)).unwrap();
+/// let contents = Payload::from(vec![7; 4096]);
+/// let write = Action::Write { offset: Bytes(8192), payload: contents.clone(), fua: true };
+/// let read = Action::Read { offset: Bytes(8192), length: 4096 };
+/// for (number, action) in [(1, write), (2, read)] {
+///     let (id, priority) = (RequestId(number), Priority::Foreground);
+///     group.submit(Nanos(0), Request { id, volume, action, priority }).unwrap();
+///     serve(&mut group, &mut device);
+/// }
+/// let mut replies = Vec::new();
+/// group.take_replies(&mut replies);
+/// assert_eq!(replies[1].result.as_ref().unwrap()[0].payload, contents);
+/// ```
 pub struct Group {
     pub(crate) settings: Settings,
     /// The time of the last event.

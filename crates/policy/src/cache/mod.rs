@@ -191,6 +191,23 @@ pub const PREFETCH_NEAR: usize = 12;
 ///
 /// The caller guarantees `lines.len() == tags.len() == out.len()`, and `reserve` as for
 /// [`Replacement`].
+///
+/// ```
+/// use thermocline_policy::cache::{CachePolicy, Tag};
+/// use thermocline_policy::registry::{Built, Geometry, PolicySpec};
+/// use thermocline_units::{Bytes, LineId};
+///
+/// let geometry = Geometry { lines: 2, line_bytes: Bytes(4096), volumes: 1, seed: 1 };
+/// let built = PolicySpec::parse("lru").unwrap().build(&geometry, None).unwrap();
+/// let Built::Cache(mut lru) = built else { panic!("lru is a cache") };
+/// lru.reserve(3);
+/// let mut hits = 0;
+/// for line in [0, 1, 0, 2, 1] {
+///     hits += u32::from(lru.access(LineId(line), Tag::default()).is_hit());
+/// }
+/// assert_eq!((hits, lru.resident()), (1, 2));
+/// assert!(lru.contains(LineId(1)) && !lru.contains(LineId(0)));
+/// ```
 pub trait CachePolicy: Send {
     /// Lines below `universe` may be named from now on. Never shrinks.
     fn reserve(&mut self, universe: u32);

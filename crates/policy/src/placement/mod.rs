@@ -201,6 +201,29 @@ impl Budget {
 ///
 /// Time is cut into epochs by the caller, who calls `propose` at the end of each and feeds accesses
 /// in time order; a placement that needs the length of an epoch states its settings in epochs.
+///
+/// ```
+/// use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
+/// use thermocline_policy::registry::PolicySpec;
+/// use thermocline_units::Nanos;
+///
+/// /// An epoch of a machine: what was asked, then what shall move.
+/// fn epoch(
+///     placement: &mut dyn Placement,
+///     accesses: &[ChunkAccess],
+///     now: Nanos,
+///     view: &dyn VolumeView,
+/// ) -> Vec<Move> {
+///     accesses.iter().for_each(|access| placement.observe(access));
+///     let mut moves = Vec::new();
+///     placement.propose(now, view, Budget { moves: 8 }, &mut moves);
+///     moves
+/// }
+///
+/// let placement = PolicySpec::parse("baseline").unwrap().build_placement().unwrap();
+/// assert!(placement.footprint().index < 1 << 20, "it knows nothing yet");
+/// # let _ = epoch;
+/// ```
 pub trait Placement: Send {
     /// Takes note of one access, whichever pool served it. O(1) amortised.
     fn observe(&mut self, access: &ChunkAccess);

@@ -72,6 +72,16 @@ pub struct FilterSpec {
 }
 
 /// One policy with its settings, and the filter in front of it, if any.
+///
+/// ```
+/// use thermocline_policy::registry::PolicySpec;
+///
+/// let spec = PolicySpec::parse("baseline:k=2").unwrap();
+/// assert!(spec.is_placement());
+/// assert!(spec.build_placement().is_ok());
+/// let error = PolicySpec::parse("basline").unwrap_err();
+/// assert!(error.to_string().contains("did you mean `baseline`"), "{error}");
+/// ```
 #[derive(Clone)]
 pub struct PolicySpec {
     /// As the user wrote it, but for what stands in braces: the name in tables.
