@@ -44,12 +44,17 @@ def spread(texts, crate, name):
     return sum(any(" for " not in head for head in own.findall(code(text))) for text in of(texts, [crate]).values())
 
 
+# Names that types of the standard library have too: a call says nothing of who is called.
+COMMON_NAMES = set("clone contains count default deref deref_mut drain drop entry extend find first get get_mut insert is_empty iter iter_mut last len next "
+                   "pop push remove replace".split())
+
+
 def circle(texts, crate):
-    """The largest set of files that reach each other by calls of functions whose name only one file of the crate has."""
+    """The largest set of files that reach each other by calls of functions whose name only one file of the crate has, and no type of std."""
     bodies = [code(text) for text in of(texts, [crate]).values()]
     home = {}
     for file, body in enumerate(bodies):
-        for name in re.findall(r"\bfn (\w+)", body):
+        for name in set(re.findall(r"\bfn (\w+)", body)) - COMMON_NAMES:
             home[name] = file if home.get(name, file) == file else None
     calls = [{home[name] for name in re.findall(r"[.:](\w+)\(", body) if home.get(name) is not None} - {file} for file, body in enumerate(bodies)]
     reach = []

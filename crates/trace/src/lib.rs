@@ -37,7 +37,8 @@ pub use write::{CsvWriter, FioWriter, HashColumn, MsrWriter, TraceWriter};
 /// use thermocline_trace::{Batch, ReadOptions, open};
 ///
 /// let text = "0,R,0,4096,\n1000000,W,8192,4096,\n";
-/// let options = ReadOptions { format: Some("capture".parse().unwrap()), ..ReadOptions::default() };
+/// let format = Some("capture".parse().unwrap());
+/// let options = ReadOptions { format, ..ReadOptions::default() };
 /// let mut reader = open(Box::new(Cursor::new(text)), "an example", &options).unwrap();
 /// let (mut batch, mut bytes) = (Batch::default(), 0);
 /// loop {
