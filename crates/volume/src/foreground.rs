@@ -221,6 +221,7 @@ impl Group {
     pub(crate) fn begin(&mut self, now: Nanos, part: u32) {
         self.parts_begun += 1;
         let chunk = self.parts[part].chunk;
+        assert_eq!(self.parts[part].order, 0, "a part begins once");
         self.parts[part].order = self.parts_begun;
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].running.push(part);
@@ -267,6 +268,7 @@ impl Group {
         result: Result<Payload, DeviceError>,
     ) {
         let pool = flight.pool;
+        assert!(self.parts[part].outstanding > 0, "each answer is to a request under way");
         self.parts[part].outstanding -= 1;
         if !flight.writes
             && result.is_ok()

@@ -342,6 +342,10 @@ impl ChunkMap {
 
     /// Forgets a volume whose chunks are all unmapped.
     pub(crate) fn remove_volume(&mut self, id: VolumeId) {
+        assert!(
+            self.volume(id).is_none_or(|volume| volume.busy == 0),
+            "nothing is under way on it"
+        );
         self.volumes[id.0 as usize] = None;
     }
 
@@ -459,6 +463,8 @@ impl ChunkMap {
 
     /// Makes the chunk what `state` says; heat and traffic stay.
     pub(crate) fn set_state(&mut self, chunk: ChunkId, state: &ChunkState) {
+        let no_base = state.copies.is_empty();
+        assert!(!no_base || state.overlay.is_none(), "an overlay lies over a copy");
         let first = state.copies.first().copied();
         let entry = self.entry_mut(chunk);
         entry.tag = state.tag;

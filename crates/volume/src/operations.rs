@@ -20,7 +20,8 @@ impl Group {
     pub(crate) fn enqueue(&mut self, operation: Operation) -> Result<OperationId, Refusal> {
         self.refuse(&operation)?;
         let id = self.copier.next_id();
-        self.copier.chunks.insert(operation.chunk, id);
+        let before = self.copier.chunks.insert(operation.chunk, id);
+        assert!(before.is_none(), "a chunk has one operation, queued or under way");
         self.copier.queue.push_back((id, operation));
         Ok(id)
     }
@@ -199,6 +200,7 @@ impl Group {
         if what.kind == OperationKind::Prefetch {
             self.pools[what.to].prefetched += 1;
         }
+        assert!(source != destination, "an operation goes somewhere else");
         let copy = Copy {
             id,
             what,
@@ -220,6 +222,7 @@ impl Group {
         let index = self.copier.operations.insert(copy);
         self.map.volume_mut(chunk.volume).expect("refused otherwise").busy += 1;
         let traffic = self.traffic_of(chunk);
+        assert!(self.traffic[traffic].operation.is_none(), "a chunk has one operation");
         self.traffic[traffic].operation = Some(index);
         self.advance(now, index);
     }
@@ -232,6 +235,7 @@ impl Group {
             OperationKind::Mirror => (Goal::Both, Blocks::mirrored(self.chunk_size)),
             _ => return None,
         };
+        assert!(self.map.overlay(what.chunk).is_none(), "a chunk has two parts at most");
         let overlay = Overlay { place: above, blocks, unsaved: true };
         self.map.extra_mut(what.chunk).overlay = Some(overlay);
         self.copier.unsaved_overlays.push(what.chunk);

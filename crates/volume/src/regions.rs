@@ -102,6 +102,7 @@ impl Regions {
         }
         self.open.insert(region, State::Opening(Vec::new()));
         self.looks.push_back((region, now));
+        assert_eq!(self.open.len(), self.looks.len(), "each open region is looked at");
         true
     }
 
@@ -151,6 +152,7 @@ impl Regions {
         let front = self.looks.pop_front();
         assert!(front.is_some_and(|(first, _)| first == region), "regions are looked at in turn");
         if closed {
+            assert!(self.may_close(region), "a region is open before it is closed");
             self.open.remove(&region);
         } else {
             self.looks.push_back((region, now));

@@ -71,6 +71,7 @@ impl Group {
             Action::Flush => unreachable!("a flush has no parts"),
         };
         ongoing.parts += 1;
+        assert!(ongoing.parts <= PARTS_PER_REQUEST_MAX, "a request has a bounded number of parts");
         let priority = ongoing.priority;
         self.map.volume_mut(chunk.volume).expect("checked at submission").busy += 1;
         let lane = self.lane_for(chunk, &verb);
@@ -108,9 +109,11 @@ impl Group {
     /// Answers for a part that is durable as far as it promised.
     pub(crate) fn end_part(&mut self, part: u32) {
         let part = self.parts.remove(part);
+        assert_eq!(part.outstanding, 0, "no device has a part that ends");
         self.scheduler.ended(part.lane, part.priority);
         self.map.volume_mut(part.chunk.volume).expect("busy volumes stay").busy -= 1;
         let request = &mut self.requests[part.request];
+        assert!(request.parts > 0, "each part ends once");
         request.parts -= 1;
         request.error = request.error.or(part.error);
         if request.cursor < request.end {
@@ -139,6 +142,7 @@ impl Group {
             return;
         }
         let mut request = self.take_request(index);
+        assert_eq!(request.cursor, request.end, "all of it was split");
         request.pieces.sort_unstable_by_key(|piece| piece.at);
         let result = match request.error {
             Some(error) => Err(error),
@@ -161,6 +165,8 @@ impl Group {
     /// Answers a flush.
     pub(crate) fn end_flush(&mut self, request: u32, result: Result<(), RequestError>) {
         let request = self.take_request(request);
+        assert!(matches!(request.action, Action::Flush), "only flushes wait for the journal");
+        assert_eq!(request.parts, 0, "a flush has no parts");
         self.reply(Reply { id: request.id, result: result.map(|()| Vec::new()) });
     }
 }

@@ -40,6 +40,7 @@ impl Shares {
 
     /// A request that counted for a pool has ended.
     pub(crate) fn give_back(&mut self, lane: Lane) {
+        assert!(self.of(lane) > 0, "what ends was counted");
         self.taken[lane.index()] -= 1;
     }
 }

@@ -66,6 +66,9 @@ impl Group {
     /// All blocks are at the destination: the record that says so is queued.
     pub(crate) fn switch(&mut self, now: Nanos, index: u32) {
         let copy = &mut self.copier.operations[index];
+        assert_eq!(copy.stage, Stage::Copying, "an operation switches once");
+        assert!(!copy.failed && !copy.cancelled, "what was given up does not switch");
+        assert!(copy.piece.is_none(), "no piece is on its way");
         copy.stage = Stage::Switching;
         let chunk = copy.what.chunk;
         let state = self.durable_state(chunk);
@@ -77,6 +80,7 @@ impl Group {
     /// The record of the switch is queued, but the destination is wrong: a second one says so.
     pub(crate) fn take_back(&mut self, index: u32) {
         let copy = &mut self.copier.operations[index];
+        assert_eq!(copy.stage, Stage::Switching, "only a switch is taken back");
         if std::mem::replace(&mut copy.failed, true) {
             return;
         }
@@ -91,6 +95,7 @@ impl Group {
     /// The record of the switch is durable.
     pub(crate) fn switch_durable(&mut self, now: Nanos, index: u32) {
         let copy = &self.copier.operations[index];
+        assert_eq!(copy.stage, Stage::Switching, "a switch is durable once its record was queued");
         let (chunk, source, goal) = (copy.what.chunk, copy.source, copy.goal);
         let moved = goal.is_some() || copy.what.kind == OperationKind::Migrate;
         if copy.failed {
@@ -158,6 +163,7 @@ impl Group {
         let finished = Finished { id: copy.id, operation: copy.what, outcome, from, proposed };
         self.finished_out.push(finished);
         let traffic = self.traffic_of(chunk);
+        assert_eq!(self.traffic[traffic].operation, Some(index), "a chunk has one operation");
         self.traffic[traffic].operation = None;
         self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
         self.traffic_eased(now, chunk);

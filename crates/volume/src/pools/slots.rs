@@ -35,6 +35,7 @@ impl Slots {
     /// Adds slots at the end, which are taken until [`Slots::release`]; those from `clean_from` on
     /// read as zeroes.
     pub(crate) fn grow(&mut self, total: u32, clean_from: u32) {
+        assert!(total >= self.total, "a pool never shrinks");
         let words = total.div_ceil(64) as usize;
         self.taken.resize(words, 0);
         self.clean.resize(words, 0);
@@ -48,6 +49,7 @@ impl Slots {
         }
         self.used += total - self.total;
         self.total = total;
+        assert!(self.used <= self.total, "no more slots are taken than there are");
     }
 
     /// Lets go of a slot that [`Slots::grow`] has added, and nothing has used.
@@ -92,6 +94,7 @@ impl Slots {
             }
             let clean = self.clean[word] >> (slot % 64) & 1 == 1;
             self.claim(slot);
+            assert!(self.is_taken(slot), "what is handed out is taken");
             self.cursor = if slot + 1 == self.total { 0 } else { slot + 1 };
             return Some((slot, clean));
         }
@@ -110,6 +113,7 @@ impl Slots {
         self.taken[(slot / 64) as usize] |= 1 << (slot % 64);
         self.clean[(slot / 64) as usize] &= !(1 << (slot % 64));
         self.used += 1;
+        assert!(self.used <= self.total, "no more slots are taken than there are");
     }
 
     /// Gives a slot back; `clean` says that it reads as zeroes.
