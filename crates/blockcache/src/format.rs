@@ -10,9 +10,12 @@
 //! write of several leaves some old and some new, and both are true. The table names only lines
 //! whose contents the slow device does not have.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use crate::LINE;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
+use thermocline_units::fields::{put_at, u16_at, u32_at, u64_at};
 use thermocline_units::mutants::mutant;
 
 /// Version of the layout; another one is refused.
@@ -21,6 +24,8 @@ const LABEL_MAGIC: &[u8; 8] = b"THERMOBC";
 const TABLE_MAGIC: u32 = u32::from_le_bytes(*b"TCBT");
 /// Magic 4, CRC 4, identity 8.
 const TABLE_HEADER_BYTES: usize = 16;
+/// Bytes of a sector of the table before those that its checksum is over.
+const TABLE_CRC_FROM: usize = 8;
 /// Slots that one sector of the table is about.
 pub(crate) const SECTOR_SLOTS: u32 = (SECTOR - TABLE_HEADER_BYTES as u32) / 4;
 /// No dirty line in the slot.
@@ -68,8 +73,8 @@ impl Label {
             out.extend_from_slice(&value.to_le_bytes());
         }
         out.resize(SECTOR as usize, 0);
-        let crc = crc32c::crc32c(&out[12..]);
-        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(out.split_at(12).1);
+        put_at(&mut out, 8, &crc.to_le_bytes());
         out.resize(TABLE_OFFSET as usize, 0);
         out
     }
@@ -77,19 +82,18 @@ impl Label {
     /// Reads a block; `None` when it is no whole label of this version.
     pub(crate) fn decode(block: &[u8]) -> Option<Label> {
         let block = block.get(..SECTOR as usize)?;
-        let u16_at = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
         let sound = block.starts_with(LABEL_MAGIC)
-            && crc32c::crc32c(&block[12..]) == u32_at(block, 8)
-            && u16_at(12) == VERSION
-            && u32_at(block, 32) == WAYS
-            && u32_at(block, 36) == LINE;
-        let side = match u16_at(14) {
+            && crc32c::crc32c(block.get(12..)?) == u32_at(block, 8)?
+            && u16_at(block, 12)? == VERSION
+            && u32_at(block, 32)? == WAYS
+            && u32_at(block, 36)? == LINE;
+        let side = match u16_at(block, 14)? {
             0 => Side::Cache,
             1 => Side::Origin,
             _ => return None,
         };
-        let identity = u64::from_le_bytes(block[16..24].try_into().expect("eight bytes"));
-        let (slots, lines) = (u32_at(block, 24), u32_at(block, 28));
+        let identity = u64_at(block, 16)?;
+        let (slots, lines) = (u32_at(block, 24)?, u32_at(block, 28)?);
         sound.then_some(Label { side, identity, slots, lines })
     }
 }
@@ -97,10 +101,6 @@ impl Label {
 /// True if a block begins as a label does, whole or not, of whatever version.
 pub(crate) fn is_label(block: &[u8]) -> bool {
     block.starts_with(LABEL_MAGIC)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
 /// Sectors of the table for so many slots.
@@ -152,31 +152,35 @@ pub(crate) fn encode_table(
     for slot in sector * SECTOR_SLOTS..(sector + 1) * SECTOR_SLOTS {
         out.extend_from_slice(&line(slot).unwrap_or(NO_LINE).to_le_bytes());
     }
-    let crc = table_crc(sector, &out[start..]);
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    let crc = table_crc(sector, out.split_at(start + TABLE_CRC_FROM).1);
+    put_at(out, start + 4, &crc.to_le_bytes());
 }
 
 /// (Slot, line) of every dirty line that a sector names; `None` when it is not this sector of this
 /// cache, whole.
 pub(crate) fn decode_table(identity: u64, sector: u32, bytes: &[u8]) -> Option<Vec<(u32, u32)>> {
-    let sound = u32_at(bytes, 0) == TABLE_MAGIC
-        && (table_crc(sector, bytes) == u32_at(bytes, 4) || mutant("table_not_checked"))
-        && bytes[8..16] == identity.to_le_bytes();
-    let lines = bytes[TABLE_HEADER_BYTES..].chunks_exact(4).map(|line| u32_at(line, 0));
+    let crc = table_crc(sector, bytes.get(TABLE_CRC_FROM..)?);
+    let sound = u32_at(bytes, 0)? == TABLE_MAGIC
+        && (crc == u32_at(bytes, 4)? || mutant("table_not_checked"))
+        && u64_at(bytes, 8)? == identity;
+    let lines = bytes.get(TABLE_HEADER_BYTES..)?.chunks_exact(4);
+    let lines = lines.filter_map(|line| u32_at(line, 0));
     let first = sector * SECTOR_SLOTS;
     sound.then(|| (first..).zip(lines).filter(|&(_, line)| line != NO_LINE).collect())
 }
 
-/// The identity in a sector of the table, sound or not.
+/// The identity in a sector of the table, sound or not; 0 where it is not all there.
 pub(crate) fn table_identity(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[8..16].try_into().expect("eight bytes"))
+    u64_at(bytes, 8).unwrap_or(0)
 }
 
-/// Over the sector's number too, so that one in another's place is found.
-fn table_crc(sector: u32, bytes: &[u8]) -> u32 {
+/// Over the sector's number too, so that one in another's place is found. `summed`: what stands
+/// behind the checksum.
+fn table_crc(sector: u32, summed: &[u8]) -> u32 {
     let sector = if mutant("table_checked_without_its_place") { 0 } else { sector };
-    crc32c::crc32c_append(crc32c::crc32c(&sector.to_le_bytes()), &bytes[8..])
+    crc32c::crc32c_append(crc32c::crc32c(&sector.to_le_bytes()), summed)
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -4,10 +4,13 @@
 //! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
 //! here does I/O, and nothing read from a device can make it panic.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use crate::layout::Layout;
 use crate::name::{BLOCK, ContentId, Domain};
 use crate::request::{Quotas, Tag};
 use crate::settings::NAME_BYTES_MAX;
+use thermocline_units::fields::put_at;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, VolumeId};
 
@@ -78,8 +81,8 @@ pub(crate) fn seal_block(kind: Kind, head: Head, payload: &[u8], out: &mut Vec<u
     out.extend_from_slice(payload);
     out.resize(start + BLOCK_BYTES, 0);
     let end = if mutant("crc_of_one_sector") { start + 512 } else { out.len() };
-    let crc = crc32c::crc32c(&out[start + 8..end]);
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    let crc = out.get(start + 8..end).map_or(0, crc32c::crc32c);
+    put_at(out, start + 4, &crc.to_le_bytes());
 }
 
 /// Reads a block of metadata; `None` when it is torn, rotten, or of another kind.
@@ -89,7 +92,7 @@ pub(crate) fn open_block(kind: Kind, block: &[u8]) -> Option<(Head, &[u8])> {
     let (identity, generation, sequence) = (reader.u64()?, reader.u64()?, reader.u64()?);
     let (used, part, extra) = (usize::from(reader.u16()?), reader.u16()?, reader.u32()?);
     let end = if mutant("crc_of_one_sector") { 512 } else { BLOCK_BYTES };
-    if magic != kind.magic() || !has_crc(&block[8..end], crc) {
+    if magic != kind.magic() || !has_crc(block.get(8..end)?, crc) {
         return None;
     }
     let payload = block.get(HEADER_BYTES..HEADER_BYTES + used)?;
@@ -138,8 +141,8 @@ impl Superblock {
             out.extend_from_slice(&number.to_le_bytes());
         }
         out.resize(BLOCK_BYTES, 0);
-        let crc = crc32c::crc32c(&out[12..]);
-        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        let crc = crc32c::crc32c(out.split_at(12).1);
+        put_at(&mut out, 8, &crc.to_le_bytes());
         out
     }
 
@@ -149,7 +152,7 @@ impl Superblock {
         let mut reader = Reader(block.get(..BLOCK_BYTES)?);
         let (magic, crc) = (reader.array::<8>()?, reader.u32()?);
         let (version, _) = (reader.u16()?, reader.u16()?);
-        if &magic != SUPER_MAGIC || !has_crc(&block[12..], crc) || version != VERSION {
+        if &magic != SUPER_MAGIC || !has_crc(block.get(12..)?, crc) || version != VERSION {
             return None;
         }
         let (identity, number) = (reader.u64()?, reader.u64()?);

@@ -4,11 +4,14 @@
 //! body. Everything read here was sent by another machine: every count has a limit with a name, and
 //! a violation is a [`FormatError`].
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use crate::messages::{
     ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, Why, WriteItem,
 };
 use crate::{BLOCK_BYTES, BLOCKS_MAX, IDS_MAX, MAP_BLOCKS_MAX, NAME_BYTES_MAX, PUSH_MAX};
 use bytes::{Buf, Bytes};
+use thermocline_units::fields::put_at;
 
 /// Bytes before the body of a message: its length and kind.
 pub const MESSAGE_HEADER_BYTES: usize = 5;
@@ -52,15 +55,15 @@ struct Body<'a> {
 
 impl Body<'_> {
     fn take(&mut self, count: usize) -> Result<&[u8], FormatError> {
-        let end = self.at.checked_add(count).filter(|&end| end <= self.bytes.len());
-        let end = end.ok_or(FormatError::Length { what: self.what })?;
-        let taken = &self.bytes[self.at..end];
-        self.at = end;
+        let bytes = self.bytes;
+        let taken = self.at.checked_add(count).and_then(|end| bytes.get(self.at..end));
+        let taken = taken.ok_or(FormatError::Length { what: self.what })?;
+        self.at += count;
         Ok(taken)
     }
 
     fn u8(&mut self) -> Result<u8, FormatError> {
-        Ok(self.take(1)?[0])
+        Ok(self.take(1)?.get_u8())
     }
 
     fn u16(&mut self) -> Result<u16, FormatError> {
@@ -91,7 +94,8 @@ impl Body<'_> {
     }
 
     fn hash(&mut self) -> Result<Hash, FormatError> {
-        Ok(self.take(32)?.try_into().expect("it has 32 bytes"))
+        let what = self.what;
+        self.take(32)?.try_into().map_err(|_| FormatError::Length { what })
     }
 
     /// A block's bytes, shared with the message's.
@@ -121,6 +125,7 @@ impl Body<'_> {
     }
 }
 
+#[expect(clippy::expect_used, reason = "what is sent is our own")]
 fn put_list<T>(items: &[T], out: &mut Vec<u8>, mut one: impl FnMut(&T, &mut Vec<u8>)) {
     let count = u16::try_from(items.len()).expect("senders keep the limits of messages");
     out.extend(count.to_le_bytes());
@@ -136,9 +141,10 @@ pub trait Message: Sized {
     fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([0; MESSAGE_HEADER_BYTES]);
-        out[start + 4] = self.put(out);
+        let kind = self.put(out);
+        put_at(out, start + 4, &[kind]);
         let length = (out.len() - start - MESSAGE_HEADER_BYTES) as u32;
-        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        put_at(out, start, &length.to_le_bytes());
     }
 
     /// Appends the body, and returns the message's kind.

@@ -5,6 +5,8 @@
 //! was sent by the other end, which is authenticated and still not believed: every length has a
 //! limit with a name, and what breaks a rule is a [`FormatError`].
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use crate::store::{CHUNK_BYTES_MAX, Name, Owner};
 use bytes::{Buf, Bytes};
 
@@ -275,8 +277,10 @@ impl Control {
 
     /// Reads a whole message.
     pub(crate) fn read(message: &Bytes) -> Result<Control, FormatError> {
-        let kind = message[0];
-        let mut rest = &message[CONTROL_HEADER_BYTES..];
+        let whole = message.split_first_chunk::<CONTROL_HEADER_BYTES>();
+        let Some((&[kind, ..], mut rest)) = whole else {
+            return Err(FormatError::Truncated { what: "a control message" });
+        };
         let flow = get_varint(&mut rest, "a control message's flow")?;
         let flow = u32::try_from(flow)
             .map_err(|_| value("a control message's flow", flow, "below 2^32"))?;
@@ -348,7 +352,7 @@ pub(crate) fn get_varint(from: &mut &[u8], what: &'static str) -> Result<u64, Fo
         }
         number |= bits << (7 * at);
         if byte & 0x80 == 0 {
-            *from = &from[at + 1..];
+            *from = from.get(at + 1..).unwrap_or_default();
             return Ok(number);
         }
     }

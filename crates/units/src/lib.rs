@@ -5,6 +5,7 @@
 //! reads a clock, a file or the environment.
 
 mod bytes;
+pub mod fields;
 mod flips;
 mod ids;
 mod latencies;

@@ -4,6 +4,8 @@
 //! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
 //! here does I/O, and nothing read from a disk can make it panic.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
@@ -13,6 +15,7 @@ use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };
 use crate::tables::{Shape, Tables};
+use thermocline_units::fields::{put_at, u32_at};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
@@ -198,8 +201,8 @@ pub(crate) fn seal_commit_block(
     out.extend_from_slice(payload);
     out.resize(start + BLOCK_BYTES, 0);
     let end = if mutant("block_crc_of_one_sector") { start + 512 } else { out.len() };
-    let crc = crc32c::crc32c(&out[start + 8..end]);
-    out[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+    let crc = out.get(start + 8..end).map_or(0, crc32c::crc32c);
+    put_at(out, start + 4, &crc.to_le_bytes());
 }
 
 /// A block that is whole, whatever it belongs to.
@@ -228,7 +231,7 @@ pub(crate) fn read_block(kind: BlockKind, block: &[u8]) -> Option<WholeBlock<'_>
         Stamp { identity: reader.u64()?, generation: reader.u64()?, sequence: reader.u64()? };
     let (used, before) = (usize::from(reader.u16()?), reader.u16()?);
     let end = if mutant("block_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
-    if magic != kind.magic() || !has_crc(&block[8..end], crc) {
+    if magic != kind.magic() || !has_crc(block.get(8..end)?, crc) {
         return None;
     }
     let payload = block.get(HEADER_BYTES..HEADER_BYTES + used)?;
@@ -371,9 +374,8 @@ pub(crate) fn is_superblock(block: &[u8]) -> bool {
 
 /// True if a block is a superblock whose bytes are not as they were written.
 pub(crate) fn is_damaged_superblock(block: &[u8]) -> bool {
-    let Some([a, b, c, d]) = block.get(8..12) else { return false };
-    let crc = u32::from_le_bytes([*a, *b, *c, *d]);
-    is_superblock(block) && !(block.starts_with(SUPER_MAGIC) && has_crc(&block[12..], crc))
+    let (Some(crc), Some(summed)) = (u32_at(block, 8), block.get(12..)) else { return false };
+    is_superblock(block) && !(block.starts_with(SUPER_MAGIC) && has_crc(summed, crc))
 }
 
 impl Superblock {
@@ -420,8 +422,8 @@ impl Superblock {
         assert!(out.len() <= BLOCK_BYTES, "POOLS_MAX pools fit into a superblock");
         out.resize(BLOCK_BYTES, 0);
         let end = if mutant("superblock_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
-        let crc = crc32c::crc32c(&out[12..end]);
-        out[8..12].copy_from_slice(&crc.to_le_bytes());
+        let crc = out.get(12..end).map_or(0, crc32c::crc32c);
+        put_at(&mut out, 8, &crc.to_le_bytes());
         out
     }
 
@@ -431,7 +433,7 @@ impl Superblock {
         let magic = reader.take(8)?;
         let crc = reader.u32()?;
         let end = if mutant("superblock_crc_of_one_sector") { 512 } else { BLOCK_BYTES };
-        if magic != SUPER_MAGIC || !has_crc(&block[12..end], crc) {
+        if magic != SUPER_MAGIC || !has_crc(block.get(12..end)?, crc) {
             return None;
         }
         let version = reader.u16()?;
@@ -517,7 +519,8 @@ impl Superblock {
 
     /// True if some pools have checksums, and others have none.
     fn has_unlike_pools(&self) -> bool {
-        self.pools.windows(2).any(|pair| pair[0].checksums != pair[1].checksums)
+        let next = self.pools.iter().skip(1);
+        self.pools.iter().zip(next).any(|(one, next)| one.checksums != next.checksums)
     }
 
     /// Places of the tables of a pool's checksums.
@@ -533,6 +536,7 @@ impl Superblock {
     }
 
     /// An area of a pool that the superblock names.
+    #[expect(clippy::indexing_slicing, reason = "there are two areas; callers name one")]
     pub(crate) fn area_of<'a>(&self, pool: &'a PoolRecord, area: u8) -> Area<'a> {
         Area {
             area,
@@ -618,7 +622,7 @@ fn decode_extents(reader: &mut Reader<'_>, pools: &mut [PoolRecord]) -> Option<(
         let mut runs: Vec<(u32, u32)> =
             runs.map(|run| (run.first, run.first + run.slots)).collect();
         runs.sort_unstable();
-        runs.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+        runs.iter().zip(runs.iter().skip(1)).all(|((_, end), (begin, _))| end <= begin)
     };
     pools.iter().all(apart).then_some(())
 }

@@ -4,6 +4,8 @@
 //! that its type asks for. That it may come now is for `session` to judge. All integers are
 //! little-endian.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use crate::{Role, WireError};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -82,7 +84,9 @@ impl Hello {
     pub(crate) fn length_of(start: &[u8]) -> Result<Option<usize>, WireError> {
         let wrong = start.iter().zip(MAGIC).position(|(found, magic)| *found != magic);
         if let Some(at) = wrong {
-            return Err(WireError::Stranger { found: start[..=at].to_vec() });
+            return Err(WireError::Stranger {
+                found: start.iter().take(at + 1).copied().collect(),
+            });
         }
         let Some(mut rest) = start.get(40..HELLO_BYTES) else { return Ok(None) };
         let length = usize::from(rest.get_u16_le());
@@ -179,9 +183,14 @@ const SHAPES: [Shape; 9] = [
 ];
 
 impl Kind {
+    #[expect(clippy::indexing_slicing, reason = "every kind has its shape")]
+    fn shape(self) -> &'static Shape {
+        &SHAPES[self as usize]
+    }
+
     /// Name, for messages.
     pub(crate) fn name(self) -> &'static str {
-        SHAPES[self as usize].2
+        self.shape().2
     }
 }
 
@@ -203,7 +212,7 @@ impl FrameHeader {
     /// # Panics
     /// When the length is none of its type.
     pub(crate) fn encode(&self, out: &mut BytesMut) {
-        let shape = &SHAPES[self.kind as usize];
+        let shape = self.kind.shape();
         assert!((shape.3..=shape.4).contains(&self.length), "a length that its type has not");
         out.put_u16_le(self.length as u16);
         out.put_u8(shape.1);

@@ -1,5 +1,6 @@
 //! Layouts of bytes are drawn: each `format.rs` names its page in docs/formats, and the page knows
-//! the file's magic numbers and the version that it writes.
+//! the file's magic numbers and the version that it writes. Its bytes come from outside, so it
+//! denies what panics on them: indexing, and `expect`.
 //!
 //! Files called `format.rs` that encode no numbers are no layouts, and not looked at.
 
@@ -7,6 +8,7 @@ use super::{Finding, Source};
 
 const RULE: &str = "layouts";
 const PAGES: &str = "docs/formats/";
+const DENIED: &str = "clippy::indexing_slicing, clippy::expect_used";
 
 /// Finds layouts without a page, and pages that lag behind; `page` gives the text of a paper.
 pub(super) fn check<'a>(
@@ -18,7 +20,11 @@ pub(super) fn check<'a>(
     if !is_layout {
         return None;
     }
+    let denies = format!("#![deny({DENIED})]");
     let found = |message: String| Some(Finding::new(source.path, 1, RULE, message));
+    if !source.text.contains(&denies) {
+        return found(format!("write `{denies}`: bytes from outside never panic"));
+    }
     let head = source.text.lines().take_while(|line| line.starts_with("//!"));
     let Some(name) = head.into_iter().find_map(page_in) else {
         return found(format!("names no page: draw the layout in `{PAGES}`, and say where"));

@@ -11,9 +11,12 @@
 //! whatever range of an object was asked for. A checksum is no signature: who may write to the
 //! bucket and knows this layout can forge.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
+use thermocline_units::fields::{put_at, u16_at, u32_at, u64_at};
 use thermocline_units::mutants::mutant;
 
 /// Version of the layout; another one is refused.
@@ -232,11 +235,11 @@ pub fn decode_header(header: &[u8]) -> Option<(Name, u32)> {
     let header: &[u8; HEADER_BYTES as usize] = header.try_into().ok()?;
     let sound = header.starts_with(OBJECT_MAGIC)
         && is_sealed(header, header.len())
-        && u16_at(header, 12) == VERSION
-        && u32_at(header, 40) == BLOCK;
-    let (identity, generation) = (u64_at(header, 16), Generation(u64_at(header, 24)));
-    let name = Name { identity, extent: u32_at(header, 32), generation };
-    sound.then_some((name, u32_at(header, 36)))
+        && u16_at(header, 12) == Some(VERSION)
+        && u32_at(header, 40) == Some(BLOCK);
+    let (identity, generation) = (u64_at(header, 16)?, Generation(u64_at(header, 24)?));
+    let name = Name { identity, extent: u32_at(header, 32)?, generation };
+    sound.then_some((name, u32_at(header, 36)?))
 }
 
 /// Kind of a record.
@@ -305,7 +308,7 @@ impl Record {
     /// there are not.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let (head, entries) = bytes.split_at_checked(RECORD_BYTES)?;
-        let kind = match u16_at(head, 14) {
+        let kind = match u16_at(head, 14)? {
             0 => Kind::Opened,
             1 => Kind::Written,
             2 => Kind::Map,
@@ -313,29 +316,22 @@ impl Record {
         };
         let sound = head.starts_with(RECORD_MAGIC)
             && is_sealed(bytes, bytes.len())
-            && u16_at(head, 12) == VERSION
-            && entries.len() as u64 == u64::from(u32_at(head, 64)) * ENTRY_BYTES as u64;
+            && u16_at(head, 12) == Some(VERSION)
+            && entries.len() as u64 == u64::from(u32_at(head, 64)?) * ENTRY_BYTES as u64;
         if !sound {
             return None;
         }
-        let size = Bytes(u64_at(head, 48));
-        let shape = Shape { size, extent: u32_at(head, 56), lead: u32_at(head, 60) };
-        let entries: Vec<(u32, Generation)> = entries
-            .chunks_exact(ENTRY_BYTES)
-            .map(|entry| (u32_at(entry, 0), Generation(u64_at(entry, 4))))
-            .collect();
+        let size = Bytes(u64_at(head, 48)?);
+        let shape = Shape { size, extent: u32_at(head, 56)?, lead: u32_at(head, 60)? };
+        let entry = |entry| Some((u32_at(entry, 0)?, Generation(u64_at(entry, 4)?)));
+        let entries = entries.chunks_exact(ENTRY_BYTES).map(entry);
+        let entries: Vec<(u32, Generation)> = entries.collect::<Option<_>>()?;
         let fits = shape.is_sound()
             && entries.iter().all(|&(extent, _)| extent < shape.extents())
-            && u64_at(head, 24) > 0;
-        fits.then(|| Record {
-            kind,
-            identity: u64_at(head, 16),
-            sequence: u64_at(head, 24),
-            epoch: u64_at(head, 32),
-            owner: u64_at(head, 40),
-            shape,
-            entries,
-        })
+            && u64_at(head, 24)? > 0;
+        let (identity, sequence) = (u64_at(head, 16)?, u64_at(head, 24)?);
+        let (epoch, owner) = (u64_at(head, 32)?, u64_at(head, 40)?);
+        fits.then_some(Record { kind, identity, sequence, epoch, owner, shape, entries })
     }
 }
 
@@ -357,26 +353,15 @@ pub fn parse_sequence(last: &str) -> Option<u64> {
 
 /// Writes the checksum of bytes 12 on where it belongs.
 fn seal(out: &mut [u8], length: usize) {
-    let crc = crc32c::crc32c(&out[12..length]);
-    out[8..12].copy_from_slice(&crc.to_le_bytes());
+    let crc = out.get(12..length).map_or(0, crc32c::crc32c);
+    put_at(out, 8, &crc.to_le_bytes());
 }
 
 /// True if a checksum is the stored one.
 fn is_sealed(bytes: &[u8], length: usize) -> bool {
-    u32_at(bytes, 8) == crc32c::crc32c(&bytes[12..length])
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    u32_at(bytes, 8).is_some_and(|crc| bytes.get(12..length).map(crc32c::crc32c) == Some(crc))
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -6,8 +6,11 @@
 //! across two blocks. What follows from the records before (a time, a place) is written as a
 //! difference.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 use super::{CHUNKS_MAX, VOLUMES_MAX};
 use thermocline_units::PoolId;
+use thermocline_units::fields::{put_at, u32_at};
 
 /// The bytes a recording begins with: no text does, and a copy that "repaired" line ends shows.
 pub(crate) const MAGIC: &[u8; 8] = b"\x89TCR\r\n\x1a\n";
@@ -148,7 +151,7 @@ impl BlockHead {
         let mut head = [0; BLOCK_HEAD];
         head[..4].copy_from_slice(BLOCK_MAGIC);
         for (at, field) in (4..).step_by(4).zip([self.number, self.stored, self.plain, self.sum]) {
-            head[at..at + 4].copy_from_slice(&field.to_le_bytes());
+            put_at(&mut head, at, &field.to_le_bytes());
         }
         let sum = checksum(&head[..20]);
         head[20..].copy_from_slice(&sum.to_le_bytes());
@@ -157,13 +160,11 @@ impl BlockHead {
 
     /// The head of a block, if that is what `bytes` are.
     pub(crate) fn of(bytes: &[u8; BLOCK_HEAD]) -> Option<BlockHead> {
-        let field = |at: usize| {
-            u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are four bytes"))
-        };
-        let whole = &bytes[..4] == BLOCK_MAGIC && checksum(&bytes[..20]) == field(20);
-        let head =
-            || BlockHead { number: field(4), stored: field(8), plain: field(12), sum: field(16) };
-        whole.then(head)
+        let field = |at: usize| u32_at(bytes, at);
+        let whole = &bytes[..4] == BLOCK_MAGIC && checksum(&bytes[..20]) == field(20)?;
+        let (number, stored) = (field(4)?, field(8)?);
+        let (plain, sum) = (field(12)?, field(16)?);
+        whole.then_some(BlockHead { number, stored, plain, sum })
     }
 }
 

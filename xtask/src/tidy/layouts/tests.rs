@@ -4,6 +4,7 @@ use super::check;
 use crate::tidy::Source;
 
 const CODE: &str = "//! The bytes. Drawn in `docs/formats/x.md`.\n\n\
+                    #![deny(clippy::indexing_slicing, clippy::expect_used)]\n\
                     const MAGIC: &[u8] = b\"TCXX\";\n\
                     pub const VERSION: u16 = 3;\nfn f(n: u16) { n.to_le_bytes(); }\n";
 
@@ -24,6 +25,8 @@ fn a_page_that_knows_magic_and_version_is_enough() {
 fn pages_that_are_missing_or_old_are_told() {
     let message = |code, page| found(code, page).unwrap_or_default();
     let nowhere = CODE.replace(" Drawn in `docs/formats/x.md`.", "");
+    let careless = CODE.replace("clippy::expect_used", "clippy::all");
+    assert!(message(&careless, Some("TCXX, version 3")).contains("never panic"));
     assert!(message(&nowhere, Some("TCXX, version 3")).contains("names no page"));
     assert!(message(CODE, None).contains("is not there"));
     assert!(message(CODE, Some("version 3")).contains("does not know `TCXX`"));
