@@ -152,4 +152,5 @@ pub struct ChunkContents {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -65,16 +65,16 @@ pub fn detect(blocks: &mut dyn Blocks, at: Bytes) -> Result<Option<System>, FsEr
     if !fill(blocks, at.0, &mut head)? {
         return Ok(None);
     }
-    if &head[..4] == b"XFSB" {
+    if head.starts_with(b"XFSB") {
         let identity = digest(&[piece(&head, 4, 4), piece(&head, 32, 16), piece(&head, 84, 4)]);
         return Ok(Some(System { kind: Kind::Xfs, at, identity }));
     }
-    let ext = Little(&head[EXT_SUPERBLOCK as usize..2048]);
+    let ext = Little(piece(&head, EXT_SUPERBLOCK as usize, 1024));
     if ext.u16(0x38) == 0xef53 && ext.u32(0x18) <= 6 {
         return Ok(Some(ext_system(ext, at)));
     }
     let Some(place) = at.0.checked_add(BTRFS_SUPERBLOCK) else { return Ok(None) };
-    if !fill(blocks, place, &mut head)? || &head[64..72] != b"_BHRfS_M" {
+    if !fill(blocks, place, &mut head)? || piece(&head, 64, 8) != b"_BHRfS_M" {
         return Ok(None);
     }
     let identity = digest(&[piece(&head, 32, 16), piece(&head, 144, 8)]);

@@ -12,6 +12,11 @@ pub(crate) struct Little<'a>(pub(crate) &'a [u8]);
 #[derive(Clone, Copy)]
 pub(crate) struct Big<'a>(pub(crate) &'a [u8]);
 
+/// Bytes from `at` on; empty beyond the end.
+pub(crate) fn rest(bytes: &[u8], at: usize) -> &[u8] {
+    bytes.get(at..).unwrap_or_default()
+}
+
 /// `length` bytes from `at`; empty when they are not all there.
 pub(crate) fn piece(bytes: &[u8], at: usize, length: usize) -> &[u8] {
     at.checked_add(length).and_then(|end| bytes.get(at..end)).unwrap_or_default()

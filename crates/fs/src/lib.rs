@@ -19,6 +19,8 @@
 //! tree, or assemble file systems of several devices. What each reader knows and does not is in
 //! `docs/guides/file-systems.md`; why no library is used, in decision record 0037.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 mod blocks;
 mod btrfs;
 mod catalog;
@@ -44,4 +46,5 @@ pub use partitions::{Partition, PartitionKind, partitions};
 pub use survey::{Summary, Survey, survey};
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -13,6 +13,11 @@ use thermocline_units::Bytes;
 /// Inodes whose fingerprints are held together.
 const RUN: u64 = 64;
 
+/// The place of an inode among those that are held with it.
+fn place(inode: u64) -> usize {
+    (inode % RUN) as usize
+}
+
 /// A 32-bit checksum of each known inode. Two states of an inode that have the same one by chance
 /// (1 in 2³²) are taken for equal.
 #[derive(Debug, Default)]
@@ -24,14 +29,14 @@ pub(crate) struct Fingerprints {
 impl Fingerprints {
     /// Of this inode; none: it is not known.
     pub(crate) fn get(&self, inode: u64) -> Option<u32> {
-        let mark = self.runs.get(&(inode / RUN))?[(inode % RUN) as usize];
-        (mark != 0).then_some(mark)
+        let mark = self.runs.get(&(inode / RUN))?.get(place(inode))?;
+        (*mark != 0).then_some(*mark)
     }
 
     /// Remembers an inode. Zero stands for "unknown", so a checksum of zero is kept as one.
     pub(crate) fn set(&mut self, inode: u64, fingerprint: u32) {
         let run = self.runs.entry(inode / RUN).or_insert_with(|| Box::new([0; RUN as usize]));
-        let mark = &mut run[(inode % RUN) as usize];
+        let Some(mark) = run.get_mut(place(inode)) else { return };
         self.known += u64::from(*mark == 0);
         *mark = fingerprint.max(1);
     }
@@ -39,7 +44,7 @@ impl Fingerprints {
     /// Forgets an inode; whether it was known.
     pub(crate) fn forget(&mut self, inode: u64) -> bool {
         let Some(run) = self.runs.get_mut(&(inode / RUN)) else { return false };
-        let was = std::mem::take(&mut run[(inode % RUN) as usize]) != 0;
+        let was = run.get_mut(place(inode)).is_some_and(|mark| std::mem::take(mark) != 0);
         self.known -= u64::from(was);
         if was && run.iter().all(|mark| *mark == 0) {
             self.runs.remove(&(inode / RUN));
@@ -85,7 +90,9 @@ impl Fingerprints {
         let runs = self.runs.range(range.start / RUN..=(range.end - 1) / RUN);
         for (run, marks) in runs {
             let inodes = (0..RUN).map(|i| run * RUN + i).filter(|inode| range.contains(inode));
-            let found = inodes.into_iter().find(|inode| marks[(inode % RUN) as usize] != 0);
+            let found = inodes
+                .into_iter()
+                .find(|inode| marks.get(place(*inode)).is_some_and(|mark| *mark != 0));
             if found.is_some() {
                 return found;
             }
@@ -136,4 +143,5 @@ pub(crate) enum Seen {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -154,7 +154,7 @@ fn gpt_at(
     place: u64,
 ) -> Result<Option<Vec<Partition>>, FsError> {
     let mut bytes = [0; MBR_SECTOR as usize];
-    if !fill(blocks, place.saturating_mul(sector), &mut bytes)? || &bytes[..8] != b"EFI PART" {
+    if !fill(blocks, place.saturating_mul(sector), &mut bytes)? || !bytes.starts_with(b"EFI PART") {
         return Ok(None);
     }
     let head = Little(&bytes);
@@ -162,10 +162,8 @@ fn gpt_at(
     let (count, width) = (u64::from(head.u32(80)), u64::from(head.u32(84)));
     let (table, table_sum) = (head.u64(72), head.u32(88));
     let mut zeroed = piece(&bytes, 0, size).to_vec();
-    if size < 92 || zeroed.is_empty() {
-        return Ok(None);
-    }
-    zeroed[16..20].fill(0);
+    let Some(own) = zeroed.get_mut(16..20).filter(|_| size >= 92) else { return Ok(None) };
+    own.fill(0);
     let sound = crc32(&zeroed) == sum
         && count <= PARTITIONS_MAX as u64
         && GPT_ENTRY.contains(&width)
@@ -200,4 +198,5 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

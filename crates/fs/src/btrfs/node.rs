@@ -3,7 +3,7 @@
 use super::chunks::Chunks;
 use super::superblock::{Pointer, Superblock, is_whole};
 use crate::FsError;
-use crate::field::{Little, piece};
+use crate::field::{Little, piece, rest};
 use crate::pass::Pass;
 
 /// Levels above a leaf that a tree can have.
@@ -68,7 +68,7 @@ impl Node {
     /// An inner node's children with the first key of each.
     pub(super) fn children(&self) -> Vec<(Key, Pointer)> {
         let level = Little(&self.0).u8(100).saturating_sub(1);
-        let entries = self.0[HEAD..].chunks_exact(POINTER).take(self.count());
+        let entries = rest(&self.0, HEAD).chunks_exact(POINTER).take(self.count());
         let child = |entry: &[u8]| {
             let field = Little(entry);
             let generation = Some(field.u64(25));
@@ -79,7 +79,7 @@ impl Node {
 
     /// A leaf's items; what reaches beyond the leaf is empty.
     pub(super) fn items(&self) -> impl Iterator<Item = (Key, &[u8])> {
-        let body = &self.0[HEAD..];
+        let body = rest(&self.0, HEAD);
         let entries = body.chunks_exact(ITEM).take(self.count());
         entries.map(move |entry| {
             let field = Little(entry);
@@ -96,6 +96,6 @@ fn fits(bytes: &[u8], head: &Superblock, pointer: Pointer) -> bool {
         && pointer.generation.is_none_or(|generation| generation == field.u64(80))
         && field.u8(100) == pointer.level
         && pointer.level <= LEVEL_MAX
-        && field.u32(96) as usize <= (bytes.len() - HEAD) / size
+        && field.u32(96) as usize <= rest(bytes, HEAD).len() / size
         && (!head.has_sums || is_whole(bytes))
 }

@@ -7,7 +7,7 @@
 use super::chunks::{Chunks, name_at};
 use super::is_file;
 use super::node::{Key, kind};
-use crate::field::Little;
+use crate::field::{Little, rest};
 use crate::found::{File, FileId, FileKind, State};
 use crate::pass::Pass;
 use std::collections::BTreeSet;
@@ -93,16 +93,16 @@ impl Teller {
 
     /// Names in one directory, or each with its directory.
     fn names(&self, pass: &mut Pass<'_>, inode: u64, (directory, item): (Option<u64>, &[u8])) {
-        let mut rest = item;
+        let mut left = item;
         let length_at = if directory.is_some() { 8 } else { 16 };
-        while rest.len() > length_at + 2 {
-            let name = name_at(rest, length_at);
+        while left.len() > length_at + 2 {
+            let name = name_at(left, length_at);
             if name.is_empty() {
                 return pass.torn();
             }
-            let parent = directory.unwrap_or_else(|| Little(rest).u64(0));
+            let parent = directory.unwrap_or_else(|| Little(left).u64(0));
             pass.name(self.id(inode), self.id(parent), name);
-            rest = &rest[length_at + 2 + name.len()..];
+            left = rest(left, length_at + 2 + name.len());
         }
     }
 

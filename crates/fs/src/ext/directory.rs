@@ -9,7 +9,7 @@ use super::map::Run;
 use super::superblock::sum;
 use crate::FsError;
 use crate::blocks::READ_MAX;
-use crate::field::{Little, piece};
+use crate::field::{Little, piece, rest};
 use crate::found::FileId;
 use crate::pass::Pass;
 
@@ -61,7 +61,7 @@ fn is_whole(volume: &Volume, seed: u32, block: &[u8]) -> bool {
     let tail = Little(piece(block, at, TAIL));
     let has_tail = tail.u32(0) == 0 && tail.u16(4) == TAIL as u16 && tail.u8(7) == TAIL_TYPE;
     let sums = volume.head.has_sums() && has_tail && !is_hash_node(block);
-    !sums || sum(seed, &block[..at]) == tail.u32(8)
+    !sums || sum(seed, piece(block, 0, at)) == tail.u32(8)
 }
 
 /// True if a block is the root of a hash tree, whose entry `..` reaches to the block's end, or
@@ -76,7 +76,7 @@ fn is_hash_node(block: &[u8]) -> bool {
 fn entries(pass: &mut Pass<'_>, volume: &Volume, directory: FileId, bytes: &[u8]) {
     let mut at = 0;
     while bytes.len() >= at + 8 {
-        let entry = Little(&bytes[at..]);
+        let entry = Little(rest(bytes, at));
         let length = match usize::from(entry.u16(4)) {
             0 | 0xffff if volume.head.block_size == 1 << 16 => 1 << 16,
             length => length & !3,
@@ -84,7 +84,7 @@ fn entries(pass: &mut Pass<'_>, volume: &Volume, directory: FileId, bytes: &[u8]
         // Without the feature `filetype` the type byte is the upper half of the name's length.
         let named = usize::from(entry.u8(6)).min(NAME_MAX);
         if length < 8 || at + length > bytes.len() || 8 + named > length {
-            if bytes[at..].iter().any(|byte| *byte != 0) {
+            if rest(bytes, at).iter().any(|byte| *byte != 0) {
                 pass.torn();
             }
             return;

@@ -1,7 +1,7 @@
 //! An inode of ext2/3/4: what it is, its checksum, and the fingerprint by which a change is known.
 
 use super::superblock::{Superblock, sum};
-use crate::field::{Little, piece};
+use crate::field::{Little, piece, rest};
 use crate::found::{File, FileId, FileKind};
 use thermocline_units::Bytes;
 
@@ -116,10 +116,10 @@ impl<'a> Inode<'a> {
         let Some(area) = self.bytes.get(start..).filter(|a| Little(a).u32(0) == XATTR_MAGIC) else {
             return &[];
         };
-        let area = &area[4..];
+        let area = rest(area, 4);
         let mut at = 0;
         while area.len() >= at + 16 {
-            let entry = Little(&area[at..]);
+            let entry = Little(rest(area, at));
             let length = usize::from(entry.u8(0));
             if entry.u32(0) == 0 {
                 break;

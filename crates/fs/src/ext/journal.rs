@@ -25,7 +25,7 @@ use super::Volume;
 use super::map::{Map, Run};
 use super::superblock::sum;
 use crate::FsError;
-use crate::field::{Big, piece};
+use crate::field::{Big, piece, rest};
 use crate::pass::Pass;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,7 +205,7 @@ impl<'a> Journal<'a> {
     /// The block of the volume that is block `at` of the journal.
     fn place(&self, at: u64) -> Option<u64> {
         let index = self.runs.partition_point(|run| run.logical <= at).checked_sub(1)?;
-        let run = self.runs[index];
+        let run = self.runs.get(index)?;
         (at - run.logical < run.count).then(|| run.block + (at - run.logical))
     }
 
@@ -243,7 +243,7 @@ impl<'a> Journal<'a> {
         let end = block.len() - if self.has_sums() { 4 } else { 0 };
         let (mut from, mut number) = (12, 1);
         while from + size <= end {
-            let tag = Big(&block[from..]);
+            let tag = Big(rest(block, from));
             let flags =
                 if self.features & SUMS_3 != 0 { tag.u32(4) } else { u32::from(tag.u16(6)) };
             let high = if wide { u64::from(tag.u32(8)) << 32 } else { 0 };

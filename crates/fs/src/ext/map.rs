@@ -93,7 +93,7 @@ impl Map {
             pass.torn();
             return Ok(());
         }
-        for entry in node[12..12 + count * 12].chunks_exact(12) {
+        for entry in piece(node, 12, count * 12).chunks_exact(12) {
             let field = Little(entry);
             if depth == 0 {
                 let length = u64::from(field.u16(4));

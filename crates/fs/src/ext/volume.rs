@@ -8,7 +8,7 @@ use super::journal::{self, Copies, Mark, Recovery};
 use super::map::Map;
 use super::superblock::{Superblock, compat};
 use crate::FsError;
-use crate::field::Little;
+use crate::field::{Little, piece};
 use crate::found::{FileKind, State, What};
 use crate::pass::Pass;
 
@@ -44,10 +44,12 @@ impl Volume {
                 continue;
             }
             if newest.escaped {
-                copy[..4].copy_from_slice(&journal::ESCAPED);
+                let start = copy.first_chunk_mut();
+                start.into_iter().for_each(|start| *start = journal::ESCAPED);
             }
             let at = ((home - block) * self.head.block_size) as usize;
-            into[at..at + copy.len()].copy_from_slice(&copy);
+            let place = into.get_mut(at..).and_then(|rest| rest.get_mut(..copy.len()));
+            place.into_iter().for_each(|place| place.copy_from_slice(&copy));
         }
         Ok(true)
     }
@@ -92,7 +94,7 @@ impl Volume {
             return Ok(None);
         }
         let at = (number % per_block * head.descriptor_size) as usize;
-        let bytes = &buffer[at..at + head.descriptor_size as usize];
+        let bytes = piece(&buffer, at, head.descriptor_size as usize);
         Ok(Some(Group::parse(head, number, bytes)))
     }
 
@@ -116,7 +118,7 @@ impl Volume {
             return Ok(Recovery::default());
         }
         let at = (at % head.block_size) as usize;
-        let inode = Inode::new(number, &buffer[at..at + size]);
+        let inode = Inode::new(number, piece(&buffer, at, size));
         if !inode.is_whole(head) || !inode.has_map() {
             return Ok(Recovery::default());
         }

@@ -75,7 +75,7 @@ pub(super) fn blocks(
 
 fn entries(pass: &mut Pass<'_>, volume: &Volume, (directory, bytes): (FileId, &[u8])) {
     let head = &volume.head;
-    let (is_single, front) = match &bytes[..4] {
+    let (is_single, front) = match piece(bytes, 0, 4) {
         b"XD2D" if !head.is_v5 => (false, 16),
         b"XD2B" if !head.is_v5 => (true, 16),
         b"XDD3" if head.is_v5 => (false, 64),
@@ -92,7 +92,7 @@ fn entries(pass: &mut Pass<'_>, volume: &Volume, (directory, bytes): (FileId, &[
     let extra = usize::from(head.has_ftype);
     let mut at = front;
     while at + 8 <= end {
-        let entry = Big(&bytes[at..end]);
+        let entry = Big(piece(bytes, at, end - at));
         if entry.u16(0) == UNUSED {
             let length = usize::from(entry.u16(2));
             if length == 0 || length % 8 != 0 {

@@ -6,7 +6,7 @@
 use super::Volume;
 use super::superblock::is_whole;
 use crate::FsError;
-use crate::field::Big;
+use crate::field::{Big, piece, rest};
 use crate::pass::Pass;
 
 const RECORD: usize = 16;
@@ -56,7 +56,7 @@ impl Map {
                 if count > room {
                     pass.torn();
                 }
-                map.records(pass, &fork[..(count.min(room) as usize) * RECORD]);
+                map.records(pass, piece(fork, 0, (count.min(room) as usize) * RECORD));
             }
             form::TREE => {
                 let field = Big(fork);
@@ -65,7 +65,7 @@ impl Map {
                     pass.torn();
                     return Ok(map);
                 }
-                map.children(pass, volume, inode, (&fork[4..], count, level - 1))?;
+                map.children(pass, volume, inode, (rest(fork, 4), count, level - 1))?;
             }
             _ => {}
         }
@@ -98,7 +98,7 @@ impl Map {
         (body, count, level): (&[u8], usize, u16),
     ) -> Result<(), FsError> {
         let most = body.len() / PAIR;
-        let addresses = &body[most * 8..];
+        let addresses = rest(body, most * 8);
         for address in addresses.chunks_exact(8).take(count.min(most)) {
             self.node(pass, volume, inode, (Big(address).u64(0), level))?;
         }
@@ -119,7 +119,7 @@ impl Map {
         }
         let (field, front) = (Big(&bytes), if head.is_v5 { 72 } else { 24 });
         let magic = if head.is_v5 { b"BMA3" } else { b"BMAP" };
-        let whole = &bytes[..4] == magic
+        let whole = bytes.starts_with(magic)
             && field.u16(4) == level
             && (!head.is_v5 || (field.u64(56) == inode && is_whole(&bytes, SUM_AT)));
         if !whole {
@@ -127,10 +127,10 @@ impl Map {
             return Ok(());
         }
         self.nodes.push(address);
-        let (count, body) = (usize::from(field.u16(6)), &bytes[front..]);
+        let (count, body) = (usize::from(field.u16(6)), rest(&bytes, front));
         if level == 0 {
             let count = count.min(body.len() / RECORD);
-            self.records(pass, &body[..count * RECORD]);
+            self.records(pass, piece(body, 0, count * RECORD));
             return Ok(());
         }
         self.children(pass, volume, inode, (body, count, level - 1))

@@ -25,7 +25,7 @@ mod superblock;
 mod tree;
 
 use crate::FsError;
-use crate::field::Big;
+use crate::field::{Big, piece};
 use crate::found::{FileKind, State, What};
 use crate::memory::Fingerprints;
 use crate::pass::Pass;
@@ -105,28 +105,28 @@ impl Reader {
         if !pass.read(start, HEADERS * sector, &mut bytes)? {
             return Ok(());
         }
-        let sectors: Vec<&[u8]> = bytes.chunks_exact(sector as usize).collect();
-        let (space, inodes) = (Big(sectors[1]), Big(sectors[2]));
+        let sector = sector as usize;
+        let [own, inodes, list] = [1, 2, 3].map(|at| piece(&bytes, at * sector, sector));
         let whole = |bytes: &[u8], magic: &[u8; 4], sum| {
-            &bytes[..4] == magic
+            bytes.starts_with(magic)
                 && u64::from(Big(bytes).u32(8)) == group
                 && (!head.is_v5 || is_whole(bytes, sum))
         };
-        if whole(sectors[1], b"XAGF", AGF_SUM) {
-            volume.space_trees(pass, group, space)?;
-            volume.free_list(pass, group, (space, sectors[3]))?;
+        if whole(own, b"XAGF", AGF_SUM) {
+            volume.space_trees(pass, group, Big(own))?;
+            volume.free_list(pass, group, (Big(own), list))?;
         } else {
             pass.torn();
         }
-        if !whole(sectors[2], b"XAGI", AGI_SUM) {
+        if !whole(inodes, b"XAGI", AGI_SUM) {
             pass.torn();
             return Ok(());
         }
         if head.has_free_inode_tree {
-            let root = volume.root(group, inodes, (328, 332));
+            let root = volume.root(group, Big(inodes), (328, 332));
             tree::walk(pass, volume, (tree::FREE_INODES, root), &mut None)?;
         }
-        let root = volume.root(group, inodes, (20, 24));
+        let root = volume.root(group, Big(inodes), (20, 24));
         self.inodes(pass, volume, root)
     }
 

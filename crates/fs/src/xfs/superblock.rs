@@ -4,7 +4,7 @@
 //! for what came later. Once parsed, sizes are within the bounds below.
 
 use crate::FsError;
-use crate::field::Big;
+use crate::field::{Big, piece};
 use crate::pass::Pass;
 use std::ops::Range;
 
@@ -61,7 +61,7 @@ pub(super) struct Superblock {
 pub(super) fn is_whole(bytes: &[u8], at: usize) -> bool {
     let (Some(before), Some(after)) = (bytes.get(..at), bytes.get(at + 4..)) else { return false };
     let sum = [before, &[0; 4], after].iter().fold(0, |sum, p| crc32c::crc32c_append(sum, p));
-    cfg!(fuzzing) || bytes[at..at + 4] == sum.to_le_bytes()
+    cfg!(fuzzing) || piece(bytes, at, 4) == sum.to_le_bytes()
 }
 
 impl Superblock {

@@ -7,7 +7,7 @@
 use super::Volume;
 use super::superblock::is_whole;
 use crate::FsError;
-use crate::field::Big;
+use crate::field::{Big, rest};
 use crate::found::What;
 use crate::pass::Pass;
 
@@ -83,9 +83,10 @@ fn node(
         return Ok(());
     }
     let (field, front) = (Big(&bytes), if head.is_v5 { 56 } else { 16 });
-    let magic = shape.magic[usize::from(head.is_v5)];
-    let (count, body) = (usize::from(field.u16(6)), &bytes[front..]);
-    let whole = &bytes[..4] == magic
+    let [old, v5] = shape.magic;
+    let magic = if head.is_v5 { v5 } else { old };
+    let (count, body) = (usize::from(field.u16(6)), rest(&bytes, front));
+    let whole = bytes.starts_with(magic)
         && u32::from(field.u16(4)) == level
         && (!head.is_v5 || (u64::from(field.u32(48)) == group && is_whole(&bytes, SUM_AT)));
     if !whole {
@@ -101,7 +102,7 @@ fn node(
         };
     }
     let most = body.len() / (shape.key + POINTER);
-    let pointers = &body[most * shape.key..];
+    let pointers = rest(body, most * shape.key);
     for pointer in pointers.chunks_exact(POINTER).take(count.min(most)) {
         let below = u64::from(Big(pointer).u32(0));
         node(pass, volume, (shape, group), (below, level - 1), each)?;
