@@ -236,11 +236,6 @@ impl Group {
         self.copier.count() + self.proposal.waiting()
     }
 
-    /// Parts of requests queued: (for the foreground, for the background).
-    pub fn parts_queued(&self) -> (usize, usize) {
-        self.scheduler.queued()
-    }
-
     /// Operations under way, then those queued, at most `limit`; moves that a placement still
     /// wants are not among them.
     pub fn operations(&self, limit: usize) -> Vec<OperationStatus> {
