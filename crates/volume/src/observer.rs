@@ -28,8 +28,8 @@ pub trait Observer: Send {
     /// A request was answered, `done` or with an error. Also told of requests that were not taken.
     fn answered(&mut self, now: Nanos, request: RequestId, done: bool);
 
-    /// A placement has taken over that knows nothing yet; `name` as [`Group::set_named_placement`]
-    /// was told, empty when nobody said or nobody decides.
+    /// A placement has taken over that knows nothing yet. `name` is its name in the registry, with
+    /// its settings; it is empty when nobody gave one or nobody decides.
     fn placed(&mut self, now: Nanos, name: &str);
 
     /// The placement, if there is one, was told of an access.

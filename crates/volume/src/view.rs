@@ -5,7 +5,7 @@ use crate::pools::pool::Pool;
 use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// A group, read-only. Its pools are ranks: pool 0 is the fastest one (see [`crate::rank`]).
+/// A group, read-only. Its pools are ranks: pool 0 is the fastest one ([`crate::pools::ranks`]).
 pub(crate) struct View<'a>(&'a Group);
 
 impl View<'_> {
