@@ -450,8 +450,8 @@ impl Group {
         }
     }
 
-    /// Slas a volume something, or nothing any more; counts begin at 0 when it is something
-    /// else than before.
+    /// Gives a volume an SLA, or takes it away; counts begin at 0 when it is
+    /// another one than before.
     ///
     /// # Errors
     /// When there is no such volume.

@@ -1,7 +1,7 @@
 //! A observer: somebody who hears what a group is asked and what its placement sees and decides.
 //!
 //! The group knows nothing of what becomes of it; a recorder writes it down, a view of heat counts
-//! it. Without a observer it costs one look at an `Option` an event.
+//! it. Without an observer it costs one look at an `Option` an event.
 
 use crate::request::{Request, RequestId};
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, PoolLoad, Route, VolumeView};

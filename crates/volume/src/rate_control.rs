@@ -8,8 +8,8 @@
 //! 3. Without an SLA in danger the rate grows to R_max; it begins there.
 //!
 //! Source: Aqueduct (Lu, Alvarez and Wilkes, FAST 2002). Differs: its error is of mean latencies
-//! and of a contract in their units; here slas are of a percentile, so the share of late
-//! answers is what is held. Its gain comes from an identified model; this one is low and fixed.
+//! and of a contract in their units; here SLAs are of a percentile, so the share of late answers is
+//! what is held. Its gain comes from an identified model; this one is low and fixed.
 
 use crate::settings::Copying;
 use crate::slas::Slas;
@@ -86,5 +86,5 @@ impl RateControl {
 }
 
 fn is_paced(copying: &Copying, slas: &Slas) -> bool {
-    copying.percentile.is_some() && slas.are_made()
+    copying.percentile.is_some() && slas.are_set()
 }

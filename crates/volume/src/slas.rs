@@ -25,7 +25,7 @@ pub struct SlaRecord {
     pub excess: Nanos,
 }
 
-/// Slas by volume.
+/// SLAs by volume.
 #[derive(Debug, Default)]
 pub(crate) struct Slas(BTreeMap<VolumeId, SlaRecord>);
 
@@ -50,7 +50,7 @@ impl Slas {
         }
     }
 
-    pub(crate) fn are_made(&self) -> bool {
+    pub(crate) fn are_set(&self) -> bool {
         !self.0.is_empty()
     }
 
@@ -58,8 +58,8 @@ impl Slas {
         self.0.iter().map(|(&volume, record)| (volume, record))
     }
 
-    /// Slas a volume something, or nothing any more; counts begin at 0 when it is something
-    /// else than before.
+    /// Gives a volume an SLA, or takes it away; counts begin at 0 when it is
+    /// another one than before.
     ///
     /// # Panics
     /// When a latency of 0 is asked for.

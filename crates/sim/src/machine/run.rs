@@ -232,9 +232,9 @@ pub fn run_one(
 }
 
 /// Makes the observer of a group that has just been filled.
-pub type MakeTap<'a> = &'a dyn Fn(&Group) -> Box<dyn Observer>;
+pub type MakeObserver<'a> = &'a dyn Fn(&Group) -> Box<dyn Observer>;
 
-/// Runs one policy over `load` while a observer listens, from the moment at which the placement
+/// Runs one policy over `load` while an observer listens, from the moment at which the placement
 /// joins: what has populated the volume before is not heard.
 ///
 /// # Errors
@@ -244,7 +244,7 @@ pub fn run_observed(
     pools: &[PoolPlan],
     spec: &PolicySpec,
     options: &MachineOptions,
-    observer: MakeTap<'_>,
+    observer: MakeObserver<'_>,
 ) -> Result<Run, MachineError> {
     options.check()?;
     let placement = placement(spec, pools.len(), (load, options))?;
@@ -304,7 +304,7 @@ pub(super) struct Cast<'a> {
     pub(super) name: String,
     pub(super) placement: Box<dyn Placement>,
     /// Makes the observer.
-    pub(super) observer: Option<MakeTap<'a>>,
+    pub(super) observer: Option<MakeObserver<'a>>,
 }
 
 impl Cast<'_> {

@@ -50,7 +50,7 @@ fn recorded_up_to(load: &Load, policy: &str, blocks: usize) -> Vec<u8> {
         run_observed(load, &PoolPlan::assumed(), &spec(policy), &options, &observer).unwrap();
     let plain = run(load, &PoolPlan::assumed(), &[spec(policy)], &options, &|_| ()).unwrap();
     let outcome = |run: &Run| (run.moves_proposed, run.all, run.span_s.to_bits());
-    assert_eq!(outcome(&observed), outcome(&plain[0]), "a observer changes nothing");
+    assert_eq!(outcome(&observed), outcome(&plain[0]), "an observer changes nothing");
     std::mem::take(&mut file.lock().unwrap().1)
 }
 

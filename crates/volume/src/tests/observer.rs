@@ -1,4 +1,4 @@
-//! What a observer hears, and in which order.
+//! What an observer hears, and in which order.
 
 use super::{Bench, CHUNK};
 use crate::{Action, Decision, Observer, Request, RequestError, RequestId, Settings};

@@ -3,7 +3,7 @@
 //! The scenario formats, fills, overwrites, uses all four operations, flushes, discards, recovers
 //! from a crash and closes. It runs once undisturbed, to count requests; then for the n-th request
 //! of each pool, for every n, with that request failing, timing out, or finding the disk dead.
-//! Slas are the usual ones: the model's, and that a run ends.
+//! It must keep what every run must: the model's rules, and that it ends.
 
 use crate::plan::{Plan, PoolPlan, Span, Step};
 use crate::report;
