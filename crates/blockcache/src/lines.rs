@@ -2,7 +2,7 @@
 //! them the table must be told of.
 
 use crate::format::{self, WAYS};
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use thermocline_policy::cache::{Placed, SetRule, Sets};
 use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
@@ -78,6 +78,16 @@ impl Lines {
         self.index.expect_last(slot);
     }
 
+    /// A slot's line was asked for.
+    pub(crate) fn hit(&mut self, slot: u32) {
+        self.index.hit(slot);
+    }
+
+    /// Puts a line into the empty slot in which the table has it.
+    pub(crate) fn restore(&mut self, line: u32, slot: u32) {
+        self.index.restore(line, slot);
+    }
+
     /// The slot that holds `line`'s contents.
     pub(crate) fn slot_of(&self, line: u32) -> Option<u32> {
         self.index.find(line).filter(|&slot| self.has(slot, mark::VALID))
@@ -120,16 +130,11 @@ impl Lines {
     }
 }
 
+/// Read only: marks are set by [`Lines::remark`], which counts them.
 impl Deref for Lines {
     type Target = Sets;
 
     fn deref(&self) -> &Sets {
         &self.index
-    }
-}
-
-impl DerefMut for Lines {
-    fn deref_mut(&mut self) -> &mut Sets {
-        &mut self.index
     }
 }
