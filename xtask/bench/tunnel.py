@@ -38,6 +38,7 @@ import tunnel_router
 from balance_processes import cpu_seconds
 
 NEAR, FAR = "tcl-near", "tcl-far"
+DEVICES = ("tcl0", "tcl1")
 NEAR_ADDRESS, FAR_ADDRESS = "10.77.0.1", "10.77.0.2"
 FILES, EXIT, DOOR = 9000, 7000, 7001
 SET_BYTES = 110_000_000
@@ -50,9 +51,6 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 def run(*words, **more):
     return subprocess.run([str(word) for word in words], check=True, **more)
-
-
-DEVICES = ("tcl0", "tcl1")
 
 
 class Shaper:

@@ -186,6 +186,11 @@ fn write_parquet(requests: u64, out: &mut impl Write) {
 fn write_recording(requests: u64, out: &mut impl Write) {
     let (mut encoder, mut packer) = (Encoder::new(Bytes::from_mib(1), &[]), Packer::default());
     out.write_all(&packer.head()).expect("the reader reads");
+    let mut hand_over = |encoder: &mut Encoder| {
+        while let Some(block) = encoder.take_block() {
+            out.write_all(&packer.pack(&block)).expect("the reader reads");
+        }
+    };
     for number in 0..requests {
         let asked = encoder.asked(&Asked {
             at: Nanos(number * 10_000_000),
@@ -196,12 +201,8 @@ fn write_recording(requests: u64, out: &mut impl Write) {
             forced: false,
         });
         encoder.answered(asked, Nanos(1000), true);
-        while let Some(block) = encoder.take_block() {
-            out.write_all(&packer.pack(&block)).expect("the reader reads");
-        }
+        hand_over(&mut encoder);
     }
     encoder.end();
-    while let Some(block) = encoder.take_block() {
-        out.write_all(&packer.pack(&block)).expect("the reader reads");
-    }
+    hand_over(&mut encoder);
 }

@@ -14,7 +14,7 @@ use crate::opening::recovery::Recovered;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::opening::{CreateError, OpenError, Opened, Opening};
-use crate::pools::pool::{Pool, PoolSpec, PoolState, check_name};
+use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
 use crate::pools::{Pools, Sizes};
 use crate::proposal::Proposal;
@@ -82,14 +82,14 @@ impl Group {
         salvage: Option<Box<Salvage>>,
     ) -> Group {
         let mut group = Group::empty(settings, 0);
-        let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
+        let record = unknown_pool();
         let mut pools = Vec::with_capacity(devices.len());
         for device in devices {
             let (geometry, state) = match device {
                 Some(geometry) => (*geometry, PoolState::Active),
-                None => (nowhere, PoolState::Dead),
+                None => (NO_DEVICE, PoolState::Dead),
             };
-            let (record, tables) = (unknown_pool(), group.pools.tables_of(&unknown_pool()));
+            let tables = group.pools.tables_of(&record);
             pools.push(Pool::new(&record, tables, geometry, state, false));
         }
         group.pools.replace(pools, Ranks::default());

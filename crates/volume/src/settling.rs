@@ -111,15 +111,19 @@ impl Group {
         }
     }
 
+    /// True if the group is out of service for good.
+    fn is_over(&self) -> bool {
+        matches!(self.service, Service::Failed(_) | Service::Closed)
+    }
+
     /// True if a checkpoint can start, and should.
     pub(crate) fn checkpoint_is_due(&self) -> bool {
-        !matches!(self.service, Service::Failed(_) | Service::Closed)
-            && self.journal.checkpoint_is_due(self.pools.sizes())
+        !self.is_over() && self.journal.checkpoint_is_due(self.pools.sizes())
     }
 
     /// Takes the next step of a checkpoint, or starts one.
     pub(crate) fn pump_checkpoint(&mut self) {
-        if !matches!(self.service, Service::Failed(_) | Service::Closed) {
+        if !self.is_over() {
             self.with_journal(Journal::pump_checkpoint);
         }
     }

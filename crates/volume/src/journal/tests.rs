@@ -68,6 +68,13 @@ impl Bench {
         while self.answer_all() > 0 {}
     }
 
+    /// A record, and the cycle that makes it durable.
+    fn commit(&mut self) {
+        self.journal.record(&record());
+        self.journal.want_commit();
+        self.cycle();
+    }
+
     /// A checkpoint with the cycle that covers it.
     fn checkpoint(&mut self) {
         for _ in 0..20 {
@@ -162,9 +169,7 @@ fn a_death_is_told_before_whatever_is_queued() {
 fn a_checkpoint_makes_a_recovery_read_nothing() {
     let mut bench = Bench::new();
     for _ in 0..5 {
-        bench.journal.record(&record());
-        bench.journal.want_commit();
-        bench.cycle();
+        bench.commit();
     }
     assert_eq!((bench.journal.used(), bench.journal.area()), (5, 1));
     bench.journal.want_checkpoint();
@@ -178,9 +183,7 @@ fn a_checkpoint_makes_a_recovery_read_nothing() {
 fn a_full_journal_makes_its_own_room() {
     let mut bench = Bench::new();
     for _ in 0..200 {
-        bench.journal.record(&record());
-        bench.journal.want_commit();
-        bench.cycle();
+        bench.commit();
         bench.step(Journal::pump_checkpoint);
         bench.cycle();
         assert!(bench.journal.used() <= 48, "a quarter of 64 blocks is kept");

@@ -20,12 +20,12 @@ use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
-use crate::pools::pool::{Pool, PoolState};
+use crate::pools::pool::{NO_DEVICE, Pool, PoolState};
 use crate::pools::{Pools, Sizes};
 use thermocline_ports::Geometry;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
-use thermocline_units::{Bytes, ChunkId, PoolId};
+use thermocline_units::{ChunkId, PoolId};
 
 /// Result of a recovery, beside pools and map.
 #[derive(Debug)]
@@ -124,7 +124,6 @@ fn adopt(pools: &mut Pools, superblock: &Superblock) -> Result<(), OpenError> {
         area_blocks: superblock.area_blocks,
         ..*pools.sizes()
     });
-    let nowhere = Geometry { size: Bytes(0), discard_zeroes: false, far: false };
     let devices: Vec<Option<Geometry>> =
         pools.iter().map(|pool| pool.is_alive().then_some(pool.geometry)).collect();
     let mut all = Vec::with_capacity(superblock.pools.len());
@@ -142,7 +141,7 @@ fn adopt(pools: &mut Pools, superblock: &Superblock) -> Result<(), OpenError> {
         if geometry.is_some_and(|g| g.size.0 < bytes) && state != PoolState::Removed {
             return Err(OpenError::Shrunk(PoolId(index as u16)));
         }
-        let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(nowhere));
+        let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(NO_DEVICE));
         let mut pool = Pool::new(record, tables, geometry, state, false);
         pool.dirty = mutant("recovered_pools_flushed_late");
         all.push(pool);

@@ -20,6 +20,10 @@ const READ_DECAY_S: f64 = 10.0;
 /// Interval at which a full pool is asked whether it has room again.
 pub(crate) const PROBE_EVERY: Nanos = Nanos(5_000_000_000);
 
+/// The device of a pool that is not there.
+pub(crate) const NO_DEVICE: Geometry =
+    Geometry { size: Bytes(0), discard_zeroes: false, far: false };
+
 /// A pool as the caller hands it over. Pools are given fastest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSpec {
