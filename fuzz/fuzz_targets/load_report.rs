@@ -4,7 +4,7 @@
 
 use thermocline_balancer::{BackendSettings, Dispatcher, Settings};
 use thermocline_policy::registry::PolicySpec;
-use thermocline_serve::balance::report;
+use thermocline_proxy::report;
 use thermocline_units::{Nanos, SiteId};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

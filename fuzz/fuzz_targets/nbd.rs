@@ -5,7 +5,7 @@
 #![no_main]
 
 use thermocline_ports::Payload;
-use thermocline_serve::nbd::{Ask, Errno, Export, Extent, Offer, Out, Security, Session};
+use thermocline_nbd::{Ask, Errno, Export, Extent, Offer, Out, Security, Session};
 use thermocline_volume::{Action, Piece};
 
 /// Client flags, STRUCTURED_REPLY, SET_META_CONTEXT of both contexts, GO.

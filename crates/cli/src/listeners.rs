@@ -7,7 +7,7 @@ use crate::stderr;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use thermocline_serve::api::{Event, Severity};
+use thermocline_admin::api::{Event, Severity};
 
 /// The token in a file; made, for its owner alone, when there is none.
 ///

@@ -16,8 +16,8 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use thermocline_engine::probe;
 use thermocline_ports_os::lock_backing_file;
-use thermocline_serve::probe;
 
 /// Prints to the standard output. A reader that has gone away (`… | head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {

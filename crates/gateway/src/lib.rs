@@ -21,6 +21,7 @@
 //! known key holds a place for seconds at most.
 
 mod address;
+pub mod admin;
 mod codes;
 mod config;
 mod core;

@@ -17,8 +17,8 @@ use std::io::{Seek, SeekFrom, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use thermocline_engine::probe::Contents;
 use thermocline_ports::Payload;
-use thermocline_serve::probe::Contents;
 use thermocline_units::{Bytes, VolumeId};
 use thermocline_volume::{Group, Piece, Service, VolumeStatus};
 

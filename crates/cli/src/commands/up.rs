@@ -19,13 +19,14 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use thermocline_admin::api::Event;
+use thermocline_admin::http::{Http, HttpListeners, TcpListen};
+use thermocline_admin::tls::{TlsFiles, tls};
 use thermocline_blockcache::{LINE, PoolDevice};
+use thermocline_engine::surveys;
+use thermocline_engine::{Engine, Listeners, watch_room};
 use thermocline_ports::Device;
 use thermocline_ports_os::Disk;
-use thermocline_serve::api::Event;
-use thermocline_serve::http::{self, Http, HttpListeners, TcpListen};
-use thermocline_serve::surveys;
-use thermocline_serve::{Engine, Listeners, TlsFiles, tls, watch_room};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -216,7 +217,8 @@ fn open_listeners(
     }
     let unix = Some(config.http.socket.clone());
     let http =
-        http::serve(HttpListeners { unix, tcp }, &engine.mailbox()).map_err(CliError::failed)?;
+        thermocline_engine::http::serve_admin(HttpListeners { unix, tcp }, &engine.mailbox())
+            .map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", config.http.socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");

@@ -8,10 +8,10 @@ use super::read::{certificates, http, parse_address, quantity_or_none};
 use super::{HttpConfig, secrets};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thermocline_admin::tls::TlsFiles;
 use thermocline_balancer::{BACKENDS_MAX, Checks, Settings};
 use thermocline_policy::registry::{self, Build, PolicySpec};
-use thermocline_serve::TlsFiles;
-use thermocline_serve::balance::config::{
+use thermocline_proxy::config::{
     AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Probe, Timeouts,
     Upstream, UpstreamTls,
 };

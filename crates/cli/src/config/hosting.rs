@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use thermocline_hostcache::{HostId, Protocol};
-use thermocline_serve::hosting::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
+use thermocline_hosting::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
 use thermocline_units::{Bytes, Nanos};
 
 /// Socket of a storage server's API when none is named.

@@ -26,12 +26,12 @@ pub(crate) use standard::Standard;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thermocline_engine::ClientLimits;
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::BucketOptions;
-use thermocline_serve::ClientLimits;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Settings;
 

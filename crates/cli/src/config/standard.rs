@@ -8,10 +8,10 @@ use super::{
 use crate::deciding::own_epoch;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use thermocline_engine::ClientLimits;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
-use thermocline_serve::ClientLimits;
 use thermocline_units::Bytes;
 use thermocline_volume::{Copying, Settings};
 

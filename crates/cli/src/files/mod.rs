@@ -17,8 +17,8 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use thermocline_serve::api::{HintLevel, NewHint, Volume};
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
+use thermocline_engine::api::{HintLevel, NewHint, Volume};
 use thermocline_units::Bytes;
 
 /// A mounted file system whose volume is known.

@@ -5,7 +5,7 @@ use super::mounts::Mounts;
 use super::{FileFacts, choose};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use thermocline_serve::api::Volume;
+use thermocline_engine::api::Volume;
 
 const MOUNTS: &str = "\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw

@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
+use thermocline_admin::unix_socket::{OWNER_ONLY, SocketName, take_datagrams};
 use thermocline_advice::{Advice, DATAGRAM_BYTES, Datagram, Hint, Priority, Said};
+use thermocline_engine::api::NewHint;
 use thermocline_policy::hints::{Life, Usage};
-use thermocline_serve::api::NewHint;
-use thermocline_serve::unix_socket::{OWNER_ONLY, SocketName, take_datagrams};
 
 /// Datagrams that wait to be told; with the files that do, below the usual bound on descriptors.
 const WAITING_MAX: usize = 128;

@@ -13,9 +13,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use thermocline_admin::client::Client;
 use thermocline_advice::{Priority, Said as Words};
-use thermocline_serve::api::NewHint;
-use thermocline_serve::client::Client;
+use thermocline_engine::api::NewHint;
 
 /// A hint holds so long when nothing else is said.
 pub(crate) const LASTS: Duration = Duration::from_secs(3600);

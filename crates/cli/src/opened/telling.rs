@@ -22,10 +22,10 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
-use thermocline_serve::api::{
+use thermocline_admin::client::{CallError, Client};
+use thermocline_engine::api::{
     HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints,
 };
-use thermocline_serve::client::{CallError, Client};
 
 /// A file waits so long for more notes of it.
 const MOMENT: Duration = Duration::from_millis(50);

@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use thermocline_serve::api::NewPool;
-use thermocline_serve::joining::PoolLedger;
+use thermocline_engine::api::NewPool;
+use thermocline_engine::joining::PoolLedger;
 
 /// Text above the tables.
 const HEAD: &str =

@@ -16,13 +16,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
+use thermocline_engine::probe::{self, Contents};
 use thermocline_policy::placement::PoolTraits;
 use thermocline_ports::model::Profile;
 use thermocline_ports::{Device, Geometry};
 use thermocline_ports_os::objects::Purpose;
 use thermocline_ports_os::objects::format::Shape;
 use thermocline_ports_os::{Disk, take_back_file};
-use thermocline_serve::probe::{self, Contents};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::{Group, PoolSpec, traits_of};
 

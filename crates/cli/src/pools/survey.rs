@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
+use thermocline_engine::probe::{self, Contents, Existing, MARKS_BYTES, NotFree};
 use thermocline_ports::Device;
 use thermocline_ports_os::OpenDeviceError;
-use thermocline_serve::probe::{self, Contents, Existing, MARKS_BYTES, NotFree};
 use thermocline_units::{Bytes, PoolId};
 use thermocline_volume::PoolLabel;
 

@@ -4,10 +4,10 @@ use crate::config::DeviceConfig;
 use std::io;
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, OpenError, PoolDevice};
+use thermocline_engine::probe;
 use thermocline_ports::{Device, Io, Overlay, Ticket};
 use thermocline_ports_os::objects::{ObjectDevice, ObjectSettings, Purpose};
 use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
-use thermocline_serve::probe;
 use thermocline_units::{Bytes, Nanos};
 
 /// Opens devices that are there, and waits for them.

@@ -9,10 +9,10 @@ use hyper::Method;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
-use thermocline_serve::api::{Event, Severity};
-use thermocline_serve::balance::api::{BackendStatus, BalanceStatus};
-use thermocline_serve::balance::report::LoadReportJson;
-use thermocline_serve::client::Client;
+use thermocline_admin::api::{Event, Severity};
+use thermocline_admin::client::Client;
+use thermocline_proxy::api::{BackendStatus, BalanceStatus};
+use thermocline_proxy::report::LoadReportJson;
 
 const REPORT_EXAMPLES: &str = "\
 Examples:

@@ -12,9 +12,9 @@ use crate::config::balance::BalanceConfig;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use thermocline_serve::api::Severity;
-use thermocline_serve::balance::Proxy;
-use thermocline_serve::balance::config::Config;
+use thermocline_admin::api::Severity;
+use thermocline_proxy::Proxy;
+use thermocline_proxy::config::Config;
 
 /// Time that a file must stay as it is before it is read.
 const SETTLE: Duration = Duration::from_secs(1);

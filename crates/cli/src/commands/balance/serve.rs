@@ -20,11 +20,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use thermocline_admin::api::Severity;
+use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 use thermocline_balancer::Checks;
-use thermocline_serve::api::Severity;
-use thermocline_serve::balance::config::{AccessLog, Backend, Config, Listen, Live, Mode};
-use thermocline_serve::balance::{AdminApi, Proxy, serve_admin};
-use thermocline_serve::http::{Http, HttpListeners, TcpListen};
+use thermocline_proxy::config::{AccessLog, Backend, Config, Listen, Live, Mode};
+use thermocline_proxy::{AdminApi, Proxy, serve_admin};
 
 /// Address of the dashboard without a configuration, when the port is free.
 const PAGE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8788);

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use thermocline_serve::api::{
+use thermocline_engine::api::{
     HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, hints_schema,
 };
 use thermocline_units::Bytes;

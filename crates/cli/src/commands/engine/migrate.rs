@@ -5,7 +5,7 @@ use crate::error::CliError;
 use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;
-use thermocline_serve::api::{Job, Kind, NewJob};
+use thermocline_engine::api::{Job, Kind, NewJob};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::output;
 use serde::Serialize;
 use std::path::PathBuf;
-use thermocline_serve::client::{CallError, Client};
+use thermocline_admin::client::{CallError, Client};
 use thermocline_volume::{AdminError, is_volume_name};
 
 /// Engine to ask, and form of the answer.

@@ -5,7 +5,7 @@ use crate::config::library;
 use crate::error::CliError;
 use hyper::Method;
 use std::fmt::Write;
-use thermocline_serve::api::{Adopted, Adoption, Explanation, NewPolicy, Policy, Pool, Status};
+use thermocline_engine::api::{Adopted, Adoption, Explanation, NewPolicy, Policy, Pool, Status};
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\

@@ -9,8 +9,8 @@ use crate::output;
 use device::NewDevice;
 use hyper::Method;
 use std::time::Duration;
-use thermocline_serve::api::{GrownPool, NewPool, Pool, PoolGrowth, Status};
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
+use thermocline_engine::api::{GrownPool, NewPool, Pool, PoolGrowth, Status};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

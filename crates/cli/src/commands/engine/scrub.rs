@@ -6,7 +6,7 @@ use crate::listeners::moment;
 use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;
-use thermocline_serve::api::{NewScrub, Scrub};
+use thermocline_engine::api::{NewScrub, Scrub};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

@@ -7,7 +7,7 @@ use crate::output;
 use crate::table;
 use hyper::Method;
 use std::fmt::Write;
-use thermocline_serve::api::{NewShadow, PlacementFigures, Shadow};
+use thermocline_engine::api::{NewShadow, PlacementFigures, Shadow};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

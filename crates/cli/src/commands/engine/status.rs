@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::listeners::moment;
 use crate::table;
 use std::fmt::Write;
-use thermocline_serve::api::{Event, Moves, MovesDropped, Parts, Pool, Severity, Status};
+use thermocline_admin::api::{Event, Severity};
+use thermocline_engine::api::{Moves, MovesDropped, Parts, Pool, Status};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

@@ -13,8 +13,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
 use std::io::IsTerminal;
 use std::time::Duration;
-use thermocline_serve::api::{Event, Operations, PoolSecond, Second, Severity, Status};
-use thermocline_serve::client::{CallError, Client};
+use thermocline_admin::api::{Event, Severity};
+use thermocline_admin::client::{CallError, Client};
+use thermocline_engine::api::{Operations, PoolSecond, Second, Status};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::output;
 use crate::table;
 use hyper::Method;
-use thermocline_serve::api::{Extent, NewVolume, Pool, Volume, VolumeSize};
+use thermocline_engine::api::{Extent, NewVolume, Pool, Volume, VolumeSize};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

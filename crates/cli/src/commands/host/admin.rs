@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::{output, table};
 use hyper::Method;
 use std::fmt::Write as _;
-use thermocline_serve::hosting::api::HostStatus;
+use thermocline_hosting::api::HostStatus;
 use thermocline_units::Bytes;
 
 /// Arguments of `attach` and `detach`.

@@ -7,7 +7,7 @@ use crate::config::hosting::HOST_SOCKET;
 use crate::error::CliError;
 use clap::Subcommand;
 use std::path::PathBuf;
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
 
 /// The commands.
 #[derive(Subcommand)]

@@ -12,9 +12,9 @@ use crate::output;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use thermocline_admin::http::HttpListeners;
 use thermocline_hostcache::{HostId, Protocol};
-use thermocline_serve::hosting::{HostAgent, serve_host};
-use thermocline_serve::http::HttpListeners;
+use thermocline_hosting::{HostAgent, serve_host};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::{output, table};
 use hyper::Method;
 use std::fmt::Write as _;
-use thermocline_serve::hosting::api::{
+use thermocline_hosting::api::{
     Checked, NewClone, NewStoreVolume, StoreStatus, StoreVolume, Swept,
 };
 use thermocline_units::Bytes;

@@ -5,10 +5,10 @@ use crate::listeners::random;
 use crate::output;
 use std::path::{Path, PathBuf};
 use thermocline_content::Settings;
+use thermocline_engine::probe::{self, Contents, Existing, check_free, check_size};
+use thermocline_hosting::make_store;
 use thermocline_ports::Device;
 use thermocline_ports_os::{Disk, OpenOptions};
-use thermocline_serve::hosting::make_store;
-use thermocline_serve::probe::{self, Contents, Existing, check_free, check_size};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\

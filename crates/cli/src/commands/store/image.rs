@@ -11,9 +11,9 @@ use hyper::Method;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use thermocline_admin::client::{CallError, Client};
 use thermocline_hostcache::BLOCK_BYTES;
-use thermocline_serve::client::{CallError, Client};
-use thermocline_serve::hosting::api::{NewClone, NewStoreVolume, StoreVolume};
+use thermocline_hosting::api::{NewClone, NewStoreVolume, StoreVolume};
 
 /// Bytes that go at once.
 const PART_BYTES: usize = 1 << 20;

@@ -11,7 +11,7 @@ use crate::output;
 use clap::Subcommand;
 use serde::Serialize;
 use std::path::PathBuf;
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
 
 /// The commands.
 #[derive(Subcommand)]

@@ -13,11 +13,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use thermocline_admin::http::HttpListeners;
 use thermocline_content::Settings;
 use thermocline_hostcache::Protocol;
+use thermocline_hosting::{HostingError, Notes, StoreServer, serve_store};
 use thermocline_ports_os::{Disk, OpenOptions};
-use thermocline_serve::hosting::{HostingError, Notes, StoreServer, serve_store};
-use thermocline_serve::http::HttpListeners;
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\

@@ -15,12 +15,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use thermocline_admin::http::{Http, HttpListeners, TcpListen};
+use thermocline_gateway::admin::{AdminApi, serve_admin};
 use thermocline_gateway::{
     Common, DiskTier, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
     StartError, WhenDown,
 };
-use thermocline_serve::http::{Http, HttpListeners, TcpListen};
-use thermocline_serve::tunnel::{AdminApi, serve_admin};
 use thermocline_tunnel::Sharing;
 use thermocline_units::Bytes;
 
@@ -255,8 +255,8 @@ fn common(args: &CommonArgs) -> Result<(Common, Arc<AdminApi>), CliError> {
 
 fn tell(log: LogFormat, admin: &AdminApi, event: Event) {
     let severity = match event.severity {
-        Severity::Info => thermocline_serve::api::Severity::Info,
-        Severity::Warning => thermocline_serve::api::Severity::Warning,
+        Severity::Info => thermocline_admin::api::Severity::Info,
+        Severity::Warning => thermocline_admin::api::Severity::Warning,
     };
     let Event { subject, text, .. } = event;
     listeners::tell(log, &admin.note(severity, &subject, text));

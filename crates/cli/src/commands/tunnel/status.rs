@@ -6,8 +6,8 @@ use crate::{output, table};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
+use thermocline_admin::client::Client;
 use thermocline_gateway::{LinkStatus, Status};
-use thermocline_serve::client::Client;
 use thermocline_units::Bytes;
 
 /// Time for an end to answer.

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
-use thermocline_serve::api::NewHint;
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
+use thermocline_engine::api::NewHint;
 
 #[test]
 fn a_file_that_is_deleted_before_it_was_told_of_is_not_held_open() {

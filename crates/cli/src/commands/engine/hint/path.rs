@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use thermocline_serve::api::{
+use thermocline_engine::api::{
     HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints,
 };
 use thermocline_units::Bytes;

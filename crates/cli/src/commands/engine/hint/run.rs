@@ -30,7 +30,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
-use thermocline_serve::api::NewHint;
+use thermocline_engine::api::NewHint;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use thermocline_serve::api::NewHint;
+use thermocline_engine::api::NewHint;
 
 const EXAMPLES: &str = "\
 Examples:

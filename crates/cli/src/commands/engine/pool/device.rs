@@ -1,7 +1,7 @@
 //! The device of a pool that comes: the same options, whether it is added or replaces another one.
 
 use std::path::PathBuf;
-use thermocline_serve::api::NewPool;
+use thermocline_engine::api::NewPool;
 use thermocline_units::Bytes;
 
 #[derive(clap::Args)]

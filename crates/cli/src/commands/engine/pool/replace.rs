@@ -18,8 +18,8 @@ use super::{LOOK, find};
 use crate::error::CliError;
 use crate::progress::{Progress, Unit};
 use hyper::Method;
-use thermocline_serve::api::{NewPool, Pool};
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
+use thermocline_engine::api::{NewPool, Pool};
 
 #[derive(clap::Args)]
 pub(super) struct Args {

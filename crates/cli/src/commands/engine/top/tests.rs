@@ -3,7 +3,8 @@
 use super::{Scene, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use thermocline_serve::api::{Counters, Latency, Operations, PoolSecond, Second, Status};
+use thermocline_admin::api::Latency;
+use thermocline_engine::api::{Counters, Operations, PoolSecond, Second, Status};
 
 fn scene() -> Scene {
     let counters = serde_json::to_value(Counters::default()).unwrap();

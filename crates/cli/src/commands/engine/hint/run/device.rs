@@ -11,8 +11,8 @@ use crate::opened::session::{LASTS, say};
 use hyper::Method;
 use std::path::Path;
 use std::time::Instant;
-use thermocline_serve::api::{HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints};
-use thermocline_serve::client::Client;
+use thermocline_admin::client::Client;
+use thermocline_engine::api::{HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints};
 
 /// A hint of a whole block device.
 pub(super) struct DeviceHint {

@@ -1,0 +1,228 @@
+//! The HTTP side of a program: API, metrics and dashboard, on a thread of its own.
+//!
+//! A unix socket needs no token: whoever may open it may use it, and that is the owner alone. Over
+//! TCP every request but those for the page itself carries a token (`Authorization: Bearer …`), and
+//! where a network reaches the address it is encrypted too.
+
+mod answers;
+mod body;
+mod pages;
+mod patience;
+
+pub use answers::{Answer, Onward};
+pub use body::{Body, refused, unknown_key};
+pub use pages::Dashboard;
+
+use self::patience::Patient;
+use crate::unix_socket::{self, SocketName};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A client that has not sent its request's head by then is let go.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// A client that takes no byte of its answer for so long is let go.
+const TAKE_TIME: Duration = Duration::from_secs(10);
+/// Connections at once; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Addresses at which the API listens.
+#[derive(Default)]
+pub struct HttpListeners {
+    /// A unix socket, for its owner alone.
+    pub unix: Option<PathBuf>,
+    /// A TCP address with its token.
+    pub tcp: Option<TcpListen>,
+}
+
+/// A TCP address.
+pub struct TcpListen {
+    /// Address to listen on; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// True if a free port will do when that one is taken.
+    pub any_port: bool,
+    /// Token that a client must know.
+    pub token: String,
+    /// Encrypts; needed where a network reaches the address.
+    pub tls: Option<Arc<ServerConfig>>,
+}
+
+/// A reason that the API cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The unix socket cannot be made.
+    #[error("cannot listen on {path}: {source}")]
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}; is another engine running there?")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Tokens would cross a network in the clear.
+    #[error(
+        "{0} can be reached from the network, and no certificate is configured; give one, or listen on 127.0.0.1"
+    )]
+    InTheClear(SocketAddr),
+    /// The thread cannot be started.
+    #[error("cannot start the thread of the API: {0}")]
+    Thread(io::Error),
+}
+
+/// A running API; it ends with the process.
+pub struct Http {
+    /// Address at which it listens, when it does over TCP.
+    pub address: Option<SocketAddr>,
+    _unix: Option<SocketName>,
+}
+
+/// Listens, and answers by these routes on a thread of its own. Those of a [`Dashboard`]'s page
+/// need no token.
+///
+/// # Errors
+/// When a socket cannot be made, or the token would cross a network in the clear.
+pub fn serve(listeners: HttpListeners, router: Router) -> Result<Http, HttpError> {
+    let (unix, name) = match &listeners.unix {
+        None => (None, None),
+        Some(path) => {
+            let failed = |source| HttpError::Unix { path: path.clone(), source };
+            let (listener, name) = unix_socket::listen(path).map_err(failed)?;
+            (Some(listener), Some(name))
+        }
+    };
+    let mut address = None;
+    let tcp = match listeners.tcp {
+        None => None,
+        Some(listen) if listen.tls.is_none() && !listen.address.ip().is_loopback() => {
+            return Err(HttpError::InTheClear(listen.address));
+        }
+        Some(listen) => {
+            let failed = |source| HttpError::Tcp { address: listen.address, source };
+            let bound = TcpListener::bind(listen.address).or_else(|error| {
+                let elsewhere = listen.any_port && error.kind() == io::ErrorKind::AddrInUse;
+                let free = SocketAddr::new(listen.address.ip(), 0);
+                if elsewhere { TcpListener::bind(free) } else { Err(error) }
+            });
+            let listener = bound.map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            address = Some(listener.local_addr().map_err(failed)?);
+            Some((listener, listen))
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(HttpError::Thread)?;
+    let run = move || runtime.block_on(answer_all(router, unix, tcp));
+    std::thread::Builder::new().name("http".to_string()).spawn(run).map_err(HttpError::Thread)?;
+    Ok(Http { address, _unix: name })
+}
+
+async fn answer_all(
+    router: Router,
+    unix: Option<UnixListener>,
+    tcp: Option<(TcpListener, TcpListen)>,
+) {
+    let unix = async {
+        if let Some(listener) = unix {
+            answer_unix(router.clone(), listener).await;
+        }
+    };
+    let tcp = async {
+        if let Some((listener, listen)) = tcp {
+            let token: Arc<str> = listen.token.into();
+            let guard = middleware::from_fn_with_state(token, check_token);
+            answer_tcp(router.clone().layer(guard), listener, listen.tls).await;
+        }
+    };
+    tokio::join!(unix, tcp);
+}
+
+async fn answer_unix(router: Router, listener: UnixListener) {
+    let listener = tokio::net::UnixListener::from_std(listener).expect("within the runtime");
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    answer(accept, |stream| converse(router.clone(), stream)).await;
+}
+
+async fn answer_tcp(router: Router, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("within the runtime");
+    let acceptor = tls.map(tokio_rustls::TlsAcceptor::from);
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    let talk = |stream| {
+        let (router, acceptor) = (router.clone(), acceptor.clone());
+        async move {
+            let Some(acceptor) = acceptor else { return converse(router, stream).await };
+            let encrypted = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await;
+            if let Ok(Ok(stream)) = encrypted {
+                converse(router, stream).await;
+            }
+        }
+    };
+    answer(accept, talk).await;
+}
+
+/// Lets clients in, as many at once as there are places, and talks with each on a task of its own.
+async fn answer<S, T: Future<Output = ()> + Send + 'static>(
+    accept: impl AsyncFn() -> io::Result<S>,
+    talk: impl Fn(S) -> T,
+) {
+    let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let Ok(stream) = accept().await else {
+            // Out of descriptors: some will be given back.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let talk = talk(stream);
+        tokio::spawn(async move {
+            talk.await;
+            drop(place);
+        });
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse(router: Router, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    let service = TowerToHyperService::new(router);
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    // A client that breaks off is nobody's fault here.
+    let stream = TokioIo::new(Patient::new(stream, TAKE_TIME));
+    let _ = server.serve_connection(stream, service).await;
+}
+
+/// Lets a request through when it carries the token, or asks for the page.
+async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION);
+    let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let known = given.is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes()));
+    if known || pages::is_page(request.uri().path()) {
+        return next.run(request).await;
+    }
+    let text =
+        "a token is needed: `Authorization: Bearer …`; the engine's start told where it is\n";
+    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
+}
+
+/// Compares in a time that does not tell where the first difference is.
+fn is_equal(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}

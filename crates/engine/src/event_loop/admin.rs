@@ -1,0 +1,211 @@
+//! What an administrator may ask of a running engine. Everything here runs on the loop's thread and
+//! answers at once; what takes time is begun, and told of by jobs, states and events. By subject:
+//! volumes ([`mod@volumes`]), pools ([`mod@pools`]), what moves ([`mod@moves`]), what rivals would
+//! have moved ([`mod@shadows`]).
+
+mod hints;
+mod moves;
+mod pools;
+mod room;
+mod scrubs;
+mod shadows;
+mod volumes;
+
+pub use pools::Reach;
+
+use super::Engine;
+use super::clients::{Flushed, ReadBack};
+use crate::api::{Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
+use crate::metrics::Figures;
+use std::collections::BTreeMap;
+use thermocline_admin::api::{Event, Refused, Severity};
+use thermocline_policy::placement::Placement;
+use thermocline_policy::registry::PolicySpec;
+use thermocline_units::{Bytes, Nanos, VolumeId};
+use thermocline_volume::{AdminError, CreateError, Group, Observer, PartsStatus, Service};
+
+/// The policy that moves nothing.
+const NOBODY: &str = "none";
+
+/// The administrator's access to a running engine.
+pub struct AdminApi<'a> {
+    engine: &'a mut Engine,
+}
+
+/// The refusal of what the volume group refuses.
+fn refused(error: AdminError) -> Refused {
+    match error {
+        AdminError::NotReady => Refused::unavailable(error),
+        AdminError::NoVolume(_) | AdminError::NoPool(_) => Refused::missing(error),
+        AdminError::PoolState { .. }
+        | AdminError::NotActive { .. }
+        | AdminError::NotDraining { .. }
+        | AdminError::CannotGrow { .. }
+        | AdminError::Growing(_)
+        | AdminError::LastPool(_)
+        | AdminError::NameTaken(_)
+        | AdminError::Pool(CreateError::NameTaken(_)) => Refused::conflict(error),
+        _ => Refused::invalid(error),
+    }
+}
+
+/// A placement of the registry, that knows nothing yet.
+fn placement(spec: &str) -> Result<(PolicySpec, Box<dyn Placement>), Refused> {
+    let spec = PolicySpec::parse(spec).map_err(Refused::invalid)?;
+    let placement = spec.build_placement().map_err(Refused::invalid)?;
+    Ok((spec, placement))
+}
+
+impl<'a> AdminApi<'a> {
+    pub(super) fn new(engine: &'a mut Engine) -> AdminApi<'a> {
+        AdminApi { engine }
+    }
+
+    /// Makes everything durable that was done so far, and then says whether that succeeded.
+    pub(crate) fn flush(&mut self, flushed: Flushed) {
+        self.engine.flush(flushed);
+    }
+
+    /// Reads sectors of a volume in the background; see [`Engine::read_back`].
+    pub(crate) fn read_back(&mut self, volume: VolumeId, at: Bytes, length: u32, read: ReadBack) {
+        self.engine.read_back(volume, at, length, read);
+    }
+
+    /// The engine at a glance.
+    pub fn status(&self) -> Status {
+        let Engine { group, watch, .. } = &*self.engine;
+        let service = match group.service() {
+            Service::Opening => "opening",
+            Service::Ready => "ready",
+            Service::Closing => "closing",
+            Service::Closed => "closed",
+            Service::Failed(_) => "failed",
+        };
+        let journal = group.journal();
+        let pools = self.pools();
+        let dropped = group.moves_dropped();
+        let read: u64 = pools.iter().map(|pool| pool.counters.read_bytes).sum();
+        let fastest = pools.iter().find(|pool| pool.state != "removed");
+        let fastest = fastest.map_or(0, |pool| pool.counters.read_bytes);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            identity: format!("{:016x}", group.identity()),
+            service: service.to_string(),
+            uptime_seconds: self.engine.now().as_secs_f64(),
+            chunk_bytes: group.chunk_size().0,
+            epoch_seconds: group.settings().epoch.as_secs_f64(),
+            policy: self.policy(),
+            shadows: self.shadows(),
+            volumes: self.volumes(),
+            pools,
+            operations_pending: group.operations_pending() as u64,
+            copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
+            moves: self.engine.moves_told(),
+            moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
+            parts: parts(group.parts()),
+            scrub: self.scrub(),
+            journal: Journal {
+                blocks: journal.blocks,
+                used: journal.used,
+                written: journal.written,
+            },
+            connections: self.engine.connections.len() as u64,
+            clients: self.engine.clients(),
+            in_flight: self.engine.origins.len() as u64,
+            map_bytes: group.map_memory().0,
+            requests: watch.requests().map(|(kind, l)| (kind.to_string(), l.into())).collect(),
+            fastest_pool_share: (read > 0).then(|| fastest as f64 / read as f64),
+        }
+    }
+
+    /// A copy of everything that is measured.
+    pub(crate) fn figures(&self) -> Figures {
+        let group = &self.engine.group;
+        let pools = group.pools_by_rank().iter().map(|&id| {
+            let latencies = group.pool_latencies(id).expect("ids below the count exist");
+            [latencies.reads.clone(), latencies.writes.clone()]
+        });
+        Figures {
+            status: self.status(),
+            pools: pools.collect(),
+            requests: self.engine.watch.requests().map(|(kind, l)| (kind, l.clone())).collect(),
+        }
+    }
+
+    /// Policy that decides about moves.
+    pub fn policy(&self) -> Policy {
+        let Some(spec) = &self.engine.policy else {
+            return Policy { spec: NOBODY.to_string(), settings: BTreeMap::new() };
+        };
+        let settings =
+            spec.settings.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+        Policy { spec: spec.label.clone(), settings: settings.collect() }
+    }
+
+    /// Gives the decision about moves to another policy, or to nobody ("none").
+    ///
+    /// # Errors
+    /// When there is no such placement, or a setting or the epoch is wrong.
+    pub fn set_policy(&mut self, wish: &NewPolicy) -> Result<Policy, Refused> {
+        let chosen = match wish.spec.as_str() {
+            NOBODY => None,
+            spec => Some(placement(spec)?),
+        };
+        let now = self.engine.now();
+        if let Some(seconds) = wish.epoch_seconds {
+            if !(0.1..=1e6).contains(&seconds) {
+                return Err(Refused::invalid("an epoch lasts from 0.1 to 1,000,000 seconds"));
+            }
+            self.engine.group.set_epoch(now, Nanos((seconds * 1e9) as u64));
+        }
+        let name = chosen.as_ref().map_or(NOBODY, |(spec, _)| &spec.label);
+        let text = format!("{name} decides about moves from now on");
+        match chosen {
+            Some((spec, placement)) => self.decide_by(spec, placement),
+            None => {
+                self.engine.group.set_placement(None);
+                self.engine.policy = None;
+            }
+        }
+        self.engine.event(Severity::Info, "policy", text);
+        Ok(self.policy())
+    }
+
+    fn decide_by(&mut self, spec: PolicySpec, placement: Box<dyn Placement>) {
+        self.engine.group.set_named_placement(&spec.spelled_out(), placement);
+        self.engine.policy = Some(spec);
+    }
+
+    /// Lets somebody hear what clients ask and what the policy sees and decides, in place of
+    /// whoever did. A recording from which proposals can be had again begins before its policy is
+    /// set.
+    pub fn set_observer(&mut self, make: impl FnOnce(&Group) -> Box<dyn Observer>) {
+        let observer = make(&self.engine.group);
+        self.engine.group.set_observer(Some(observer));
+    }
+
+    /// Tells everybody who follows events that something has happened.
+    pub fn note(&mut self, severity: Severity, subject: &str, text: String) {
+        self.engine.event(severity, subject, text);
+    }
+
+    /// The last minutes, second by second, from a number on.
+    pub fn history(&self, from: u64) -> Vec<Second> {
+        self.engine.watch.seconds.from(from)
+    }
+
+    /// The last thousand events, from a number on.
+    pub fn events(&self, from: u64) -> Vec<Event> {
+        self.engine.watch.events.from(from)
+    }
+}
+
+fn parts(status: PartsStatus) -> Parts {
+    let share = |millionths: u32| f64::from(millionths) / 1e6;
+    Parts {
+        chunks: status.chunks as u64,
+        most: status.most as u64,
+        diverted_reads: status.route.map(|route| share(route.reads)),
+        diverted_writes: status.route.map(|route| share(route.writes)),
+    }
+}

@@ -1,0 +1,158 @@
+//! Hints: taken, told, withdrawn.
+
+use super::AdminApi;
+use crate::api::{HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken, NewHint};
+use crate::surveys::Surveyed;
+use thermocline_admin::api::{Refused, Severity};
+use thermocline_policy::hints::rules::Classes;
+use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
+use thermocline_policy::hints::{Level, Wishes};
+use thermocline_units::{Nanos, VolumeId};
+
+impl AdminApi<'_> {
+    /// Takes hints of a source, the first of them number `first` of its document, one by one: one
+    /// that makes no sense does not keep the others out.
+    pub fn hint(&mut self, source: &str, first: usize, hints: &[NewHint]) -> HintsTaken {
+        let mut taken = HintsTaken::default();
+        for (index, hint) in (first..).zip(hints) {
+            match self.take_hint(source, hint) {
+                Ok(prefetched) => {
+                    taken.taken += 1;
+                    taken.prefetched_chunks += prefetched;
+                }
+                Err(message) => taken.refuse(index, message),
+            }
+        }
+        taken
+    }
+
+    /// Takes a hint; the chunks that it prefetches.
+    fn take_hint(&mut self, source: &str, wish: &NewHint) -> Result<u64, String> {
+        let level = wish.level.unwrap_or(HintLevel::Range);
+        let volume = match (&wish.volume, level) {
+            (None, HintLevel::System) => None,
+            (Some(name), level) if level != HintLevel::System => {
+                Some(self.volume(name).map_err(|refused| refused.message)?)
+            }
+            (None, _) => return Err("name the `volume`, or take the level `system`".to_string()),
+            (Some(_), _) => return Err("a hint for the whole system has no `volume`".to_string()),
+        };
+        let end = match wish.length_bytes {
+            None => u64::MAX,
+            Some(length) => wish.offset_bytes.saturating_add(length),
+        };
+        let now = self.engine.now();
+        let until = moment(now, "expires_seconds", wish.expires_seconds)?;
+        let due = moment(now, "prefetch_within_seconds", wish.prefetch_within_seconds)?;
+        let facts = wish.facts()?;
+        let range = (wish.offset_bytes, end);
+        let (level, wishes) = (level.level(), wish.wishes());
+        let hint = Hint { source, level, volume, range, facts: &facts, wishes, until };
+        let group = &mut self.engine.group;
+        group.hint(now, &hint).map_err(|refusal| refusal.to_string())?;
+        match volume.filter(|_| wish.prefetch) {
+            Some(volume) => {
+                group.prefetch(now, volume, range, due).map_err(|error| error.to_string())
+            }
+            None => Ok(0),
+        }
+    }
+
+    /// Takes what a survey of a volume's file system says, and withdraws what is no longer so. What
+    /// there is no room for is left out: it costs speed.
+    pub(crate) fn surveyed(&mut self, volume: VolumeId, source: &str, said: &[Surveyed]) {
+        let now = self.engine.now();
+        let group = &mut self.engine.group;
+        for said in said {
+            match said {
+                Surveyed::Anew => _ = group.forget_hints(source),
+                Surveyed::Void(range) => {
+                    group.withdraw_hint(source, Level::File, volume, range.clone());
+                }
+                Surveyed::Here(range, facts) => {
+                    let (level, wishes, until) = (Level::File, Wishes::default(), None);
+                    let (volume, range) = (Some(volume), (range.start, range.end));
+                    let hint = Hint { source, level, volume, range, facts, wishes, until };
+                    let _ = group.hint(now, &hint);
+                }
+            }
+        }
+    }
+
+    /// Hints at a glance.
+    pub fn hints(&self) -> HintsStatus {
+        let (hints, counts) = (self.engine.group.hints(), self.engine.group.hint_counts());
+        let score = |source: &Source| {
+            let scores = source.scores().map(|(class, score)| HintScore {
+                class: hints.classes().get(class).name.clone(),
+                score: score.value,
+                followed: score.value >= TRUST,
+                chunks: score.chunks,
+                accesses: score.accesses,
+            });
+            scores.collect()
+        };
+        let sources = hints.sources().iter().map(|source| HintSource {
+            name: source.name.clone(),
+            taken: source.taken,
+            refused: source.refused,
+            ranges: source.ranges as u64,
+            scores: score(source),
+        });
+        HintsStatus {
+            ranges: hints.len() as u64,
+            ranges_most: RANGES_MAX as u64,
+            memory_bytes: hints.memory(),
+            done: HintsDone {
+                claimed_chunks: counts.claimed,
+                placed_chunks: counts.placed,
+                moves: counts.moves,
+                moves_dropped: counts.dropped,
+                redirected_chunks: counts.redirected,
+                requests_waited: counts.waited,
+                prefetched_chunks: counts.prefetched,
+                refused_chunks: counts.refused,
+            },
+            sources: sources.collect(),
+            classes: hints.classes().to_text(),
+        }
+    }
+
+    /// Withdraws everything that a source said.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn forget_hints(&mut self, source: &str) -> Result<(), Refused> {
+        if self.engine.group.forget_hints(source) {
+            return Ok(());
+        }
+        let names: Vec<&str> =
+            self.engine.group.hints().sources().iter().map(|known| known.name.as_str()).collect();
+        let known = if names.is_empty() { "none".to_string() } else { names.join(", ") };
+        Err(Refused::missing(format!("no hints came from {source}; sources are: {known}")))
+    }
+
+    /// Takes another table of classes; hints given before are forgotten.
+    ///
+    /// # Errors
+    /// When it is no table.
+    pub fn set_hint_classes(&mut self, text: &str) -> Result<(), Refused> {
+        let classes = Classes::parse(text).map_err(Refused::invalid)?;
+        let count = classes.len() - 1;
+        self.engine.group.set_hint_classes(classes);
+        let text = format!("hints are sorted into {count} classes from now on");
+        self.engine.event(Severity::Info, "hints", text);
+        Ok(())
+    }
+}
+
+/// So many seconds from now; `key` is what the document calls them.
+fn moment(now: Nanos, key: &str, seconds: Option<f64>) -> Result<Option<Nanos>, String> {
+    match seconds {
+        None => Ok(None),
+        Some(seconds) if (0.001..=1e9).contains(&seconds) => {
+            Ok(Some(Nanos(now.0 + (seconds * 1e9) as u64)))
+        }
+        Some(_) => Err(format!("`{key}` is 0.001 to 1,000,000,000")),
+    }
+}

@@ -1,0 +1,161 @@
+//! Scrubs by the calendar, and what verifying finds, told as events.
+//!
+//! When the last scrub of all pools ended is kept in a small file, so that restarts neither put
+//! scrubs off for ever nor bring one each. Without the file the time counts from the first start.
+
+use super::Engine;
+use std::path::PathBuf;
+use std::time::Duration;
+use thermocline_admin::api::Severity;
+use thermocline_admin::past::wall_clock;
+use thermocline_units::Nanos;
+use thermocline_volume::{Finding, FindingKind, ScrubRun};
+
+/// An engine that has just started has other things to do.
+const AFTER_THE_START: Nanos = Nanos::from_secs(600);
+
+/// Scrubs by the calendar.
+#[derive(Default)]
+pub(super) struct Scrubs {
+    /// Time between two scrubs of all pools; `None`: when somebody asks.
+    pub(super) every: Option<Duration>,
+    /// File with the time of the last one's end.
+    memory: Option<PathBuf>,
+    /// Time of the end of the last one of all pools, in milliseconds since 1970.
+    pub(super) last_end_ms: Option<u64>,
+    /// The run whose end has been told.
+    told: u64,
+    /// True if it was cancelled.
+    pub(super) cancelled: bool,
+    findings: Vec<Finding>,
+    untold: u64,
+}
+
+impl Scrubs {
+    /// True if it is time. A last time in the future was told by a clock that was wrong, and says
+    /// nothing.
+    fn is_due(&self, now_ms: u64) -> bool {
+        let (Some(every), Some(last)) = (self.every, self.last_end_ms) else { return false };
+        now_ms.checked_sub(last).is_none_or(|passed| u128::from(passed) >= every.as_millis())
+    }
+
+    /// Remembers that all pools have been scrubbed; what went wrong, if something did.
+    fn note_end(&mut self, now_ms: u64) -> Option<String> {
+        self.last_end_ms = Some(now_ms);
+        let path = self.memory.as_ref()?;
+        let failed = std::fs::write(path, format!("{now_ms}\n")).err()?;
+        Some(format!("{}: {failed}; the next start does not know of this scrub", path.display()))
+    }
+}
+
+impl Engine {
+    /// Scrubs all pools so often, and keeps the end of the last time in a file.
+    pub(super) fn schedule_scrubs(&mut self, every: Option<Duration>, memory: PathBuf) {
+        let known = std::fs::read_to_string(&memory).ok();
+        let last: Option<u64> = known.and_then(|text| text.trim().parse().ok());
+        self.scrubs.every = every;
+        self.scrubs.memory = Some(memory);
+        self.scrubs.last_end_ms = last;
+        if every.is_some() && last.is_none() {
+            let failed = self.scrubs.note_end(wall_clock());
+            self.tell_failed(failed);
+        }
+    }
+
+    /// Begins what is due, tells what has ended and what was found; once a second.
+    pub(super) fn watch_scrubs(&mut self) {
+        self.tell_findings();
+        let run = self.group.scrub_status().run;
+        if let Some(run) = run.filter(|run| run.ended && run.number > self.scrubs.told) {
+            self.scrubs.told = run.number;
+            self.tell_end(&run);
+        }
+        let now = self.now();
+        let runs = run.is_some_and(|run| !run.ended);
+        if !runs && now >= AFTER_THE_START && self.scrubs.is_due(wall_clock()) {
+            self.event(Severity::Info, "scrub", "has begun, as it is due".to_string());
+            self.scrubs.cancelled = false;
+            self.group.scrub(now);
+        }
+    }
+
+    fn tell_end(&mut self, run: &ScrubRun) {
+        let status = self.group.scrub_status();
+        let whole = run.pool.is_none() && !std::mem::take(&mut self.scrubs.cancelled);
+        let what = if run.passed < run.total { "was stopped" } else { "has ended" };
+        let text = format!(
+            "{what}; {} chunks were passed over; since the start: {} blocks repaired, {} cannot be \
+             repaired, in {} copies differ without a checksum",
+            run.skipped, status.repaired, status.unrepairable, status.undecided
+        );
+        let bad = status.unrepairable + status.undecided > 0;
+        let severity = if bad { Severity::Warning } else { Severity::Info };
+        self.event(severity, "scrub", text);
+        if whole {
+            let failed = self.scrubs.note_end(wall_clock());
+            self.tell_failed(failed);
+        }
+    }
+
+    fn tell_failed(&mut self, failed: Option<String>) {
+        if let Some(text) = failed {
+            self.event(Severity::Warning, "scrub", text);
+        }
+    }
+
+    fn tell_findings(&mut self) {
+        let mut findings = std::mem::take(&mut self.scrubs.findings);
+        self.group.take_findings(&mut findings);
+        for finding in findings.drain(..) {
+            let (severity, text) = self.told(&finding);
+            self.event(severity, "scrub", text);
+        }
+        self.scrubs.findings = findings;
+        let untold = self.group.findings_untold();
+        let more = untold - std::mem::replace(&mut self.scrubs.untold, untold);
+        if more > 0 {
+            self.event(Severity::Warning, "scrub", format!("{more} findings more were not told"));
+        }
+    }
+
+    fn told(&self, finding: &Finding) -> (Severity, String) {
+        let Finding { kind, volume, offset, length, pool } = finding;
+        let name = pool.and_then(|pool| Some(self.group.pool_status(pool)?.name));
+        let name = name.unwrap_or_default();
+        let volume = self.group.volumes().find(|known| known.id == *volume);
+        let volume = volume.map_or("(deleted)".to_string(), |volume| volume.name);
+        let at = format!("volume {volume}, {length} at {offset} (byte {})", offset.0);
+        match kind {
+            FindingKind::Repaired => {
+                (Severity::Warning, format!("{at}: the copy on {name} was wrong and is repaired"))
+            }
+            FindingKind::Dropped => {
+                let text = format!(
+                    "{at}: the copy on {name} cannot be repaired in place; another one is made"
+                );
+                (Severity::Warning, text)
+            }
+            FindingKind::Unrepairable => {
+                let text = format!(
+                    "{at}: no copy is as it was written; reads fail; write it anew from a backup"
+                );
+                (Severity::Error, text)
+            }
+            FindingKind::Undecided => {
+                let text = format!(
+                    "{at}: copies differ, and no checksum says which is right; nothing was changed; write it anew"
+                );
+                (Severity::Error, text)
+            }
+            FindingKind::ChecksumsLost => {
+                let text = format!(
+                    "{at}: the checksums are lost; until there are new ones reads are not verified"
+                );
+                (Severity::Warning, text)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Volumes that a host is to have, and how far each has come: asked for, refused and asked for
+//! again, attached, lost to another host, being given back.
+//!
+//! Knows nothing of the agent: keys come in with what happened.
+
+use crate::api::HostVolume;
+use std::collections::BTreeMap;
+use thermocline_hostcache::{BLOCK_BYTES, VolumeKey};
+use thermocline_units::Nanos;
+use tokio::sync::oneshot;
+
+/// Those who wait for a volume to be given back.
+pub(super) type Waiting = oneshot::Sender<()>;
+
+#[derive(Default)]
+struct Volume {
+    key: Option<VolumeKey>,
+    blocks: u32,
+    is_attached: bool,
+    is_lost: bool,
+    why: Option<String>,
+    /// Time at which it is asked for again.
+    again: Option<Nanos>,
+    detaching: Vec<Waiting>,
+}
+
+/// Next step of giving a volume back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum GiveBack {
+    /// It is not here any more; what was asked of the agent under this key is.
+    Now(Option<VolumeKey>),
+    /// It must be flushed first.
+    Flush(VolumeKey),
+}
+
+/// All of them, by name.
+#[derive(Default)]
+pub(super) struct Volumes(BTreeMap<String, Volume>);
+
+impl Volumes {
+    pub(super) fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// True if the volume is here or asked for, or will be.
+    pub(super) fn is_wanted(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|volume| volume.key.is_some() || volume.again.is_some())
+    }
+
+    /// True if the host knows of it, also if it was lost.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(super) fn key(&self, name: &str) -> Option<VolumeKey> {
+        self.0.get(name)?.key
+    }
+
+    /// It is asked for under this key.
+    pub(super) fn asked(&mut self, name: &str, key: VolumeKey) {
+        let volume = self.0.entry(name.to_string()).or_default();
+        (volume.key, volume.again, volume.is_lost) = (Some(key), None, false);
+    }
+
+    /// Those that are to be asked for again.
+    pub(super) fn due(&self, now: Nanos) -> Vec<String> {
+        let due = self.0.iter().filter(|(_, volume)| volume.again.is_some_and(|at| at <= now));
+        due.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Time at which one is to be asked for again.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        self.0.values().filter_map(|volume| volume.again).min()
+    }
+
+    fn of(&mut self, key: VolumeKey) -> Option<(String, &mut Volume)> {
+        let found = self.0.iter_mut().find(|(_, volume)| volume.key == Some(key));
+        found.map(|(name, volume)| (name.clone(), volume))
+    }
+
+    /// It is here; its name.
+    pub(super) fn attached(&mut self, key: VolumeKey, blocks: u32) -> Option<String> {
+        let (name, volume) = self.of(key)?;
+        (volume.blocks, volume.is_attached, volume.is_lost) = (blocks, true, false);
+        volume.why = None;
+        Some(name)
+    }
+
+    /// It was refused, and is asked for again at this time; its name, if the reason is a new one.
+    pub(super) fn refused(&mut self, key: VolumeKey, why: &str, again: Nanos) -> Option<String> {
+        let (name, volume) = self.of(key)?;
+        (volume.key, volume.again) = (None, Some(again));
+        let is_new = volume.why.as_deref() != Some(why);
+        volume.why = Some(why.to_string());
+        is_new.then_some(name)
+    }
+
+    /// It is lost; its name. It is asked for again at a time, or when somebody says so.
+    pub(super) fn lost(
+        &mut self,
+        key: VolumeKey,
+        why: &str,
+        again: Option<Nanos>,
+    ) -> Option<String> {
+        let (name, volume) = self.of(key)?;
+        (volume.key, volume.is_attached, volume.is_lost) = (None, false, true);
+        volume.detaching.clear();
+        volume.again = again;
+        volume.why = Some(why.to_string());
+        Some(name)
+    }
+
+    /// Begins to give it back; `told` is told when that is done.
+    pub(super) fn give_back(&mut self, name: &str, told: Waiting) -> GiveBack {
+        let Some(volume) = self.0.get_mut(name) else {
+            tell(told);
+            return GiveBack::Now(None);
+        };
+        match volume.key {
+            Some(key) if volume.is_attached => {
+                volume.detaching.push(told);
+                GiveBack::Flush(key)
+            }
+            key => {
+                self.0.remove(name);
+                tell(told);
+                GiveBack::Now(key)
+            }
+        }
+    }
+
+    /// It was flushed and given back; its name.
+    pub(super) fn given_back(&mut self, key: VolumeKey) -> Option<String> {
+        let (name, volume) = self.of(key)?;
+        volume.detaching.drain(..).for_each(tell);
+        self.0.remove(&name);
+        Some(name)
+    }
+
+    /// All of them for people; `fence` knows the fencing numbers of leases.
+    pub(super) fn status(&self, fence: impl Fn(VolumeKey) -> u64) -> Vec<HostVolume> {
+        let told = self.0.iter().map(|(name, volume)| HostVolume {
+            name: name.clone(),
+            state: match (volume.is_attached, volume.is_lost) {
+                (true, _) => "attached".to_string(),
+                (false, true) => "lost".to_string(),
+                (false, false) => "waiting".to_string(),
+            },
+            why: volume.why.clone(),
+            size_bytes: u64::from(volume.blocks) * BLOCK_BYTES as u64,
+            fence: volume.key.map_or(0, &fence),
+        });
+        told.collect()
+    }
+}
+
+/// Tells somebody who may not wait any more.
+fn tell(told: Waiting) {
+    let _ = told.send(());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,284 @@
+//! The API of a storage server and of a host's agent: which request does what. The OpenAPI
+//! documents are made from the same declarations.
+
+use super::HostApi;
+use super::api::{Checked, HostStatus, NewClone, NewStoreVolume, StoreStatus, StoreVolume, Swept};
+use super::backing::DOMAINS;
+use super::figures;
+use super::store::{Core, StoreApi};
+use axum::body::Bytes as Uploaded;
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use thermocline_admin::api::{Event, Refused};
+use thermocline_admin::http::{Answer, Body, Onward};
+use thermocline_content::{Action, Completed, Domain, Quotas};
+use thermocline_hostcache::BLOCK_BYTES;
+use thermocline_ports::Payload;
+use thermocline_units::Bytes;
+use tokio::sync::oneshot;
+use utoipa::{IntoParams, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Bytes of a body at most: one part of an image, and some room.
+const BODY_BYTES_MAX: usize = (1 << 20) + 4096;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "thermocline store",
+    description = "A running storage server: its volumes, hosts and what de-duplication saves. Sizes are bytes, moments milliseconds since 1970."
+))]
+struct StoreDocument;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "thermocline host",
+    description = "A running agent of a host: its volumes, its cache and what came from where. Sizes are bytes, moments milliseconds since 1970."
+))]
+struct HostDocument;
+
+type Store = State<StoreApi>;
+type Host = State<HostApi>;
+
+pub(super) fn of_store(admin: StoreApi) -> Router {
+    let api = OpenApiRouter::with_openapi(StoreDocument::openapi())
+        .routes(routes!(store_status))
+        .routes(routes!(volumes, create))
+        .routes(routes!(delete))
+        .routes(routes!(clone))
+        .routes(routes!(fill))
+        .routes(routes!(gc))
+        .routes(routes!(check))
+        .routes(routes!(store_events));
+    let (router, document) = api.split_for_parts();
+    router
+        .route("/v1/openapi.json", get(async move || Json(document)))
+        .route("/metrics", get(store_metrics))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(admin)
+}
+
+pub(super) fn of_host(admin: HostApi) -> Router {
+    let api = OpenApiRouter::with_openapi(HostDocument::openapi())
+        .routes(routes!(host_status))
+        .routes(routes!(attach, detach))
+        .routes(routes!(host_events));
+    let (router, document) = api.split_for_parts();
+    router
+        .route("/v1/openapi.json", get(async move || Json(document)))
+        .route("/metrics", get(host_metrics))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(admin)
+}
+
+/// Has the store do something to a volume, once that was looked at.
+async fn order<T: Send + 'static>(
+    admin: &StoreApi,
+    look: impl FnOnce(&mut Core) -> Result<(Action, T), Refused> + Send + 'static,
+) -> Result<(Completed, T), Refused> {
+    type Waiting<T> = Result<(oneshot::Receiver<Result<Completed, Refused>>, T), Refused>;
+    let begun: Waiting<T> = admin
+        .mailbox
+        .look(move |core| {
+            let (action, kept) = look(core)?;
+            let (told, answer) = oneshot::channel();
+            core.order(action, told);
+            Ok((answer, kept))
+        })
+        .await?;
+    let (answer, kept) = begun?;
+    let completed = answer.await.map_err(|_| Refused::unavailable("the store is stopping"))?;
+    Ok((completed?, kept))
+}
+
+async fn told(admin: &StoreApi, name: String) -> Answer<StoreVolume> {
+    let found = admin.mailbox.look(move |core| {
+        let volumes = core.volumes();
+        volumes.into_iter().find(|volume| volume.name == name)
+    });
+    let gone = || Refused::missing("it has been deleted meanwhile");
+    found.await?.ok_or_else(gone).map(Json)
+}
+
+/// The storage server at a glance.
+#[utoipa::path(get, path = "/v1/status",
+    responses((status = 200, body = StoreStatus), (status = 503, body = Refused)))]
+async fn store_status(State(admin): Store) -> Answer<StoreStatus> {
+    admin.mailbox.look(|core| core.status()).await.map(Json)
+}
+
+/// Volumes, clones, snapshots and images.
+#[utoipa::path(get, path = "/v1/volumes",
+    responses((status = 200, body = [StoreVolume]), (status = 503, body = Refused)))]
+async fn volumes(State(admin): Store) -> Answer<Vec<StoreVolume>> {
+    admin.mailbox.look(|core| core.volumes()).await.map(Json)
+}
+
+/// Makes a volume that reads as zeroes.
+#[utoipa::path(post, path = "/v1/volumes", request_body = NewStoreVolume,
+    responses((status = 200, body = StoreVolume), (status = 409, body = Refused),
+        (status = 422, body = Refused)))]
+async fn create(State(admin): Store, Body(wish): Body<NewStoreVolume>) -> Answer<StoreVolume> {
+    let NewStoreVolume { name, size_bytes, domain, logical_quota_bytes, physical_quota_bytes } =
+        wish;
+    if size_bytes == 0 || !size_bytes.is_multiple_of(BLOCK_BYTES as u64) {
+        return Err(Refused::invalid(format!("size {size_bytes}: give a multiple of 4 KiB")));
+    }
+    if domain >= DOMAINS {
+        return Err(Refused::invalid(format!("domain {domain}: give 0 to {}", DOMAINS - 1)));
+    }
+    let bound = |bytes: Option<u64>| Bytes(bytes.unwrap_or(u64::MAX));
+    let quotas =
+        Quotas { logical: bound(logical_quota_bytes), physical: bound(physical_quota_bytes) };
+    let (size, domain, called) = (Bytes(size_bytes), Domain(domain), name.clone());
+    order(&admin, move |_| Ok((Action::Create { name, size, domain, quotas }, ()))).await?;
+    told(&admin, called).await
+}
+
+/// Deletes a volume with all it holds; a host that has it keeps it from being deleted.
+#[utoipa::path(delete, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
+async fn delete(State(admin): Store, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+    order(&admin, move |core| {
+        let volume = core.free_volume(&name)?.id;
+        core.forget(volume.0);
+        Ok((Action::Delete { volume }, ()))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes a clone or a snapshot of a volume, as it is at the server now.
+#[utoipa::path(post, path = "/v1/volumes/{name}/clones", request_body = NewClone,
+    params(("name" = String, Path, description = "Of which volume")),
+    responses((status = 200, body = StoreVolume), (status = 404, body = Refused),
+        (status = 422, body = Refused)))]
+async fn clone(
+    State(admin): Store,
+    Path(of): Path<String>,
+    Body(wish): Body<NewClone>,
+) -> Answer<StoreVolume> {
+    let NewClone { name, read_only } = wish;
+    let called = name.clone();
+    order(&admin, move |core| {
+        let from = core.volume(&of)?.id;
+        Ok((Action::Clone { from, name, read_only }, ()))
+    })
+    .await?;
+    told(&admin, called).await
+}
+
+/// Place where bytes go.
+#[derive(Debug, Deserialize, IntoParams)]
+struct At {
+    /// Bytes from the volume's start, a multiple of 4 KiB.
+    offset_bytes: u64,
+}
+
+/// Writes part of an image to a volume that no host has: whole blocks, at most 1 MiB. Durable with
+/// the next clone, snapshot or volume that is made.
+#[utoipa::path(put, path = "/v1/volumes/{name}/data", request_body = Vec<u8>,
+    params(("name" = String, Path, description = "The volume's name"), At),
+    responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused),
+        (status = 422, body = Refused)))]
+async fn fill(
+    State(admin): Store,
+    Path(name): Path<String>,
+    Query(at): Query<At>,
+    body: Uploaded,
+) -> Result<StatusCode, Refused> {
+    let is_whole = !body.is_empty() && body.len().is_multiple_of(BLOCK_BYTES);
+    if !is_whole || !at.offset_bytes.is_multiple_of(BLOCK_BYTES as u64) {
+        return Err(Refused::invalid("send whole blocks of 4 KiB, to a multiple of 4 KiB"));
+    }
+    order(&admin, move |core| {
+        let volume = core.free_volume(&name)?.id;
+        let (offset, data) = (Bytes(at.offset_bytes), Payload::Bytes(body));
+        Ok((Action::Write { volume, offset, data, fua: false }, ()))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Frees blocks that no volume has any more.
+#[utoipa::path(post, path = "/v1/gc",
+    responses((status = 200, body = Swept), (status = 503, body = Refused)))]
+async fn gc(State(admin): Store) -> Answer<Swept> {
+    let freed_bytes = admin.mailbox.ask(|core, told| core.sweep(told)).await?;
+    Ok(Json(Swept { freed_bytes }))
+}
+
+/// Counts everything anew from the volumes' maps and says what does not hold. Hosts wait meanwhile.
+#[utoipa::path(post, path = "/v1/check",
+    responses((status = 200, body = Checked), (status = 503, body = Refused)))]
+async fn check(State(admin): Store) -> Answer<Checked> {
+    let flaws = admin.mailbox.look(|core| core.check()).await?;
+    Ok(Json(Checked { flaws }))
+}
+
+/// The last thousand events.
+#[utoipa::path(get, path = "/v1/events", params(Onward),
+    responses((status = 200, body = [Event])))]
+async fn store_events(State(admin): Store, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(admin.notes.events(id.from))
+}
+
+async fn store_metrics(State(admin): Store) -> Result<Response, Refused> {
+    let status = admin.mailbox.look(|core| core.status()).await?;
+    Ok(figures::of_store(status))
+}
+
+/// The agent at a glance.
+#[utoipa::path(get, path = "/v1/status",
+    responses((status = 200, body = HostStatus), (status = 503, body = Refused)))]
+async fn host_status(State(admin): Host) -> Answer<HostStatus> {
+    admin.mailbox.look(|core| core.status()).await.map(Json)
+}
+
+/// Attaches a volume and exports it; the answer does not wait for the lease.
+#[utoipa::path(put, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses((status = 204), (status = 422, body = Refused)))]
+async fn attach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+    if name.is_empty() || name.len() > thermocline_content::settings::NAME_BYTES_MAX {
+        return Err(Refused::invalid("a volume's name has 1 to 64 bytes"));
+    }
+    admin.mailbox.look(move |core| core.attach(&name)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Flushes a volume that no NBD client uses, and gives it back, so that another host can have it.
+#[utoipa::path(delete, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume's name")),
+    responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
+async fn detach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+    let looked = admin.mailbox.ask(move |core, told| {
+        if let Err(refused) = core.may_detach(&name) {
+            return drop(told.send(Err(refused)));
+        }
+        let (done, answer) = oneshot::channel();
+        core.detach(&name, done);
+        drop(told.send(Ok(answer)));
+    });
+    let answer = looked.await??;
+    let lost = || Refused::unavailable("it could not be flushed; the agent's events say why");
+    answer.await.map_err(|_| lost())?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The last thousand events.
+#[utoipa::path(get, path = "/v1/events", params(Onward),
+    responses((status = 200, body = [Event])))]
+async fn host_events(State(admin): Host, Query(id): Query<Onward>) -> Json<Vec<Event>> {
+    Json(admin.notes.events(id.from))
+}
+
+async fn host_metrics(State(admin): Host) -> Result<Response, Refused> {
+    let status = admin.mailbox.look(|core| core.status()).await?;
+    Ok(figures::of_host(status))
+}
