@@ -8,7 +8,7 @@
 
 use std::io::Cursor;
 use thermocline_policy::registry::{PolicySpec, entries};
-use thermocline_sim::recording::Replay;
+use thermocline_recording::Replay;
 use thermocline_trace::Format;
 use thermocline_trace::recording::{Encoder, EventReader, Packer};
 use thermocline_units::{Bytes, Nanos};

@@ -9,7 +9,7 @@ use thermocline_admin::api::Severity;
 use thermocline_engine::api::NewPolicy;
 use thermocline_engine::{Engine, Mailbox};
 use thermocline_policy::registry::PolicySpec;
-use thermocline_sim::recording::Recorder;
+use thermocline_recording::Recorder;
 use thermocline_units::Nanos;
 use thermocline_volume::Settings;
 

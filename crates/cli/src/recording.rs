@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use thermocline_sim::recording::Sink;
+use thermocline_recording::Sink;
 use thermocline_trace::recording::Packer;
 use thermocline_units::Bytes;
 

@@ -16,9 +16,9 @@
 
 #![allow(clippy::print_stdout)]
 
+use thermocline_charts::format::{bytes, seconds};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
-use thermocline_sim::format::{bytes, seconds};
 use thermocline_sim::machine::{Arrivals, Load, MachineOptions, PoolPlan, PoolSize, Run, run_one};
 use thermocline_sim::synth::from_toml;
 use thermocline_trace::synth::Synth;

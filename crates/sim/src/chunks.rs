@@ -7,10 +7,10 @@
 //!
 //! A trace is read once, as a stream. State: 62 B a chunk accessed, and a row a window.
 
-use crate::format::Quantity;
-use crate::picture::{Axis, LineChart, Page, Series};
 use crate::source::each_batch;
 use serde::Serialize;
+use thermocline_charts::format::Quantity;
+use thermocline_charts::{Axis, LineChart, Page, Series};
 use thermocline_policy::placement::ChunkAccess;
 use thermocline_policy::placement::chew::analysis::{Analyzer, ChunkWindow, Mix, Order, Writing};
 use thermocline_policy::placement::chew::library::{Library, LibraryError};

@@ -5,15 +5,11 @@
 
 pub mod balance;
 pub mod chunks;
-pub mod experiment;
 pub mod files;
-pub mod format;
 pub mod hostcache;
 pub mod lab;
 pub mod machine;
-pub mod picture;
 pub mod popularity;
-pub mod recording;
 pub mod replay;
 pub mod source;
 pub mod synth;

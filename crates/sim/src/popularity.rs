@@ -4,9 +4,9 @@
 //! bins are accessed in an interval. The volumes of a trace are laid end to end. The map is reduced
 //! to at most 200 rows; cells add up, so that nothing is lost but position.
 
-use crate::format::Quantity;
-use crate::picture::{Axis, Bar, HeatMap, Histogram, LineChart, Page, Series};
 use crate::workload::{Head, Workload};
+use thermocline_charts::format::Quantity;
+use thermocline_charts::{Axis, Bar, HeatMap, Histogram, LineChart, Page, Series};
 use thermocline_units::{Bytes, ChunkId, LineId, Nanos};
 
 /// Rows of the map at most.

@@ -4,7 +4,7 @@ use super::{BLOCKS_WAITING_MAX, Recording, Trouble};
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use thermocline_sim::recording::Sink;
+use thermocline_recording::Sink;
 
 fn notes() -> (Arc<Mutex<Vec<String>>>, Trouble) {
     let said = Arc::new(Mutex::new(Vec::new()));

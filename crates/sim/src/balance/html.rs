@@ -1,8 +1,8 @@
 //! The report of `lab balance` as a page: waits, tails, how busy each site was, the full table.
 
 use super::report::{BalanceReport, Row};
-use crate::format::Quantity;
-use crate::picture::{Axis, BarChart, BarSeries, Cell, Page, Stacking, Table};
+use thermocline_charts::format::Quantity;
+use thermocline_charts::{Axis, BarChart, BarSeries, Cell, Page, Stacking, Table};
 
 /// A column of the table: heading, kind, value.
 type Column = (&'static str, Quantity, fn(&Row) -> f64);

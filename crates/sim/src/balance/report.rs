@@ -4,8 +4,8 @@ use super::Arrivals;
 use super::machine::Measures;
 use super::scenario::{Scenario, Service, View};
 use super::spread::Estimate;
-use crate::format::{count, plain, seconds, share};
 use serde::Serialize;
+use thermocline_charts::format::{count, plain, seconds, share};
 use thermocline_units::{Latencies, Nanos};
 
 /// One policy over all seeds.

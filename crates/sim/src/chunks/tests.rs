@@ -1,7 +1,7 @@
 //! Surveys of small traces, worked by hand.
 
 use super::{Seen, Survey, SurveyError, SurveyOptions};
-use crate::picture::Chart;
+use thermocline_charts::Chart;
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
 use thermocline_trace::{ReadOptions, open};
 use thermocline_units::{Bytes, Nanos};

@@ -3,8 +3,10 @@
 
 use super::curve::Curves;
 use super::results::{Report, Row};
-use crate::format::{Quantity, bytes, count};
-use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
+use thermocline_charts::format::{Quantity, bytes, count};
+use thermocline_charts::{
+    Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table,
+};
 
 /// Function that gives a row's value in a chart.
 type Measure = fn(&Row) -> f64;

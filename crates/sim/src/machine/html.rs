@@ -1,8 +1,10 @@
 //! The report of `lab volume` as a page: time lines, what each pool did, the full table.
 
 use super::results::{LatencyRow, PoolUse, Run, SliceRow, VolumeReport};
-use crate::format::{Quantity, bytes, count, seconds};
-use crate::picture::{Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table};
+use thermocline_charts::format::{Quantity, bytes, count, seconds};
+use thermocline_charts::{
+    Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table,
+};
 
 /// Function that gives a slice's value in a time line.
 type OfSlice = fn(&SliceRow) -> f64;

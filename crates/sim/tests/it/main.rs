@@ -8,4 +8,5 @@ mod fixtures;
 mod oracle_counts;
 mod oracle_ratios;
 mod own_policy;
+mod recording;
 mod sampled_curves;

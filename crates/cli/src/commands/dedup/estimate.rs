@@ -14,9 +14,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use thermocline_charts::format::{Quantity, count, share};
+use thermocline_charts::{Axis, LineChart, Page, Series};
 use thermocline_chunking::Chunking;
-use thermocline_sim::format::{Quantity, count, share};
-use thermocline_sim::picture::{Axis, LineChart, Page, Series};
 use thermocline_tunnel::{Encoded, Trial};
 use thermocline_units::Bytes;
 

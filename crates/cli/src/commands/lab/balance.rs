@@ -9,13 +9,13 @@ use crate::source::SourceArgs;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use thermocline_charts::format::{plain, seconds, share};
 use thermocline_policy::balance;
 use thermocline_policy::registry::{PolicySpec, balancers};
 use thermocline_sim::balance::{
     self as balancing, Arrivals, BalanceReport, Bursts, Mmpp, ProbeCost, Probes, Scenario, Service,
     Slowing, View, read_arrivals,
 };
-use thermocline_sim::format::{plain, seconds, share};
 use thermocline_sim::lab;
 use thermocline_units::Nanos;
 

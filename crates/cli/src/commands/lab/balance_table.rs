@@ -2,8 +2,8 @@
 
 use crate::table;
 use std::fmt::Write;
+use thermocline_charts::format::{plain, seconds, share};
 use thermocline_sim::balance::{BalanceReport, Estimate, Row};
-use thermocline_sim::format::{plain, seconds, share};
 
 /// A column: heading, and how a row fills it.
 type Column = (&'static str, fn(&Row) -> String);

@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use crate::output;
 use std::path::PathBuf;
-use thermocline_sim::experiment::{Experiment, Folders, Results};
+use thermocline_experiments::{Experiment, Folders, Results};
 
 const EXAMPLES: &str = "\
 Examples:

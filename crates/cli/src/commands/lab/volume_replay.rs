@@ -10,11 +10,11 @@ use serde_json::json;
 use std::fmt::Write;
 use std::fs::File;
 use std::path::Path;
+use thermocline_charts::format::{count, seconds};
 use thermocline_engine::api::Shadow;
 use thermocline_policy::placement::Move;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_sim::format::{count, seconds};
-use thermocline_sim::recording::{Difference, EpochRow, Replay};
+use thermocline_recording::{Difference, EpochRow, Replay};
 use thermocline_trace::recording::EventReader;
 
 /// Moves of each proposal that are shown from where two part.

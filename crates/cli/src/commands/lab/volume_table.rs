@@ -4,7 +4,7 @@
 use crate::table;
 use comfy_table::Table;
 use std::fmt::Write;
-use thermocline_sim::format::{bytes, count, plain, seconds, share};
+use thermocline_charts::format::{bytes, count, plain, seconds, share};
 use thermocline_sim::machine::{LatencyRow, PoolUse, Run, VolumeReport};
 
 /// A column: heading, and how a row fills it.

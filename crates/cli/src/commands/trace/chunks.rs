@@ -8,9 +8,9 @@ use crate::source::SourceArgs;
 use crate::table;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use thermocline_charts::format::{count, seconds, share};
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
 use thermocline_sim::chunks::{Seen, Survey, SurveyOptions, WindowRow};
-use thermocline_sim::format::{count, seconds, share};
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\

@@ -5,7 +5,7 @@ use crate::output;
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
-use thermocline_sim::picture::Chart;
+use thermocline_charts::Chart;
 use thermocline_sim::popularity::Popularity;
 use thermocline_sim::workload::{Cut, Unit, Workload};
 use thermocline_units::{Bytes, Nanos};

@@ -4,7 +4,7 @@ use super::Report;
 use crate::table;
 use comfy_table::Table;
 use std::fmt::Write;
-use thermocline_sim::format::count;
+use thermocline_charts::format::count;
 use thermocline_trace::stat::{
     Amount, CHUNK, Characteristics, Concentration, Histogram, NEAR, PAGE, REACCESS_WITHIN, Timing,
 };

@@ -1,0 +1,119 @@
+//! `experiment.toml`: quantities with units in the values; unknown keys are errors.
+
+use super::expect::{Expectation, Published};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use std::fmt::Display;
+use std::str::FromStr;
+use thermocline_sim::lab::CacheSize;
+use thermocline_units::{Bytes, Nanos};
+
+/// A description that could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{origin}: {problem}")]
+pub struct ConfigError {
+    /// The file's name.
+    pub origin: String,
+    /// The fault, with its line.
+    pub problem: String,
+}
+
+/// Traces that make one workload.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    /// The workload's name in the figure.
+    pub name: String,
+    /// File names; endings such as `.csv.gz` may be left out.
+    pub traces: Vec<String>,
+    /// Seeds of a made workload, each another draw of it; its own when left out.
+    #[serde(default)]
+    pub seeds: Vec<u64>,
+    /// Cache sizes, where they differ from the experiment's.
+    #[serde(default, deserialize_with = "texts_or_none")]
+    pub sizes: Option<Vec<CacheSize>>,
+    /// Epoch, where it differs from the experiment's.
+    #[serde(default, deserialize_with = "text_or_none")]
+    pub epoch: Option<Nanos>,
+}
+
+/// An experiment.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Its title.
+    pub title: String,
+    /// The figure or table it reproduces.
+    pub source: String,
+    /// Text about what is measured and how to read it.
+    pub about: String,
+    /// Policies, as on the command line.
+    pub policies: Vec<String>,
+    /// Cache sizes.
+    #[serde(deserialize_with = "texts")]
+    pub sizes: Vec<CacheSize>,
+    /// Bytes of a cache line.
+    #[serde(deserialize_with = "text")]
+    pub line: Bytes,
+    /// Bytes of a chunk.
+    #[serde(deserialize_with = "text")]
+    pub chunk: Bytes,
+    /// Epoch.
+    #[serde(deserialize_with = "text")]
+    pub epoch: Nanos,
+    /// The source's own traces.
+    pub published: Vec<Set>,
+    /// Traces to use when those are not at hand.
+    pub stand_ins: Vec<Set>,
+    /// Figures that the source prints, to stand beside ours.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Published>,
+    /// The expected shape.
+    pub expect: Vec<Expectation>,
+}
+
+impl Config {
+    /// Reads a description from TOML.
+    ///
+    /// # Errors
+    /// When a key is unknown or missing, or a value not a quantity.
+    pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
+        read(text, origin, |_| Ok(()))
+    }
+}
+
+/// Reads a description of any kind from TOML, and checks it.
+pub(super) fn read<T: DeserializeOwned>(
+    text: &str,
+    origin: &str,
+    check: impl FnOnce(&T) -> Result<(), String>,
+) -> Result<T, ConfigError> {
+    let wrong = |problem: String| ConfigError { origin: origin.to_string(), problem };
+    let config: T = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    check(&config).map_err(wrong)?;
+    Ok(config)
+}
+
+pub(super) fn text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    from: D,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(from)?;
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+pub(super) fn text_or_none<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    text(from).map(Some)
+}
+
+fn texts<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<Vec<T>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|t| t.parse().map_err(serde::de::Error::custom)).collect()
+}
+
+fn texts_or_none<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    from: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    texts(from).map(Some)
+}
