@@ -6,18 +6,12 @@
 //! them begins a slow start: its weight grows from a tenth to the whole, so that a cold cache or a
 //! server that still starts is not flooded.
 
-use crate::health::Health;
 use crate::memory::Memory;
-use crate::outlier::Record;
 use crate::reports::Trust;
 use crate::settings::{BackendSettings, Settings};
 use crate::status::Counters;
+use thermocline_policy::balance::fitness::{Health, Record, SlowStart};
 use thermocline_units::{Latencies, Nanos};
-
-/// The weight with which a slow start begins.
-const FIRST_SHARE: f64 = 0.1;
-/// Weights are changed in so many steps: each change costs a look at all backends.
-const STEPS: f64 = 20.0;
 
 /// Fitness of a backend, and the reason when it is not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,10 +58,7 @@ pub(crate) struct Backend {
     pub(crate) trust: Trust,
     pub(crate) draining: bool,
     pub(crate) gone: bool,
-    /// Beginning of its slow start.
-    ramp_since: Option<Nanos>,
-    /// Time that its slow start had taken before, at another dispatcher.
-    ramped_before: Nanos,
+    pub(crate) slow_start: SlowStart,
     /// Since when it has been fit, as of the last look.
     pub(crate) fit_since: Option<Nanos>,
     /// The part of its weight that the balancer has been told.
@@ -86,8 +77,7 @@ impl Backend {
             trust: Trust::default(),
             draining: false,
             gone: false,
-            ramp_since: None,
-            ramped_before: Nanos(0),
+            slow_start: SlowStart::default(),
             fit_since: None,
             share: 1.0,
             counters: Counters::default(),
@@ -114,21 +104,9 @@ impl Backend {
             Some(false) if checks => State::Down,
             None if checks => State::New,
             _ if self.record.out_until().is_some() => State::Ejected,
-            _ if self.ramp_since.is_some() => State::SlowStart,
+            _ if self.slow_start.is_on() => State::SlowStart,
             _ => State::Up,
         }
-    }
-
-    /// Begins a slow start, where there is one.
-    pub(crate) fn begin_ramp(&mut self, now: Nanos, settings: &Settings) {
-        self.ramp_since = (settings.slow_start.0 > 0).then_some(now);
-        self.ramped_before = Nanos(0);
-    }
-
-    /// Time that its slow start has taken so far.
-    fn ramped_for(&self, now: Nanos) -> Option<Nanos> {
-        let since = now.saturating_sub(self.ramp_since?);
-        Some(Nanos(since.0.saturating_add(self.ramped_before.0)))
     }
 
     /// Knowledge for a dispatcher that takes over.
@@ -139,7 +117,7 @@ impl Backend {
             fit: self.health.fit(),
             out_for: self.record.out_until().map(|until| until.saturating_sub(now)),
             ejections: self.record.ejections(),
-            ramped_for: self.ramped_for(now),
+            ramped_for: self.slow_start.taken(now),
         }
     }
 
@@ -149,20 +127,7 @@ impl Backend {
         self.health.believe(memory.fit);
         self.record.go_on(now, memory.out_for, memory.ejections, &settings.outliers);
         if let Some(before) = memory.ramped_for {
-            self.begin_ramp(now, settings);
-            self.ramped_before = before;
+            self.slow_start.go_on(now, settings.slow_start, before);
         }
-    }
-
-    /// Of its weight, what counts now, in steps.
-    pub(crate) fn ramp(&mut self, now: Nanos, settings: &Settings) -> f64 {
-        let Some(time) = self.ramped_for(now) else { return 1.0 };
-        let length = settings.slow_start.as_secs_f64();
-        let part = time.as_secs_f64() / length.max(f64::MIN_POSITIVE);
-        if part >= 1.0 {
-            self.ramp_since = None;
-            return 1.0;
-        }
-        FIRST_SHARE + (1.0 - FIRST_SHARE) * (part * STEPS).floor() / STEPS
     }
 }

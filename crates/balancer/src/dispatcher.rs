@@ -16,14 +16,13 @@ mod probing;
 pub use probing::Asked;
 
 use crate::backend::{Backend, State};
-use crate::budget::Budget;
 use crate::event::Event;
 use crate::memory::Memory;
-use crate::outlier::Window;
 use crate::queue::{Grant, Queue, Ticket};
 use crate::reports::{LoadReport, ReportError};
 use crate::settings::{BACKENDS_MAX, BackendSettings, Settings};
 use crate::status::{BackendStatus, Status};
+use thermocline_policy::balance::fitness::{RetryBudget, Window};
 use thermocline_policy::balance::{Balancer, Board, Mood, Report, Rule, Standing};
 use thermocline_units::{Nanos, Rng, SiteId};
 
@@ -105,7 +104,7 @@ pub struct Dispatcher {
     is_limited: bool,
     panic: bool,
     queue: Queue,
-    budget: Budget,
+    retries: RetryBudget,
     rng: Rng,
     window_end: Nanos,
     grants: Vec<Grant>,
@@ -124,7 +123,7 @@ impl Dispatcher {
     /// own: otherwise all pick alike.
     pub fn new(now: Nanos, settings: Settings, rule: Box<dyn Rule>, seed: u64) -> Dispatcher {
         Dispatcher {
-            budget: Budget::new(now, settings.retry_floor_per_s),
+            retries: RetryBudget::new(now, settings.retry_floor_per_s),
             window_end: Nanos(now.0 + settings.outliers.interval.0),
             settings,
             balancer: Balancer::new(rule, seed),
@@ -281,7 +280,7 @@ impl Dispatcher {
     /// A request has come.
     pub fn arrived(&mut self, now: Nanos) {
         self.arrived += 1;
-        self.budget.arrived(self.settings.retry_share, self.settings.retry_floor_per_s);
+        self.retries.arrived(self.settings.retry_share, self.settings.retry_floor_per_s);
         self.balancer.arrived(now);
     }
 
@@ -353,7 +352,7 @@ impl Dispatcher {
         if done > self.settings.retries_max {
             return false;
         }
-        let allowed = self.budget.take(now, self.settings.retry_floor_per_s);
+        let allowed = self.retries.take(now, self.settings.retry_floor_per_s);
         if allowed {
             self.backends[failed_at.index()].counters.retried += 1;
         } else {
@@ -549,7 +548,7 @@ impl Dispatcher {
                     backend.fit_since = Some(now);
                     // Where nobody has been there for long, all begin together.
                     if steady {
-                        backend.begin_ramp(now, &self.settings);
+                        backend.slow_start.begin(now, self.settings.slow_start);
                     }
                 }
                 (Some(_), false) => backend.fit_since = None,
@@ -583,7 +582,7 @@ impl Dispatcher {
 
     fn tell_weights(&mut self, now: Nanos) {
         for (slot, backend) in self.backends.iter_mut().enumerate() {
-            backend.share = backend.ramp(now, &self.settings);
+            backend.share = backend.slow_start.share(now, self.settings.slow_start);
             let (site, weight) = (SiteId(slot as u16), backend.share * backend.settings.weight);
             if self.balancer.board().site(site).weight() != weight {
                 self.balancer.set_weight(site, weight);

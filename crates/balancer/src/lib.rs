@@ -19,12 +19,9 @@
 //! Not here: connections, protocols, timers, which requests are safe to repeat.
 
 mod backend;
-mod budget;
 mod dispatcher;
 mod event;
-mod health;
 mod memory;
-mod outlier;
 mod queue;
 mod reports;
 mod settings;
@@ -38,7 +35,9 @@ pub use event::Event;
 pub use memory::Memory;
 pub use queue::{Grant, Ticket};
 pub use reports::{LoadReport, ReportError};
-pub use settings::{BACKENDS_MAX, BackendSettings, Checks, Outliers, Settings};
+pub use settings::{BACKENDS_MAX, BackendSettings, Settings};
 pub use status::{BackendStatus, Counters, Status};
 /// The probing that a rule wants; the machine's driver sends the probes.
 pub use thermocline_policy::balance::Probing;
+/// Settings of the rules that say which backend is fit.
+pub use thermocline_policy::balance::fitness::{Checks, Outliers};

@@ -1,5 +1,6 @@
 //! How a dispatcher behaves: plain data, with the defaults and their reasons.
 
+use thermocline_policy::balance::fitness::{Checks, Outliers};
 use thermocline_units::Nanos;
 
 /// Most backends of one dispatcher; every pick looks at each of them.
@@ -31,38 +32,6 @@ pub struct Settings {
     pub report_age_max: Nanos,
 }
 
-/// Rules by which failing requests take a backend out.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outliers {
-    /// Failures in a row; 0 switches this off.
-    pub consecutive: u32,
-    /// The window over which shares of failures are taken.
-    pub interval: Nanos,
-    /// Failures among a backend's requests in a window, in per cent, that take it out when the
-    /// others together have less than half that share; 0 switches this off.
-    pub failed_percent: u8,
-    /// Requests in a window below which shares mean nothing.
-    pub requests_min: u32,
-    /// Length of the first ejection; each further one is twice as long.
-    pub ejection: Nanos,
-    /// The longest ejection.
-    pub ejection_max: Nanos,
-    /// Backends that may be ejected at the same time, in per cent, rounded down; one always may,
-    /// where there are two.
-    pub ejected_percent_max: u8,
-}
-
-/// Rules for results of active checks.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Checks {
-    /// Time between checks of a backend, on average.
-    pub interval: Nanos,
-    /// Successes in a row that bring a backend back. The first check of a new one decides alone.
-    pub rise: u32,
-    /// Failures in a row that take a backend out.
-    pub fall: u32,
-}
-
 /// One backend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendSettings {
@@ -88,25 +57,5 @@ impl Default for Settings {
             checks: None,
             report_age_max: Nanos::from_secs(10),
         }
-    }
-}
-
-impl Default for Outliers {
-    fn default() -> Outliers {
-        Outliers {
-            consecutive: 5,
-            interval: Nanos::from_secs(10),
-            failed_percent: 50,
-            requests_min: 20,
-            ejection: Nanos::from_secs(10),
-            ejection_max: Nanos::from_secs(300),
-            ejected_percent_max: 50,
-        }
-    }
-}
-
-impl Default for Checks {
-    fn default() -> Checks {
-        Checks { interval: Nanos::from_secs(2), rise: 2, fall: 3 }
     }
 }

@@ -11,15 +11,18 @@
 //!   next segment's chunking;
 //! - *per block* ([`lookup::Lookup`]): told who holds a block and who is busy, says who sends it.
 //!
-//! Beside them [`hints`]: what users of data say of it, and the moves that follow.
+//! Beside them [`hints`]: what users of data say of it, and the moves that follow; [`migration`]:
+//! how fast moves copy beside clients; [`choice`]: between pools, for one request.
 //!
 //! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random.
 //! `now`, randomness and budgets are arguments; everything random is seeded.
 
 pub mod balance;
 pub mod cache;
+pub mod choice;
 pub mod hints;
 pub mod lookup;
+pub mod migration;
 pub mod mrc;
 pub mod placement;
 pub mod registry;

@@ -13,7 +13,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::pools::flight::Owner;
 use crate::request::RequestError;
-use crate::settings::Fill;
+use thermocline_policy::choice::{self, Room};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -258,24 +258,16 @@ impl Group {
 
     /// The pool that has a free slot for a new chunk, as [`Group::allocate`] chooses it.
     pub(crate) fn pool_for_chunk(&self, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
-        let mut order: Vec<PoolId> =
-            hint.iter().chain(self.pools.ranks().order()).copied().collect();
-        if self.settings.fill == Fill::SlowestFirst {
-            order[hint.len()..].reverse();
-        }
-        order.sort_by_key(|&pool| self.pools[pool].is_far());
-        // The reserve is given up only when there is nothing else.
-        for keep_reserve in [true, false] {
-            for &id in &order {
-                let pool = &self.pools[id];
-                let free =
-                    if keep_reserve { pool.free_beside_reserve() } else { pool.slots.free() };
-                if pool.has_space() && unfit & bit(id) == 0 && free > 0 {
-                    return Some(id);
-                }
+        let room = |id: PoolId| {
+            let pool = &self.pools[id];
+            let takes = pool.has_space() && unfit & bit(id) == 0;
+            Room {
+                free: if takes { pool.slots.free() } else { 0 },
+                beside_reserve: if takes { pool.free_beside_reserve() } else { 0 },
+                far: pool.is_far(),
             }
-        }
-        None
+        };
+        choice::pool_for_chunk(self.settings.fill, hint, self.pools.ranks().order(), room)
     }
 
     /// No slot is free: prefetched copies go, and slots that wait for the journal may become free.

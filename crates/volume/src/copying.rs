@@ -36,10 +36,9 @@ use crate::overlay::{Blocks, Goal, Side};
 use crate::pools::flight::{Flight, Owner};
 use crate::presence::Presence;
 use crate::sums::checksums;
-use crate::throttle::Held;
-use crate::trial::{Trial, Tried};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use thermocline_policy::migration::{Held, Trial, Tried};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId, Slab, VolumeId};
@@ -101,6 +100,17 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
+    /// True if it is a placement's move, of which the `share` percent that are tried first have
+    /// arrived; 0: nothing is tried.
+    fn has_its_trial_share(&self, share: u32) -> bool {
+        let blocks = u64::from(self.presence.blocks());
+        let moves = self.proposed && self.goal.is_none();
+        share > 0
+            && moves
+            && self.what.kind == OperationKind::Migrate
+            && self.presence.count() * 100 >= blocks * u64::from(share)
+    }
+
     pub(crate) fn is_copying(&self) -> bool {
         self.stage == Stage::Copying
     }
@@ -317,7 +327,8 @@ impl Group {
     fn passes_trial(&mut self, now: Nanos, index: u32) -> bool {
         let copy = &mut self.copier.operations[index];
         let order = self.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
-        match copy.try_out(now, self.settings.copying.trial, order.is_lt()) {
+        let tried = order.is_lt() && copy.has_its_trial_share(self.settings.copying.trial);
+        match copy.trial.ask(now, tried) {
             Tried::GoesOn => true,
             Tried::Waits(until) => {
                 self.throttle.wake_at(until);

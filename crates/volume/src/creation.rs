@@ -18,7 +18,6 @@ use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
 use crate::pools::{Pools, Sizes};
 use crate::proposal::Proposal;
-use crate::rate_control::RateControl;
 use crate::regions::Regions;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
@@ -27,7 +26,7 @@ use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings,
 use crate::settling::Losses;
 use crate::shares::Shares;
 use crate::slas::Slas;
-use crate::throttle::Throttle;
+use thermocline_policy::migration::{RateControl, Throttle};
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Payload};
 use thermocline_units::mutants::mutant;

@@ -275,7 +275,8 @@ impl Group {
             && let Some(operation) = self.operation_on(self.parts[part].chunk)
         {
             let took = now.saturating_sub(flight.since);
-            self.copier.operations[operation].note_trial(pool, took);
+            let copy = &mut self.copier.operations[operation];
+            copy.trial.note(pool == copy.destination.pool, took);
         }
         if self.is_opening(part) {
             return self.opened(now, part, pool, result);

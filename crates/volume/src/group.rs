@@ -12,9 +12,10 @@
 //! - [`crate::pools`]: devices, slots, the order of speed, and requests under way;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out;
 //! - [`crate::opening`] formats devices, and reads groups back;
-//! - [`crate::throttle`], [`crate::rate_control`] and [`crate::trial`] say how fast copying goes,
-//!   and if it goes on; [`crate::routing`] which side of a mirrored chunk serves;
-//!   [`crate::slas`] judges answers.
+//! - [`crate::routing`] asks a placement's router; [`crate::slas`] judges answers.
+//!
+//! How fast copying goes, and if it goes on, says [`thermocline_policy::migration`]; between pools
+//! chooses [`thermocline_policy::choice`].
 //!
 //! Between them:
 //!
@@ -47,7 +48,6 @@ use crate::operation::Finished;
 use crate::pools::Pools;
 use crate::pools::flight::Owner;
 use crate::proposal::Proposal;
-use crate::rate_control::RateControl;
 use crate::regions::Regions;
 use crate::request::Reply;
 use crate::routing::Routing;
@@ -57,7 +57,7 @@ use crate::settings::Settings;
 use crate::settling::Losses;
 use crate::shares::Shares;
 use crate::slas::Slas;
-use crate::throttle::Throttle;
+use thermocline_policy::migration::{RateControl, Throttle};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};

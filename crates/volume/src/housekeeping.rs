@@ -70,13 +70,13 @@ impl Group {
         let round = due.then_some(self.housekeeping.round);
         let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        let pacing = self.rate_control.next(&self.settings.copying, &self.slas);
+        let pacing = self.rate_control.next(&self.settings.copying, self.slas.are_set());
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.ask_router(now);
-        self.rate_control.set_rate(now, &self.settings.copying, &self.slas);
+        self.rate_control.set_rate(now, &self.settings.copying, self.slas.answered());
         self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);

@@ -46,7 +46,6 @@ mod pool_traits;
 mod pools;
 mod presence;
 mod proposal;
-mod rate_control;
 mod reading;
 mod regions;
 mod report;
@@ -64,8 +63,6 @@ mod slas;
 mod sums;
 mod switching;
 mod tables;
-mod throttle;
-mod trial;
 mod view;
 mod writing;
 
@@ -92,8 +89,12 @@ pub use report::{
 };
 pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::{ScrubRun, ScrubStatus};
-pub use settings::{Copying, Fill, Limits, Settings};
+pub use settings::{Limits, Settings};
 pub use slas::SlaRecord;
+/// Part of the settings.
+pub use thermocline_policy::choice::Fill;
+/// Part of the settings.
+pub use thermocline_policy::migration::Copying;
 
 #[cfg(test)]
 mod tests;

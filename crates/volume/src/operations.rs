@@ -8,7 +8,7 @@ use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome,
 use crate::overlay::{Blocks, Goal, Overlay, Side};
 use crate::presence::Presence;
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
-use crate::trial::Trial;
+use thermocline_policy::migration::Trial;
 use thermocline_units::situations::met;
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
@@ -205,7 +205,7 @@ impl Group {
             id,
             what,
             proposed,
-            trial: Trial::Before,
+            trial: Trial::default(),
             goal,
             stage: Stage::Copying,
             destination,

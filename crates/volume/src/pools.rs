@@ -16,6 +16,7 @@ use crate::pools::pool::{Pool, PoolState};
 use crate::pools::ranks::Ranks;
 use crate::settings::Limits;
 use std::ops::{Index, IndexMut};
+use thermocline_policy::migration::{self, Allowance};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId, Slab};
@@ -274,6 +275,20 @@ impl Index<PoolId> for Pools {
 impl IndexMut<PoolId> for Pools {
     fn index_mut(&mut self, id: PoolId) -> &mut Pool {
         &mut self.all[usize::from(id.0)]
+    }
+}
+
+impl migration::Pools for Pools {
+    fn copies_in_flight(&self, pool: PoolId) -> u32 {
+        self[pool].copies_in_flight
+    }
+
+    fn is_used(&self, pool: PoolId, above: u32) -> bool {
+        self[pool].is_used(above)
+    }
+
+    fn allowance(&mut self, pool: PoolId) -> &mut Allowance {
+        &mut self[pool].allowance
     }
 }
 

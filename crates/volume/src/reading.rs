@@ -7,6 +7,7 @@ use crate::pools::flight::{Flight, Owner};
 use crate::presence::around_blocks;
 use crate::request::{Piece, RequestError};
 use std::ops::Range;
+use thermocline_policy::choice;
 use thermocline_ports::{Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -45,12 +46,8 @@ impl Group {
     ) -> Option<Place> {
         let arriving = self.arriving_copy(chunk, range);
         let copies = self.map.copies(chunk).map(|copy| copy.place).chain(arriving);
-        copies.filter(|&place| self.pools[place.pool].is_alive() && !failed(place)).min_by(
-            |a, b| {
-                let wait = |place: &Place| self.pools[place.pool].expected_wait(self.now);
-                wait(a).total_cmp(&wait(b))
-            },
-        )
+        let copies = copies.filter(|&place| self.pools[place.pool].is_alive() && !failed(place));
+        choice::soonest(copies, |place| self.pools[place.pool].expected_wait(self.now))
     }
 
     pub(crate) fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {

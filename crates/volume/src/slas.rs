@@ -9,6 +9,7 @@
 //! State: 48 B a volume with an SLA.
 
 use std::collections::BTreeMap;
+use thermocline_policy::migration::Answered;
 use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_units::{Nanos, VolumeId};
 
@@ -54,8 +55,13 @@ impl Slas {
         !self.0.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (VolumeId, &SlaRecord)> {
-        self.0.iter().map(|(&volume, record)| (volume, record))
+    /// Answers so far, by volume.
+    pub(crate) fn answered(&self) -> impl Iterator<Item = Answered> {
+        self.0.iter().map(|(&volume, record)| Answered {
+            volume,
+            answered: record.answered,
+            late: record.violations,
+        })
     }
 
     /// Gives a volume an SLA, or takes it away; counts begin at 0 when it is

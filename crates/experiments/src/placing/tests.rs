@@ -62,7 +62,7 @@ policy = "static"
 "#;
 
 fn small() -> grid::Outcome {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments/hintstor");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/hintstor");
     let folders = Folders { published: Vec::new(), stand_ins: vec![folder] };
     experiment(&Config::parse(SMALL, "small").unwrap(), &folders, &mut |_| ()).unwrap()
 }

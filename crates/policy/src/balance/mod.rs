@@ -10,8 +10,9 @@
 //! bounds, in the laboratory only ([`Rule::told`]).
 //!
 //! Invariants: a site that is not up is never picked; equal seeds and events give equal picks; no
-//! pick allocates once as many sites as there are have been up. Not here: connections, health,
-//! retries, what a report looks like on the wire.
+//! pick allocates once as many sites as there are have been up. Which backends are fit at all, and
+//! how often requests are tried again, is [`fitness`]. Not here: connections,
+//! what a report looks like on the wire.
 
 mod ara;
 mod balancer;
@@ -22,6 +23,7 @@ mod coordination;
 mod dispersion;
 mod ewma;
 mod fading;
+pub mod fitness;
 mod interpretation;
 mod jiq;
 mod jsq;

@@ -6,9 +6,9 @@ use crate::opening::CreateError;
 use crate::pools::extents::Extents;
 use crate::pools::flight::{Flight, Owner};
 use crate::pools::slots::Slots;
-use crate::settings::Copying;
 use crate::tables::Tables;
 use thermocline_policy::balance::Latency;
+use thermocline_policy::migration::Allowance;
 use thermocline_policy::placement::{PoolLoad, PoolTraits};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, Latencies, Nanos};
@@ -207,11 +207,8 @@ pub(crate) struct Pool {
     counted_in_round: Counted,
     /// Time of a client's read for each that was queued before it, and itself.
     read: Latency,
-    /// Bytes that operations may still move, and when that was true.
-    allowance: f64,
-    allowance_at: Nanos,
-    /// Moment at which operations are next owed bytes here: mClock's reservation tag.
-    owed_at: Nanos,
+    /// Bytes that operations may move here.
+    pub(crate) allowance: Allowance,
 }
 
 impl Pool {
@@ -252,9 +249,7 @@ impl Pool {
             counted: Counted::default(),
             counted_in_round: Counted::default(),
             read: Latency::assumed(0.0),
-            allowance: 0.0,
-            allowance_at: Nanos(0),
-            owed_at: Nanos(0),
+            allowance: Allowance::default(),
         }
     }
 
@@ -408,38 +403,6 @@ impl Pool {
     fn count(&self) -> Counted {
         let answered = self.latencies.each_ref().map(|all| (all.count(), all.sum()));
         Counted { counters: self.counters, answered }
-    }
-
-    /// Moment at which operations may move `bytes` here: `now`, or a later one.
-    pub(crate) fn copy_time(&mut self, now: Nanos, bytes: u32, copying: &Copying) -> Nanos {
-        let Some(rate) = copying.rate_per_second else { return now };
-        let rate = (rate.0 as f64).max(1.0);
-        // A tenth of a second's worth may be saved up, and at least two pieces.
-        let burst = (rate / 10.0).max(2.0 * bytes.max(copying.piece.0 as u32) as f64);
-        let passed = now.saturating_sub(self.allowance_at).as_secs_f64();
-        self.allowance = (self.allowance + rate * passed).min(burst);
-        self.allowance_at = now;
-        let missing = f64::from(bytes) - self.allowance;
-        if missing <= 0.0 { now } else { Nanos(now.0 + (missing / rate * 1e9) as u64 + 1) }
-    }
-
-    /// Moment at which operations are owed their next bytes; `None`: nothing is kept for them.
-    pub(crate) fn owed_at(&self, copying: &Copying) -> Option<Nanos> {
-        copying.reserve_per_second.map(|_| self.owed_at)
-    }
-
-    /// Counts `bytes` that operations were owed: R = max(R + bytes/r, now).
-    pub(crate) fn repay(&mut self, now: Nanos, bytes: u32, copying: &Copying) {
-        let Some(rate) = copying.reserve_per_second else { return };
-        let span = f64::from(bytes) / (rate.0 as f64).max(1.0) * 1e9;
-        self.owed_at = Nanos(self.owed_at.max(now).0.saturating_add(span as u64));
-    }
-
-    /// Counts `bytes` against the allowance.
-    pub(crate) fn spend(&mut self, bytes: u32, copying: &Copying) {
-        if copying.rate_per_second.is_some() {
-            self.allowance -= f64::from(bytes);
-        }
     }
 
     pub(crate) fn record(&self) -> PoolRecord {

@@ -1,7 +1,7 @@
 //! Pools across a network: what they are not chosen for, and how chunks go there and come back.
 
 use super::{Bench, CHUNK};
-use crate::settings::Fill;
+use crate::Fill;
 use crate::{Operation, OperationKind, Outcome, PoolState, Refusal, Settings};
 use thermocline_policy::hints::store::Hint;
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};

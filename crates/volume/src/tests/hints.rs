@@ -1,7 +1,7 @@
 //! Hints at work: where first writes go, what moves, what is redirected, who waits.
 
 use super::{Bench, CHUNK};
-use crate::settings::Fill;
+use crate::Fill;
 use crate::{Action, HintRefusal, OperationKind, Outcome, Priority, Request, RequestId, Settings};
 use thermocline_policy::hints::store::{Hint, HintError};
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};

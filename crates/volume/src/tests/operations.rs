@@ -1,7 +1,7 @@
 //! The four operations, without faults.
 
 use super::{Bench, CHUNK};
-use crate::settings::{Copying, Fill};
+use crate::{Copying, Fill};
 use crate::{Operation, OperationKind, Outcome, Refusal, Settings};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};

@@ -1,8 +1,8 @@
 //! The rate of copying while volumes have SLAs.
 
 use super::{Bench, CHUNK};
+use crate::Copying;
 use crate::Settings;
-use crate::settings::Copying;
 use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_ports::faulty::Faults;
 use thermocline_units::{Bytes, Nanos, VolumeId};

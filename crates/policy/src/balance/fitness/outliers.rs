@@ -13,15 +13,49 @@
 //!
 //! State: 48 B a backend.
 
-use crate::settings::Outliers;
 use thermocline_units::Nanos;
 
 /// Doublings after which an ejection does not grow any more.
 const DOUBLINGS_MAX: u32 = 16;
 
+/// Rules by which failing requests take a backend out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outliers {
+    /// Failures in a row; 0 switches this off.
+    pub consecutive: u32,
+    /// The window over which shares of failures are taken.
+    pub interval: Nanos,
+    /// Failures among a backend's requests in a window, in per cent, that take it out when the
+    /// others together have less than half that share; 0 switches this off.
+    pub failed_percent: u8,
+    /// Requests in a window below which shares mean nothing.
+    pub requests_min: u32,
+    /// Length of the first ejection; each further one is twice as long.
+    pub ejection: Nanos,
+    /// The longest ejection.
+    pub ejection_max: Nanos,
+    /// Backends that may be ejected at the same time, in per cent, rounded down; one always may,
+    /// where there are two.
+    pub ejected_percent_max: u8,
+}
+
+impl Default for Outliers {
+    fn default() -> Outliers {
+        Outliers {
+            consecutive: 5,
+            interval: Nanos::from_secs(10),
+            failed_percent: 50,
+            requests_min: 20,
+            ejection: Nanos::from_secs(10),
+            ejection_max: Nanos::from_secs(300),
+            ejected_percent_max: 50,
+        }
+    }
+}
+
 /// The record of one backend's requests.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Record {
+pub struct Record {
     in_a_row: u32,
     requests: u32,
     failures: u32,
@@ -31,9 +65,11 @@ pub(crate) struct Record {
 
 /// Requests and failures of a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) requests: u64,
-    pub(crate) failures: u64,
+pub struct Window {
+    /// Requests.
+    pub requests: u64,
+    /// Of these, failures.
+    pub failures: u64,
 }
 
 impl Window {
@@ -49,7 +85,8 @@ impl Window {
         }
     }
 
-    pub(crate) fn add(&mut self, other: Window) {
+    /// Adds another window of the same time.
+    pub fn add(&mut self, other: Window) {
         self.requests += other.requests;
         self.failures += other.failures;
     }
@@ -57,18 +94,18 @@ impl Window {
 
 impl Record {
     /// Until when it is out.
-    pub(crate) fn out_until(&self) -> Option<Nanos> {
+    pub fn out_until(&self) -> Option<Nanos> {
         self.out_until
     }
 
     /// A request ended well.
-    pub(crate) fn served(&mut self) {
+    pub fn served(&mut self) {
         self.in_a_row = 0;
         self.requests += 1;
     }
 
     /// A request failed; `true` when that is one too many in a row.
-    pub(crate) fn failed(&mut self, outliers: &Outliers) -> bool {
+    pub fn failed(&mut self, outliers: &Outliers) -> bool {
         self.in_a_row += 1;
         self.requests += 1;
         self.failures += 1;
@@ -76,12 +113,12 @@ impl Record {
     }
 
     /// The window so far.
-    pub(crate) fn window(&self) -> Window {
+    pub fn window(&self) -> Window {
         Window { requests: self.requests.into(), failures: self.failures.into() }
     }
 
     /// True if its share of failures stands out from `all`, itself included.
-    pub(crate) fn stands_out(&self, all: Window, outliers: &Outliers) -> bool {
+    pub fn stands_out(&self, all: Window, outliers: &Outliers) -> bool {
         let share = self.window().failed_share();
         let bad = f64::from(outliers.failed_percent) / 100.0;
         let others = all.without(self.window());
@@ -93,7 +130,7 @@ impl Record {
     }
 
     /// A new window; one in which it served is forgiven.
-    pub(crate) fn begin_window(&mut self) {
+    pub fn begin_window(&mut self) {
         if self.out_until.is_none() && self.requests > self.failures {
             self.ejections = self.ejections.saturating_sub(1);
         }
@@ -102,7 +139,7 @@ impl Record {
     }
 
     /// Takes it out; until when.
-    pub(crate) fn eject(&mut self, now: Nanos, outliers: &Outliers) -> Nanos {
+    pub fn eject(&mut self, now: Nanos, outliers: &Outliers) -> Nanos {
         let doublings = self.ejections.min(DOUBLINGS_MAX);
         let time = outliers.ejection.0.saturating_mul(1 << doublings);
         let until = Nanos(now.0.saturating_add(time.min(outliers.ejection_max.0)));
@@ -113,12 +150,12 @@ impl Record {
     }
 
     /// Ejections that are not forgiven.
-    pub(crate) fn ejections(&self) -> u32 {
+    pub fn ejections(&self) -> u32 {
         self.ejections
     }
 
     /// Goes on from what another has seen of it; it is not out for longer than it could be.
-    pub(crate) fn go_on(
+    pub fn go_on(
         &mut self,
         now: Nanos,
         out_for: Option<Nanos>,
@@ -131,7 +168,7 @@ impl Record {
     }
 
     /// Brings it back when its time is up; `true` when it was.
-    pub(crate) fn return_if_due(&mut self, now: Nanos) -> bool {
+    pub fn return_if_due(&mut self, now: Nanos) -> bool {
         let due = self.out_until.is_some_and(|until| until <= now);
         if due {
             self.out_until = None;

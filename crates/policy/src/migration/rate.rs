@@ -11,8 +11,7 @@
 //! and of a contract in their units; here SLAs are of a percentile, so the share of late answers is
 //! what is held. Its gain comes from an identified model; this one is low and fixed.
 
-use crate::settings::Copying;
-use crate::slas::Slas;
+use super::Copying;
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
@@ -29,9 +28,20 @@ const LEAST: u64 = 64;
 /// Rate that stands for "no limit".
 const UNLIMITED: Bytes = Bytes::from_gib(1);
 
+/// Answers to a volume that has an SLA, since it was set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Requests that were answered.
+    pub answered: u64,
+    /// Of these, answered later than the SLA says.
+    pub late: u64,
+}
+
 /// Rate of moves that the SLAs of volumes allow.
 #[derive(Debug, Default)]
-pub(crate) struct RateControl {
+pub struct RateControl {
     /// Bytes a second; `None`: what the settings say.
     rate: Option<Bytes>,
     /// Moment at which it is set anew.
@@ -42,18 +52,26 @@ pub(crate) struct RateControl {
 
 impl RateControl {
     /// The throttle's settings, at the rate of now.
-    pub(crate) fn paced(&self, copying: &Copying) -> Copying {
+    pub fn paced(&self, copying: &Copying) -> Copying {
         Copying { rate_per_second: self.rate.or(copying.rate_per_second), ..*copying }
     }
 
-    /// Moment at which the rate is set anew; `None` when nothing is to be kept.
-    pub(crate) fn next(&self, copying: &Copying, slas: &Slas) -> Option<Nanos> {
-        is_paced(copying, slas).then_some(self.next)
+    /// Moment at which the rate is set anew; `None` when nothing is to be kept: no volume has an
+    /// SLA (`has_slas`), or the rate does not follow from them.
+    pub fn next(&self, copying: &Copying, has_slas: bool) -> Option<Nanos> {
+        (copying.percentile.is_some() && has_slas).then_some(self.next)
     }
 
-    /// Sets the rate, where it is time.
-    pub(crate) fn set_rate(&mut self, now: Nanos, copying: &Copying, slas: &Slas) {
-        let Some(percentile) = copying.percentile.filter(|_| is_paced(copying, slas)) else {
+    /// Sets the rate, where it is time. `answers` has the volumes with an SLA; none: the rate is
+    /// what the settings say.
+    pub fn set_rate(
+        &mut self,
+        now: Nanos,
+        copying: &Copying,
+        answers: impl Iterator<Item = Answered>,
+    ) {
+        let mut answers = answers.peekable();
+        let Some(percentile) = copying.percentile.filter(|_| answers.peek().is_some()) else {
             self.rate = None;
             return;
         };
@@ -61,7 +79,7 @@ impl RateControl {
             return;
         }
         self.next = Nanos(now.0 + WINDOW.0);
-        let error = self.worst_error(slas, 1.0 - f64::from(percentile) / 100.0);
+        let error = self.worst_error(answers, 1.0 - f64::from(percentile) / 100.0);
         let most = copying.rate_per_second.unwrap_or(UNLIMITED).0;
         let least = copying.reserve_per_second.map_or(most / LEAST, |rate| rate.0).min(most);
         let rate = self.rate.unwrap_or(Bytes(most)).0 as f64 + GAIN * error * most as f64;
@@ -70,10 +88,10 @@ impl RateControl {
 
     /// 1 where nothing is in danger; less, down to [`ERROR_LEAST`], where more than `allowed` of a
     /// volume's answers were late.
-    fn worst_error(&mut self, slas: &Slas, allowed: f64) -> f64 {
+    fn worst_error(&mut self, answers: impl Iterator<Item = Answered>, allowed: f64) -> f64 {
         let mut worst: f64 = 1.0;
-        for (volume, record) in slas.iter() {
-            let now = (record.answered, record.violations);
+        for Answered { volume, answered, late } in answers {
+            let now = (answered, late);
             let before = self.before.insert(volume, now).unwrap_or((0, 0));
             let answered = now.0.saturating_sub(before.0);
             let late = now.1.saturating_sub(before.1);
@@ -83,8 +101,4 @@ impl RateControl {
         }
         worst.max(ERROR_LEAST)
     }
-}
-
-fn is_paced(copying: &Copying, slas: &Slas) -> bool {
-    copying.percentile.is_some() && slas.are_set()
 }

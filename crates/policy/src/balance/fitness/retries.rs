@@ -14,24 +14,24 @@ const HELD_MIN: f64 = 10.0;
 
 /// Retries that may be made.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct RetryBudget {
     held: f64,
     filled: Nanos,
 }
 
-impl Budget {
+impl RetryBudget {
     /// A full one.
-    pub(crate) fn new(now: Nanos, floor_per_s: f64) -> Budget {
-        Budget { held: held_max(floor_per_s), filled: now }
+    pub fn new(now: Nanos, floor_per_s: f64) -> RetryBudget {
+        RetryBudget { held: held_max(floor_per_s), filled: now }
     }
 
     /// A request has arrived.
-    pub(crate) fn arrived(&mut self, share: f64, floor_per_s: f64) {
+    pub fn arrived(&mut self, share: f64, floor_per_s: f64) {
         self.held = (self.held + share).min(held_max(floor_per_s));
     }
 
     /// Takes one retry; `false` when there is none.
-    pub(crate) fn take(&mut self, now: Nanos, floor_per_s: f64) -> bool {
+    pub fn take(&mut self, now: Nanos, floor_per_s: f64) -> bool {
         let seconds = now.saturating_sub(self.filled).as_secs_f64();
         self.filled = self.filled.max(now);
         self.held = (self.held + seconds * floor_per_s).min(held_max(floor_per_s));

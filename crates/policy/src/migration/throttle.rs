@@ -6,13 +6,22 @@
 //! (mClock's R tags: what they get while the foreground is idle is not counted against those), so
 //! that no operation starves. A far pool serves many requests at once: nobody makes way there.
 
-use crate::pools::Pools;
-use crate::settings::Copying;
+use super::{Allowance, Copying};
 use thermocline_units::{Nanos, PoolId};
+
+/// Pools as the throttle sees them.
+pub trait Pools {
+    /// Copy requests in flight on a pool.
+    fn copies_in_flight(&self, pool: PoolId) -> u32;
+    /// True if clients have more than `above` requests in flight there, and it is not far.
+    fn is_used(&self, pool: PoolId, above: u32) -> bool;
+    /// Allowance of operations there.
+    fn allowance(&mut self, pool: PoolId) -> &mut Allowance;
+}
 
 /// Answer to a piece that wants to go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub enum Held {
     /// It may.
     Free,
     /// Not yet: by bytes a second, or by requests in flight.
@@ -22,7 +31,8 @@ pub(crate) enum Held {
 }
 
 impl Held {
-    pub(crate) fn since(self) -> Option<Nanos> {
+    /// Since when it yields; `None`: it does not.
+    pub fn since(self) -> Option<Nanos> {
         match self {
             Held::Yielding(since) => Some(since),
             Held::Free | Held::Throttled => None,
@@ -32,57 +42,59 @@ impl Held {
 
 /// The throttle of a group: when a piece that it held back may go.
 #[derive(Debug, Default)]
-pub(crate) struct Throttle {
+pub struct Throttle {
     wake: Option<Nanos>,
 }
 
 impl Throttle {
     /// Moment at which somebody whom it held back may go on; `None`: nobody waits for the time.
-    pub(crate) fn wake(&self) -> Option<Nanos> {
+    pub fn wake(&self) -> Option<Nanos> {
         self.wake
     }
 
     /// Everybody who waits asks again now.
-    pub(crate) fn begin_round(&mut self) {
+    pub fn begin_round(&mut self) {
         self.wake = None;
     }
 
     /// Wakes those who wait at this moment at the latest.
-    pub(crate) fn wake_at(&mut self, at: Nanos) {
+    pub fn wake_at(&mut self, at: Nanos) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
     /// Asks if a piece of `bytes` may go to each pool of `touched` now; `held_since` is when it was
     /// first held back by the foreground. If it may, it is counted against the pools' allowance.
-    pub(crate) fn hold_back(
+    pub fn hold_back(
         &mut self,
-        pools: &mut Pools,
+        pools: &mut impl Pools,
         copying: &Copying,
         now: Nanos,
         touched: &[PoolId],
         (bytes, held_since): (u32, Option<Nanos>),
     ) -> Held {
-        if touched.iter().any(|&pool| pools[pool].copies_in_flight >= copying.outstanding) {
+        if touched.iter().any(|&pool| pools.copies_in_flight(pool) >= copying.outstanding) {
             return Held::Throttled; // Their completions come back here.
         }
-        let at = touched.iter().map(|&pool| pools[pool].copy_time(now, bytes, copying)).max();
+        let at =
+            touched.iter().map(|&pool| pools.allowance(pool).time_for(now, bytes, copying)).max();
         if let Some(at) = at.filter(|&at| at > now) {
             self.wake_at(at);
             return Held::Throttled;
         }
-        if touched.iter().any(|&pool| pools[pool].is_used(copying.yield_above)) {
+        if touched.iter().any(|&pool| pools.is_used(pool, copying.yield_above)) {
             let since = held_since.unwrap_or(now);
             let patient = Nanos(since.0.saturating_add(copying.patience.0));
-            let owed = touched.iter().map(|&pool| pools[pool].owed_at(copying)).max().flatten();
+            let owed =
+                touched.iter().map(|&pool| pools.allowance(pool).owed_at(copying)).max().flatten();
             let until = owed.map_or(patient, |owed| owed.min(patient));
             if until > now {
                 self.wake_at(until);
                 return Held::Yielding(since);
             }
-            touched.iter().for_each(|&pool| pools[pool].repay(now, bytes, copying));
+            touched.iter().for_each(|&pool| pools.allowance(pool).repay(now, bytes, copying));
         }
         for &pool in touched {
-            pools[pool].spend(bytes, copying);
+            pools.allowance(pool).spend(bytes, copying);
         }
         Held::Free
     }

@@ -4,15 +4,31 @@
 //! Checks of a backend are an interval apart, more or less by [`JITTER`]: backends that were added
 //! together, and several balancers that were started together, drift apart.
 
-use crate::settings::Checks;
 use thermocline_units::{Nanos, Rng};
 
 /// Part of the interval by which a check may come sooner or later.
 const JITTER: f64 = 0.2;
 
+/// Rules for results of active checks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checks {
+    /// Time between checks of a backend, on average.
+    pub interval: Nanos,
+    /// Successes in a row that bring a backend back. The first check of a new one decides alone.
+    pub rise: u32,
+    /// Failures in a row that take a backend out.
+    pub fall: u32,
+}
+
+impl Default for Checks {
+    fn default() -> Checks {
+        Checks { interval: Nanos::from_secs(2), rise: 2, fall: 3 }
+    }
+}
+
 /// One backend's checks.
 #[derive(Debug, Clone)]
-pub(crate) struct Health {
+pub struct Health {
     fit: Option<bool>,
     /// Results in a row that speak against `fit`.
     against: u32,
@@ -21,22 +37,22 @@ pub(crate) struct Health {
 
 impl Health {
     /// Nothing known; the first check is due at once.
-    pub(crate) fn new(now: Nanos) -> Health {
+    pub fn new(now: Nanos) -> Health {
         Health { fit: None, against: 0, due: now }
     }
 
     /// `None` before the first result.
-    pub(crate) fn fit(&self) -> Option<bool> {
+    pub fn fit(&self) -> Option<bool> {
         self.fit
     }
 
     /// Takes another's verdict for its own, while it has none. The next check is due as before.
-    pub(crate) fn believe(&mut self, fit: Option<bool>) {
+    pub fn believe(&mut self, fit: Option<bool>) {
         self.fit = self.fit.or(fit);
     }
 
     /// True if a check is due; if so, the next is an interval later.
-    pub(crate) fn take_due(&mut self, now: Nanos, checks: &Checks, rng: &mut Rng) -> bool {
+    pub fn take_due(&mut self, now: Nanos, checks: &Checks, rng: &mut Rng) -> bool {
         if now < self.due {
             return false;
         }
@@ -46,7 +62,7 @@ impl Health {
     }
 
     /// A result; `true` when it changed the verdict.
-    pub(crate) fn checked(&mut self, passed: bool, checks: &Checks) -> bool {
+    pub fn checked(&mut self, passed: bool, checks: &Checks) -> bool {
         let Some(fit) = self.fit else {
             self.fit = Some(passed);
             return true;

@@ -1,0 +1,58 @@
+//! Settings of copying: limits, reservation, patience, size of pieces. Plain data.
+
+use thermocline_units::{Bytes, Nanos};
+
+/// The throttle of operations, per pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copying {
+    /// Bytes a second read from, or written to, one pool by operations; `None`: no limit.
+    pub rate_per_second: Option<Bytes>,
+    /// Bytes a second that operations get on one pool however busy clients keep it; `None`: they
+    /// get on by patience alone. With `rate_per_second` as their limit and no weight at all,
+    /// operations are one client of mClock (Gulati et al., OSDI 2010).
+    pub reserve_per_second: Option<Bytes>,
+    /// Copy requests in flight on one pool, at least 1.
+    pub outstanding: u32,
+    /// Foreground requests in flight on a pool above which operations hold back.
+    pub yield_above: u32,
+    /// An operation held back so long goes on nevertheless.
+    pub patience: Nanos,
+    /// Bytes copied at a time; a multiple of 4 KiB. A write that meets a piece under way may have
+    /// to wait for it: one request's service time.
+    pub piece: Bytes,
+    /// Operations under way at once.
+    pub concurrent: u32,
+    /// A proposed move that has not begun for so long is dropped: the placement considers it anew
+    /// (ChewAnalyzer's storage manager, Ge 2017 §3.3.3). `None`: it waits for its turn, until the
+    /// next proposal.
+    pub deadline: Option<Nanos>,
+    /// Hundredths of a chunk that a placement's move to a faster pool brings first; the rest
+    /// follows when requests are no slower there (ChewAnalyzer's proactive migration). 0: all at
+    /// once.
+    pub trial: u32,
+    /// Of the answers to a volume that is promised a latency, so many hundredths shall be in time:
+    /// `rate_per_second` is then the most, and the rate in force follows from what was late
+    /// (Aqueduct). `None`: the rate is what it is.
+    pub percentile: Option<u32>,
+    /// True if a chunk is locked for the whole copy, as the source does. Only to show what that
+    /// costs.
+    pub locking: bool,
+}
+
+impl Default for Copying {
+    fn default() -> Copying {
+        Copying {
+            rate_per_second: Some(Bytes::from_mib(64)),
+            reserve_per_second: None,
+            outstanding: 2,
+            yield_above: 1,
+            patience: Nanos(50_000_000),
+            piece: Bytes::from_kib(128),
+            concurrent: 4,
+            deadline: None,
+            trial: 0,
+            percentile: None,
+            locking: false,
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Migration: how fast operations copy beside the requests of clients, and whether one goes on.
+//!
+//! - [`Copying`]: the settings. [`Allowance`]: bytes that operations may move on one pool.
+//! - [`Throttle`]: may a piece go now? [`RateControl`]: the rate that the SLAs of volumes allow.
+//! - [`Trial`]: was the part of a chunk that was moved first any faster there?
+//!
+//! `thermocline_volume` holds these and carries out what they say. Which chunks move is
+//! [`crate::placement`].
+
+mod allowance;
+mod copying;
+mod rate;
+#[cfg(test)]
+mod tests;
+mod throttle;
+mod trial;
+
+pub use allowance::Allowance;
+pub use copying::Copying;
+pub use rate::{Answered, RateControl};
+pub use throttle::{Held, Pools, Throttle};
+pub use trial::{Trial, Tried};

@@ -1,0 +1,128 @@
+//! The throttle over made-up pools, the rate under made-up answers, trials.
+
+use super::{Allowance, Answered, Copying, Held, Pools, RateControl, Throttle, Trial, Tried};
+use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
+
+const SECOND: Nanos = Nanos::from_secs(1);
+const PIECE: u32 = 1 << 20;
+
+/// One pool.
+#[derive(Default)]
+struct One {
+    copies: u32,
+    clients: u32,
+    allowance: Allowance,
+}
+
+impl Pools for One {
+    fn copies_in_flight(&self, _: PoolId) -> u32 {
+        self.copies
+    }
+
+    fn is_used(&self, _: PoolId, above: u32) -> bool {
+        self.clients > above
+    }
+
+    fn allowance(&mut self, _: PoolId) -> &mut Allowance {
+        &mut self.allowance
+    }
+}
+
+fn copying() -> Copying {
+    Copying { rate_per_second: None, piece: Bytes(PIECE.into()), ..Copying::default() }
+}
+
+fn ask(
+    pool: &mut One,
+    copying: &Copying,
+    now: Nanos,
+    since: Option<Nanos>,
+) -> (Held, Option<Nanos>) {
+    let mut throttle = Throttle::default();
+    let held = throttle.hold_back(pool, copying, now, &[PoolId(0)], (PIECE, since));
+    (held, throttle.wake())
+}
+
+#[test]
+fn a_piece_yields_to_clients_until_its_patience_ends() {
+    let mut pool = One { clients: 2, ..One::default() };
+    let patient = Nanos(SECOND.0 + copying().patience.0);
+    let (held, wake) = ask(&mut pool, &copying(), SECOND, None);
+    assert_eq!((held, wake), (Held::Yielding(SECOND), Some(patient)));
+    assert_eq!(ask(&mut pool, &copying(), patient, held.since()).0, Held::Free);
+    pool.clients = 1;
+    assert_eq!(ask(&mut pool, &copying(), SECOND, None).0, Held::Free, "one request is no crowd");
+}
+
+#[test]
+fn more_pieces_than_may_be_outstanding_wait_for_a_completion_and_not_for_the_time() {
+    let mut pool = One { copies: copying().outstanding, ..One::default() };
+    assert_eq!(ask(&mut pool, &copying(), SECOND, None), (Held::Throttled, None));
+}
+
+#[test]
+fn a_limit_lets_through_what_it_says_and_no_more_than_a_little_at_once() {
+    let limited = Copying { rate_per_second: Some(Bytes::from_mib(10)), ..copying() };
+    let (mut pool, mut now, mut passed) = (One::default(), SECOND, 0);
+    while now < Nanos::from_secs(11) {
+        match ask(&mut pool, &limited, now, None) {
+            (Held::Free, _) => passed += 1,
+            (_, wake) => now = wake.expect("time will do"),
+        }
+    }
+    assert!((100..=103).contains(&passed), "{passed} pieces of 1 MiB in 10 s at 10 MiB/s");
+}
+
+#[test]
+fn what_is_reserved_goes_however_busy_clients_keep_the_pool() {
+    let reserved = Copying {
+        reserve_per_second: Some(Bytes::from_mib(20)),
+        patience: Nanos::from_secs(3600),
+        ..copying()
+    };
+    let (mut pool, mut now, mut passed) = (One { clients: 9, ..One::default() }, SECOND, 0);
+    while now < Nanos::from_secs(11) {
+        match ask(&mut pool, &reserved, now, None) {
+            (Held::Free, _) => passed += 1,
+            (_, wake) => now = wake.expect("time will do"),
+        }
+    }
+    assert!((199..=201).contains(&passed), "{passed} pieces of 1 MiB in 10 s at 20 MiB/s");
+}
+
+#[test]
+fn the_rate_falls_while_answers_are_late_and_comes_back() {
+    let paced =
+        Copying { rate_per_second: Some(Bytes::from_mib(64)), percentile: Some(95), ..copying() };
+    let mut control = RateControl::default();
+    let mut rates = Vec::new();
+    let (mut answered, mut late) = (0, 0);
+    for second in 1..=60 {
+        answered += 100;
+        late += if second <= 20 { 50 } else { 0 };
+        let answers = [Answered { volume: VolumeId(0), answered, late }];
+        control.set_rate(Nanos::from_secs(second), &paced, answers.into_iter());
+        rates.push(control.paced(&paced).rate_per_second.unwrap().0);
+    }
+    assert_eq!(rates[19], Bytes::from_mib(1).0, "a 64th of the most");
+    assert!(rates[20..].is_sorted() && rates[59] == Bytes::from_mib(64).0, "{:?}", &rates[19..]);
+    assert_eq!(control.next(&paced, false), None, "nothing is to be kept");
+}
+
+#[test]
+fn a_trial_is_lost_when_the_destination_is_slower_and_waits_no_longer_than_a_second() {
+    let outcome = |destination: u64, source: u64| {
+        let mut trial = Trial::default();
+        assert_eq!(trial.ask(SECOND, false), Tried::GoesOn, "the share has not come");
+        assert_eq!(trial.ask(SECOND, true), Tried::Waits(Nanos(2 * SECOND.0)));
+        trial.note(false, Nanos(source));
+        (0..16).for_each(|_| trial.note(true, Nanos(destination)));
+        trial.ask(SECOND, true)
+    };
+    assert_eq!(outcome(9, 8), Tried::Lost);
+    assert_eq!(outcome(8, 9), Tried::GoesOn);
+    let mut unread = Trial::default();
+    unread.ask(SECOND, true);
+    assert_eq!(unread.ask(Nanos(2 * SECOND.0), true), Tried::GoesOn, "nobody read");
+    assert_eq!(unread.ask(Nanos(3 * SECOND.0), true), Tried::GoesOn, "nobody is tried twice");
+}
