@@ -44,6 +44,8 @@ enum Command {
     /// Try policies out on traces, in virtual time.
     #[command(subcommand)]
     Lab(commands::lab::Command),
+    /// Say what more fast space, a cache, another policy or a bucket would bring, from a trace.
+    Advise(Box<commands::advise::Args>),
     /// Bring up tiered volumes, served over NBD; without a configuration one volume on three files.
     Up(commands::up::Args),
     /// Check a configuration and what its pools hold, without changing anything.
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Trace(command) => commands::trace::run(command),
         Command::Lab(command) => commands::lab::run(command),
+        Command::Advise(args) => commands::advise::run(*args),
         Command::Up(args) => commands::up::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Export(args) => commands::export::run(&args),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod administrator;
+mod advise;
 mod balance;
 mod calibrate;
 mod changeover;

@@ -7,7 +7,7 @@
 //! State: 24 B a request.
 
 use thermocline_trace::{Batch, Op, TraceError, TraceReader};
-use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, VolumeId};
 use thermocline_volume::settings::VOLUMES_MAX;
 
 /// Bytes of a sector.
@@ -83,6 +83,8 @@ pub struct Load {
     pub volumes: Vec<String>,
     /// Requests that were left out, because they have no length or lie too far out.
     pub left_out: u64,
+    /// Times that reads and writes took where the trace was taken, as far as it tells.
+    pub responses: Latencies,
     /// Repairs by the reader.
     pub repairs: Vec<String>,
 }
@@ -137,6 +139,10 @@ impl Load {
         let end = Bytes((first_sector + u64::from(sectors)) * SECTOR);
         if !flush {
             self.extents[volume] = self.extents[volume].max(end);
+        }
+        if let Some(took) = request.response.filter(|_| matches!(request.op, Op::Read | Op::Write))
+        {
+            self.responses.record(took);
         }
         // A trace that runs backwards does so by the jitter of its recording.
         let at = request.time.max(self.demands.last().map_or(Nanos(0), |last| last.at));

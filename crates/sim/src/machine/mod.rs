@@ -29,7 +29,7 @@ mod session;
 mod stage;
 
 pub use load::{Demand, Load, LoadError};
-pub use pools::{PoolPlan, PoolSize, PoolsError, parse_pools};
+pub use pools::{CachePlan, PoolPlan, PoolSize, PoolsError, parse_pools};
 pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
 pub use run::{
     Account, Arrivals, MachineError, MachineOptions, MakeObserver, explain, run, run_observed,

@@ -119,6 +119,9 @@ pub enum MachineError {
     /// The machine refuses its pools.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// A device of a pool, or of its cache, cannot be modelled.
+    #[error("pool `{0}`: {1}")]
+    Device(String, String),
     /// A pool cannot have such a cache.
     #[error("the cache of pool `{0}`: {1}")]
     Cache(String, String),

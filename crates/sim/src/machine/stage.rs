@@ -13,7 +13,7 @@ use super::run::{MachineError, MachineOptions};
 use thermocline_blockcache::{
     BlockCache, LINE, ORIGIN_LABEL_BYTES, OpenError, PoolDevice, Settings as CacheSettings, Status,
 };
-use thermocline_ports::model::{Counters, ModelDevice, Profile};
+use thermocline_ports::model::{Counters, ModelDevice, Profile, ProfileError};
 use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
 use thermocline_units::{Bytes, Nanos, PoolId};
 use thermocline_volume::{
@@ -225,14 +225,16 @@ fn device(
 ) -> Result<PoolDevice<ModelDevice>, MachineError> {
     let seed = options.seed ^ seed;
     let model = |profile: &Profile, size: Bytes, seed: u64| {
-        ModelDevice::new(&Profile { size, ..profile.clone() }, seed)
+        let sized = profile.with_size(size);
+        let unfit = |error: ProfileError| MachineError::Device(plan.name.clone(), error.problem);
+        sized.map(|profile| ModelDevice::new(&profile, seed)).map_err(unfit)
     };
     let Some(cache) = &plan.cache else {
-        return Ok(PoolDevice::Bare(model(&plan.profile, size, seed)));
+        return Ok(PoolDevice::Bare(model(&plan.profile, size, seed)?));
     };
-    let origin = model(&plan.profile, Bytes(size.0 + ORIGIN_LABEL_BYTES), seed);
+    let origin = model(&plan.profile, Bytes(size.0 + ORIGIN_LABEL_BYTES), seed)?;
     let room = cache.size.bytes(size).0.next_multiple_of(u64::from(LINE));
-    let fast = model(&cache.profile, Bytes(room), !seed);
+    let fast = model(&cache.profile, Bytes(room), !seed)?;
     let unfit = |error: OpenError| MachineError::Cache(plan.name.clone(), error.to_string());
     let settings = CacheSettings { policy: cache.policy, ..CacheSettings::default() };
     let made = BlockCache::format(*now, fast, origin, IDENTITY, settings).map_err(unfit)?;

@@ -116,7 +116,7 @@ struct Machine {
 /// Arrivals of requests.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
-struct Loading {
+pub(crate) struct Loading {
     /// Keep so many requests under way, in the order of the trace, instead of following its times.
     #[arg(long, value_name = "N", conflicts_with = "speed")]
     closed: Option<u32>,
@@ -145,7 +145,7 @@ struct Output {
 
 /// A throttle as a user writes it.
 #[derive(Debug, Clone, Copy)]
-struct Rate(Option<Bytes>);
+pub(crate) struct Rate(pub(crate) Option<Bytes>);
 
 impl FromStr for Rate {
     type Err = String;
@@ -211,10 +211,7 @@ impl Args {
             chunk: machine.chunk,
             epoch: machine.epoch.unwrap_or(MachineOptions::default().epoch),
             own_epochs: machine.epoch.is_none(),
-            arrivals: match self.load.closed {
-                Some(outstanding) => Arrivals::Closed { outstanding },
-                None => Arrivals::Open { speed: self.load.speed },
-            },
+            arrivals: self.load.arrivals(),
             populate: !machine.thin,
             fill: match machine.fill {
                 First::Fastest => Fill::FastestFirst,
@@ -230,6 +227,16 @@ impl Args {
                 ..Copying::default()
             },
             seed: machine.seed,
+        }
+    }
+}
+
+impl Loading {
+    /// The arrivals that were asked for.
+    pub(crate) fn arrivals(&self) -> Arrivals {
+        match self.closed {
+            Some(outstanding) => Arrivals::Closed { outstanding },
+            None => Arrivals::Open { speed: self.speed },
         }
     }
 }

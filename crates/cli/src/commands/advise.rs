@@ -1,0 +1,215 @@
+//! `thermocline advise`: what other devices or another policy would bring, from a trace or a
+//! recording.
+
+mod page;
+mod text;
+
+use super::lab::volume::{Loading, Rate, pool_plans, read_load};
+use crate::config::library;
+use crate::error::CliError;
+use crate::output;
+use crate::progress::{Progress, Unit as Counted};
+use crate::source::SourceArgs;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
+use thermocline_sim::lab;
+use thermocline_sim::machine::MachineOptions;
+use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::Copying;
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline advise web.csv.gz                       an NVMe SSD over a disk is assumed
+  thermocline advise today.tcr --pools pools.toml     a recording of `thermocline up --record`
+  thermocline advise web.csv.gz --add 32GiB --policy none --against auto,hemem
+  thermocline advise web.csv.gz --p99 5ms             the cheapest devices that keep this
+  thermocline advise web.csv.gz --prices mine.toml --html advice.html
+
+pools.toml is that of `thermocline lab volume`. A table of prices has a device's price for a GiB and
+the years over which it is written off, or an object store's for a GiB and month and for requests:
+  [nvme]
+  gib = 0.12
+  years = 5
+docs/guides/advise.md explains every figure.";
+
+/// Time between two decisions of placements that do not say themselves: most profit from this one
+/// (docs/results/placements.md).
+const EPOCH: Nanos = Nanos::from_secs(10);
+
+/// Options of the question.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Pools as they are, a TOML file; an NVMe SSD of a tenth of the chunks touched over a 7,200
+    /// rpm disk of all of them when not given.
+    #[arg(long, value_name = "FILE")]
+    pools: Option<PathBuf>,
+    /// Placement as it is; `none` is `static`.
+    #[arg(long, value_name = "POLICY", default_value = "auto")]
+    policy: String,
+    /// Placements that are compared with it, separated by commas.
+    #[arg(
+        long,
+        value_name = "POLICIES",
+        value_delimiter = ',',
+        default_value = "static,auto,hemem,benefit"
+    )]
+    against: Vec<String>,
+    /// Bytes that one of the trials adds to the fastest pool; as much again when not given.
+    #[arg(long, value_name = "SIZE")]
+    add: Option<Bytes>,
+    /// Also look for the cheapest set of devices whose 99th percentile is at most this.
+    #[arg(long, value_name = "TIME")]
+    p99: Option<Nanos>,
+    /// Prices by profile, a TOML file; assumed ones when not given.
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
+    /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    chunk: Bytes,
+    /// Bytes a second that moves may read from, and write to, each pool; `none`: no limit.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    rate: Rate,
+    /// Runs of each trial, with other seeds of the devices: 1 to 100.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+    /// Threads; all cores when not given.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    #[command(flatten)]
+    load: Loading,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Destinations of the advice.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Output")]
+struct Output {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Also write the advice as a self-contained HTML page.
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    /// Write over a file that exists.
+    #[arg(long)]
+    force: bool,
+}
+
+/// The cheapest set of devices for a stated 99th percentile, as it was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    /// The 99th percentile that was asked for, seconds.
+    p99_s: f64,
+    /// True if the last of the sets keeps it; else none of them does.
+    kept: bool,
+    /// Sets that were run, by price.
+    sets: Vec<Answer>,
+}
+
+/// Everything that is told.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: &'static str,
+    traces: Vec<String>,
+    /// True if the prices are the assumed ones.
+    prices_assumed: bool,
+    #[serde(flatten)]
+    advice: Advice,
+    cheapest: Option<Found>,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let question = args.question()?;
+    if let Some(threads) = args.threads {
+        lab::use_threads(threads).map_err(CliError::input)?;
+    }
+    let load = read_load(&args.source)?;
+    let advice = {
+        let bar =
+            Progress::bar(Some(advise::requests(&load, &question)), Counted::Things, "requests");
+        let done = AtomicU64::new(0);
+        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        advise::advise(&load, &question, &progress).map_err(CliError::input)?
+    };
+    let cheapest = match args.p99 {
+        None => None,
+        Some(p99) => {
+            let p99_s = p99.as_secs_f64();
+            let bar = Progress::bar(None, Counted::Things, "requests, by price of the devices");
+            let done = AtomicU64::new(0);
+            let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+            let found = advise::cheapest(&load, &question, p99_s, &progress);
+            let (sets, kept) = found.map_err(CliError::input)?;
+            Some(Found { p99_s, kept, sets })
+        }
+    };
+    let report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        traces: args.source.sources().iter().map(ToString::to_string).collect(),
+        prices_assumed: args.prices.is_none(),
+        advice,
+        cheapest,
+    };
+    args.output.deliver(&report)
+}
+
+impl Args {
+    fn question(&self) -> Result<Question, CliError> {
+        let policy = |word: &str| -> Result<PolicySpec, CliError> {
+            let word = if word == "none" { "static" } else { word };
+            let spec = library::policy(word).map_err(CliError::input)?;
+            spec.build_placement().map_err(CliError::input)?; // A cache is none.
+            Ok(spec)
+        };
+        Ok(Question {
+            pools: pool_plans(self.pools.as_deref())?,
+            policy: policy(&self.policy)?,
+            rivals: self.against.iter().map(|word| policy(word)).collect::<Result<_, _>>()?,
+            more: self.add,
+            options: MachineOptions {
+                chunk: self.chunk,
+                epoch: EPOCH,
+                own_epochs: true,
+                arrivals: self.load.arrivals(),
+                copying: Copying {
+                    rate_per_second: self.rate.0,
+                    piece: Bytes::from_mib(1),
+                    ..Copying::default()
+                },
+                ..MachineOptions::default()
+            },
+            seeds: self.seeds,
+            prices: prices(self.prices.as_deref())?,
+        })
+    }
+}
+
+fn prices(path: Option<&Path>) -> Result<Prices, CliError> {
+    let Some(path) = path else { return Ok(Prices::assumed()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
+    Prices::parse(&text, &path.display().to_string()).map_err(CliError::input)
+}
+
+impl Output {
+    fn deliver(&self, report: &Report) -> Result<(), CliError> {
+        if let Some(path) = &self.html {
+            let command: Vec<String> = std::env::args().skip(1).collect();
+            let page = page::html(report, &format!("thermocline {}", command.join(" ")));
+            output::write_text(path, &page, self.force)?;
+        }
+        if self.json {
+            let text = serde_json::to_string_pretty(report).map_err(CliError::failed)?;
+            output::print(&(text + "\n"))
+        } else {
+            output::print(&text::text(report))
+        }
+    }
+}

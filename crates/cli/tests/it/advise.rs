@@ -1,0 +1,59 @@
+//! `advise` as a user runs it: the table, JSON, the page, a recording, and what it refuses.
+
+use crate::program::{folder, run};
+use serde_json::Value;
+
+const SYNTH: &str = "advise --synth oltp,requests=5k,vms=1 --seeds 2";
+
+#[test]
+fn the_table_says_what_helps_and_that_prices_are_assumed() {
+    let folder = folder("advise_table");
+    let ran = run(&folder, SYNTH).succeeded();
+    let table = ran.stdout();
+    for part in
+        ["as it is", "policy hemem", "more of nvme", "as a block cache", "a bucket", "better"]
+    {
+        assert!(table.contains(part), "{part} not in\n{table}");
+    }
+    assert!(table.contains("Prices are assumed"), "{table}");
+    assert_eq!(ran.stderr(), "", "no progress without a terminal");
+}
+
+#[test]
+fn json_has_intervals_and_own_prices_and_the_cheapest_set_keeps_its_bound() {
+    let folder = folder("advise_json");
+    let prices = "[nvme]\ngib = 1\nyears = 5\n[hdd-7200]\ngib = 0.01\nyears = 5\n";
+    std::fs::write(folder.join("prices.toml"), prices).unwrap();
+    let words = format!("{SYNTH} --prices prices.toml --p99 2ms --json --html page.html");
+    let report: Value = serde_json::from_str(&run(&folder, &words).succeeded().stdout()).unwrap();
+    let answers = report["answers"].as_array().unwrap();
+    let ratio = &answers[1]["figures"]["mean_ratio"];
+    assert!(ratio["low"].as_f64().unwrap() <= ratio["high"].as_f64().unwrap());
+    let priced = |answer: &Value| answer["figures"]["month_cost"].is_number();
+    assert!(priced(&answers[0]) && !priced(answers.last().unwrap()), "S3 has no price here");
+    let (sets, kept) =
+        (report["cheapest"]["sets"].as_array().unwrap(), &report["cheapest"]["kept"]);
+    assert_eq!(kept, true);
+    assert!(sets.last().unwrap()["figures"]["p99_s"]["mean"].as_f64().unwrap() <= 0.002);
+    let has_sata = |set: &Value| set["what"].as_str().unwrap().contains("sata");
+    assert!(!sets.iter().any(has_sata), "what has no price is not offered");
+    assert!(std::fs::read_to_string(folder.join("page.html")).unwrap().contains("</html>"));
+    run(&folder, &words).ended_with(2).says("page.html exists");
+}
+
+#[test]
+fn wrong_words_are_refused_with_what_would_do() {
+    let folder = folder("advise_refusals");
+    std::fs::write(folder.join("prices.toml"), "[nvme]\ngib = -1\nyears = 5\n").unwrap();
+    let refused = |words: &str, says: &str| {
+        run(&folder, &format!("{SYNTH} {words}")).ended_with(2).says(says);
+    };
+    refused("--prices prices.toml", "prices.toml: [nvme]");
+    refused("--prices nowhere.toml", "nowhere.toml");
+    refused("--policy hemen", "did you mean `hemem`");
+    refused("--against lru", "is a cache, not a placement");
+    run(&folder, "advise --synth oltp --seeds 0").ended_with(2).says("1..=100");
+    let tiny = "[[pool]]\nprofile = \"nvme\"\nsize = \"1GiB\"\n[pool.cache]\nprofile = \"nvme\"\nsize = \"64KiB\"\n";
+    std::fs::write(folder.join("tiny.toml"), tiny).unwrap();
+    refused("--pools tiny.toml --policy static", "64 KiB is not whole sectors from 1 MiB");
+}
