@@ -3,10 +3,9 @@
 use crate::config::library;
 use crate::error::CliError;
 use crate::recording::{Recording, Trouble};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_admin::api::Severity;
-use thermocline_engine::api::NewPolicy;
 use thermocline_engine::{Engine, Mailbox};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_recording::Recorder;
@@ -67,7 +66,8 @@ impl DecidingArgs {
     }
 
     /// Begins recording, then gives the engine its policy: the one of the command line, else
-    /// `otherwise`. To be done before a client can come in.
+    /// `otherwise`. It goes on from what it had learnt (`learnt`), unless that is recorded: a
+    /// recording holds all that its policy knew. To be done before a client can come in.
     ///
     /// # Errors
     /// When the recording cannot be begun, or the policy cannot be built.
@@ -75,6 +75,7 @@ impl DecidingArgs {
         &self,
         engine: &mut Engine,
         otherwise: Option<&PolicySpec>,
+        learnt: &Path,
     ) -> Result<Option<Recording>, CliError> {
         let recording = match &self.record {
             Some(path) => {
@@ -86,8 +87,10 @@ impl DecidingArgs {
         };
         let spec = self.policy.as_ref().map_or(otherwise, |wish| wish.0.as_ref());
         if let Some(spec) = spec {
-            let wish = NewPolicy { spec: spec.written.clone(), epoch_seconds: None };
-            engine.admin().set_policy(&wish).map_err(CliError::input)?;
+            engine.admin().begin_policy(&spec.written).map_err(CliError::input)?;
+            if self.record.is_none() {
+                engine.admin().recall(learnt);
+            }
         }
         Ok(recording)
     }

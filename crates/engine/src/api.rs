@@ -163,7 +163,7 @@ pub struct Policy {
 pub struct NewPolicy {
     /// `name[:key=value,…]`, or "none".
     pub spec: String,
-    /// Seconds between two questions to it; null: as before.
+    /// Seconds between two questions to it; null: as it wants it (`auto`: 10), or as before.
     #[serde(default)]
     pub epoch_seconds: Option<f64>,
 }

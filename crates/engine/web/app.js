@@ -148,6 +148,34 @@ at("heat-frame").addEventListener("mousemove", (event) => {
   tip.style.left = (left > frame.width / 2 ? left - tip.offsetWidth - 12 : left + 12) + "px";
   tip.style.top = event.clientY - frame.top + 12 + "px";
 });
+// A place in the volume whose reasons are shown: where it was clicked, or the hottest when nothing was.
+at("heat-frame").addEventListener("click", (event) => {
+  const box = at("heat").getBoundingClientRect(), heat = state.heat;
+  const x = Math.floor((event.clientX - box.left) / box.width * 256);
+  if (!heat || x < 0 || x > 255 || event.clientY > box.bottom) return;
+  state.clicked = { volume: state.volume, offset: x * heat.column_bytes };
+  tick();
+});
+
+function hottest(heat) {
+  const sums = heat.pools.map((_, x) => heat.rows.reduce((sum, row) => sum + (row[x] || 0), 0));
+  const most = Math.max(0, ...sums);
+  return most > 0 ? sums.indexOf(most) * heat.column_bytes : null;
+}
+
+async function why(status) {
+  const clicked = state.clicked && state.clicked.volume === state.volume ? state.clicked.offset : null;
+  const place = clicked === null ? hottest(state.heat) : clicked;
+  at("why-frame").hidden = place === null || status.policy.spec === "none";
+  if (at("why-frame").hidden) return;
+  const told = await ask("/v1/policy/explain?volume=" + encodeURIComponent(state.volume) + "&offset_bytes=" + place);
+  const chunk = told.chunk, pools = chunk.pools.map((id) => poolName(status, id)).join(" and ") || "no pool: it holds nothing";
+  at("why-place").textContent = (clicked === null ? "the hottest place, " : "") + state.volume + " at " + bytes(chunk.offset_bytes) +
+    ", on " + pools + ", as " + told.policy + " sees it";
+  const reasons = told.reasons.length ? told.reasons : [told.policy + " gives no reasons for this place."];
+  at("why").replaceChildren(...reasons.map((reason) => element("li", reason)));
+}
+
 at("heat-frame").addEventListener("mouseleave", () => { at("tip").hidden = true; });
 
 function moves(operations, status) {
@@ -215,6 +243,7 @@ async function draw(status) {
     }
     state.heat = heat;
     drawHeat(status);
+    await why(status);
   }
   moves(await ask("/v1/operations"), status);
 }

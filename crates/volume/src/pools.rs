@@ -283,6 +283,10 @@ impl migration::Pools for Pools {
         self[pool].copies_in_flight
     }
 
+    fn at_once(&self, pool: PoolId) -> Option<u32> {
+        self[pool].traits.map(|traits| traits.at_once())
+    }
+
     fn is_used(&self, pool: PoolId, above: u32) -> bool {
         self[pool].is_used(above)
     }

@@ -3,8 +3,8 @@
 //! that begins is in it.
 
 use crate::group::Group;
-use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::{ShadowError, Shadows};
+use thermocline_policy::placement::{Placement, Unreadable};
 use thermocline_units::{ChunkId, Nanos};
 
 impl Group {
@@ -44,6 +44,22 @@ impl Group {
     /// `None` when nobody decides.
     pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
         Some(self.placement.as_ref()?.explain(chunk))
+    }
+
+    /// All that the placement has learnt (see [`Placement::learnt`]), and its name with all its
+    /// settings.
+    pub fn learnt(&self) -> Option<(&str, Vec<u8>)> {
+        Some((&self.placement_name, self.placement.as_ref()?.learnt()?))
+    }
+
+    /// Lets the placement go on from what one of the same name had learnt.
+    ///
+    /// # Errors
+    /// When nobody decides, or the bytes are not its own.
+    pub fn learn_from(&mut self, learnt: &[u8]) -> Result<(), Unreadable> {
+        let map = &self.map;
+        let placement = self.placement.as_mut().ok_or(Unreadable)?;
+        placement.learn_from(learnt, &|chunk| map.has(chunk))
     }
 
     /// True if somebody is asked at an epoch's end.

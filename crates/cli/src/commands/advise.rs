@@ -76,7 +76,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     rate: Rate,
     /// Runs of each trial, with other seeds of the devices: 1 to 100.
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(1..=100)
+    )]
     seeds: u64,
     /// Threads; all cores when not given.
     #[arg(long, value_name = "N")]

@@ -17,7 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_admin::api::Event;
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
@@ -138,16 +138,27 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     begin_hints(&mut engine, &config)?;
     engine.admin().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
     watch_room(engine.mailbox()).map_err(CliError::failed)?;
-    let recording = args.deciding.begin(&mut engine, config.policy.as_ref())?;
+    let learnt = config.data.join("learnt");
+    let recording = args.deciding.begin(&mut engine, config.policy.as_ref(), &learnt)?;
+    thermocline_engine::learnt::keep(engine.mailbox(), learnt.clone()).map_err(CliError::failed)?;
     let (http, doors_told) = open_listeners(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&engine, &config);
     output::print(&told)?;
     let served = engine.serve(&stop).map_err(CliError::failed);
     drop(http);
+    keep(&mut engine, &learnt);
     drop(engine); // And the recorder with it: nothing more is recorded.
     let recorded = recording.map_or(String::new(), Recording::finish);
     served?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
+}
+
+/// Keeps what the policy has learnt for the next start.
+fn keep(engine: &mut Engine, path: &Path) {
+    let Some(learnt) = engine.admin().learnt() else { return };
+    if let Err(error) = thermocline_engine::learnt::write(path, &learnt) {
+        listeners::say(&format!("{}: {error}; the policy will learn anew", path.display()));
+    }
 }
 
 /// Tells on stderr what the start of a damaged group has lost.

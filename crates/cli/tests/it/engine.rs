@@ -151,6 +151,13 @@ fn the_policy_is_shown_and_changed_while_the_engine_runs() {
     assert!(ask(&up, "policy show").unwrap().starts_with("auto, asked every "));
     let set = ask(&up, "policy set baseline:k=7 --epoch 10s").unwrap();
     assert!(set.contains("asked every 10 s") && set.contains("k = 7"), "{set}");
+    let set = ask(&up, "policy set hemem --epoch 5m").unwrap();
+    assert!(set.contains("asked every 5 min"), "{set}");
+    // What wants an epoch of its own gets it, unless somebody says otherwise.
+    let set = ask(&up, "policy set auto").unwrap();
+    assert!(set.contains("asked every 10 s"), "{set}");
+    let set = ask(&up, "policy set auto --epoch 1m").unwrap();
+    assert!(set.contains("asked every 1 min"), "{set}");
     assert!(ask(&up, "policy set lru").unwrap_err().contains("is a cache, not a placement"));
     assert!(ask(&up, "policy set baselin").unwrap_err().contains("baseline"));
     assert_eq!(ask(&up, "policy set none").unwrap(), "none\n");
@@ -294,3 +301,24 @@ done
 chmod 600 *-key.pem
 mkdir nobody && cp ca-cert.pem nobody/
 ";
+
+#[test]
+fn what_the_policy_has_learnt_survives_a_restart_and_its_file_is_no_obstacle() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("engine-learnt");
+    let words = "--size 64MiB --no-emulation";
+    let events = || over_socket(&folder, "/v1/events?from=0").1;
+    let up = Up::start_with(&folder, words);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let learnt = folder.join("pools").join("learnt");
+    assert!(learnt.is_file(), "it is kept at the end");
+    let up = Up::start_with(&folder, words);
+    assert!(events().contains("auto goes on from what it had learnt"), "{}", events());
+    assert_eq!(up.stop("-TERM"), Some(0));
+    std::fs::write(&learnt, b"TCLEARNT but no more").unwrap();
+    let up = Up::start_with(&folder, words);
+    assert!(events().contains("the policy learns anew"), "{}", events());
+    assert_eq!(up.stop("-TERM"), Some(0));
+}

@@ -16,8 +16,10 @@ pub use pools::Reach;
 use super::Engine;
 use super::clients::{Flushed, ReadBack};
 use crate::api::{Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
+use crate::learnt::{self, Learnt};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
+use std::path::Path;
 use thermocline_admin::api::{Event, Refused, Severity};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
@@ -54,6 +56,11 @@ fn placement(spec: &str) -> Result<(PolicySpec, Box<dyn Placement>), Refused> {
     let spec = PolicySpec::parse(spec).map_err(Refused::invalid)?;
     let placement = spec.build_placement().map_err(Refused::invalid)?;
     Ok((spec, placement))
+}
+
+/// The same, or nobody.
+fn chosen(spec: &str) -> Result<Option<(PolicySpec, Box<dyn Placement>)>, Refused> {
+    if spec == NOBODY { Ok(None) } else { placement(spec).map(Some) }
 }
 
 impl<'a> AdminApi<'a> {
@@ -142,22 +149,81 @@ impl<'a> AdminApi<'a> {
         Policy { spec: spec.label.clone(), settings: settings.collect() }
     }
 
-    /// Gives the decision about moves to another policy, or to nobody ("none").
+    /// Gives the decision to another policy, or to nobody. Without an epoch in the wish, one that
+    /// wants its own (`auto`) gets that: at epochs of minutes it learns too slowly to be of use.
     ///
     /// # Errors
     /// When there is no such placement, or a setting or the epoch is wrong.
     pub fn set_policy(&mut self, wish: &NewPolicy) -> Result<Policy, Refused> {
-        let chosen = match wish.spec.as_str() {
-            NOBODY => None,
-            spec => Some(placement(spec)?),
-        };
-        let now = self.engine.now();
-        if let Some(seconds) = wish.epoch_seconds {
-            if !(0.1..=1e6).contains(&seconds) {
+        let chosen = chosen(&wish.spec)?;
+        let given = match wish.epoch_seconds {
+            Some(seconds) if !(0.1..=1e6).contains(&seconds) => {
                 return Err(Refused::invalid("an epoch lasts from 0.1 to 1,000,000 seconds"));
             }
-            self.engine.group.set_epoch(now, Nanos((seconds * 1e9) as u64));
+            seconds => seconds.map(|seconds| Nanos((seconds * 1e9) as u64)),
+        };
+        let own = || chosen.as_ref()?.1.epoch();
+        if let Some(epoch) = given.or_else(own) {
+            let now = self.engine.now();
+            self.engine.group.set_epoch(now, epoch);
         }
+        self.give_to(chosen);
+        Ok(self.policy())
+    }
+
+    /// The same at the start: the epoch is that of the group's settings.
+    ///
+    /// # Errors
+    /// When there is no such placement, or a setting is wrong.
+    pub fn begin_policy(&mut self, spec: &str) -> Result<(), Refused> {
+        self.give_to(chosen(spec)?);
+        Ok(())
+    }
+
+    /// The file of what the policy has learnt; `None`: it learns nothing.
+    pub fn learnt(&self) -> Option<Vec<u8>> {
+        let group = &self.engine.group;
+        let (policy, bytes) = group.learnt()?;
+        let (identity, chunk_size) = (group.identity(), group.chunk_size());
+        Some(Learnt { identity, chunk_size, policy: policy.to_string(), bytes }.encode())
+    }
+
+    /// Lets the policy go on from what is in the file at `path`, if that is of this policy and
+    /// group. Whatever keeps it from that is told as an event.
+    pub fn recall(&mut self, path: &Path) {
+        let wrong = |error: String| format!("{}: {error}; the policy learns anew", path.display());
+        let file = match learnt::read(path) {
+            Ok(None) => return,
+            Ok(Some(file)) => Learnt::decode(&file).map_err(wrong),
+            Err(error) => Err(wrong(error.to_string())),
+        };
+        let group = &mut self.engine.group;
+        let outcome = file.and_then(|file| {
+            let own = file.identity == group.identity()
+                && file.chunk_size == group.chunk_size()
+                && file.policy == group.placement_name();
+            if !own {
+                return Ok(false);
+            }
+            let taken = group.learn_from(&file.bytes).map(|()| true);
+            taken.map_err(|error| wrong(error.to_string()))
+        });
+        match outcome {
+            Ok(true) => {
+                let text = format!("{} goes on from what it had learnt", self.policy().spec);
+                self.engine.event(Severity::Info, "policy", text);
+            }
+            Ok(false) => {}
+            Err(text) => self.engine.event(Severity::Warning, "policy", text),
+        }
+    }
+
+    /// Tells that what was learnt cannot be kept.
+    pub(crate) fn note_forgetting(&mut self, text: String) {
+        self.engine.event(Severity::Warning, "policy", text);
+    }
+
+    fn give_to(&mut self, chosen: Option<(PolicySpec, Box<dyn Placement>)>) {
         let name = chosen.as_ref().map_or(NOBODY, |(spec, _)| &spec.label);
         let text = format!("{name} decides about moves from now on");
         match chosen {
@@ -168,7 +234,6 @@ impl<'a> AdminApi<'a> {
             }
         }
         self.engine.event(Severity::Info, "policy", text);
-        Ok(self.policy())
     }
 
     fn decide_by(&mut self, spec: PolicySpec, placement: Box<dyn Placement>) {

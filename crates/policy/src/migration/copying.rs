@@ -11,7 +11,8 @@ pub struct Copying {
     /// get on by patience alone. With `rate_per_second` as their limit and no weight at all,
     /// operations are one client of mClock (Gulati et al., OSDI 2010).
     pub reserve_per_second: Option<Bytes>,
-    /// Copy requests in flight on one pool, at least 1.
+    /// Copy requests in flight on one pool, at least 1; fewer on a device that is known to serve
+    /// fewer at the same time, such as a disk.
     pub outstanding: u32,
     /// Foreground requests in flight on a pool above which operations hold back.
     pub yield_above: u32,

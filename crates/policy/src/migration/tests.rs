@@ -12,11 +12,16 @@ struct One {
     copies: u32,
     clients: u32,
     allowance: Allowance,
+    at_once: Option<u32>,
 }
 
 impl Pools for One {
     fn copies_in_flight(&self, _: PoolId) -> u32 {
         self.copies
+    }
+
+    fn at_once(&self, _: PoolId) -> Option<u32> {
+        self.at_once
     }
 
     fn is_used(&self, _: PoolId, above: u32) -> bool {
@@ -58,6 +63,10 @@ fn a_piece_yields_to_clients_until_its_patience_ends() {
 fn more_pieces_than_may_be_outstanding_wait_for_a_completion_and_not_for_the_time() {
     let mut pool = One { copies: copying().outstanding, ..One::default() };
     assert_eq!(ask(&mut pool, &copying(), SECOND, None), (Held::Throttled, None));
+    let mut disk = One { copies: 1, at_once: Some(1), ..One::default() };
+    assert_eq!(ask(&mut disk, &copying(), SECOND, None), (Held::Throttled, None), "one at a time");
+    let mut flash = One { copies: 1, at_once: Some(24), ..One::default() };
+    assert_eq!(ask(&mut flash, &copying(), SECOND, None).0, Held::Free);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What keeps copies from getting in the way of clients.
 //!
-//! For each pool: bytes a second, requests in flight, and a place behind the foreground. A piece
+//! For each pool: bytes a second, requests in flight (no more than its device serves at the same
+//! time, where that is known), and a place behind the foreground. A piece
 //! goes when every pool that it touches lets it; held back by the foreground alone, it goes after a
 //! bounded patience all the same, or as soon as bytes are owed from what is reserved for operations
 //! (mClock's R tags: what they get while the foreground is idle is not counted against those), so
@@ -13,6 +14,8 @@ use thermocline_units::{Nanos, PoolId};
 pub trait Pools {
     /// Copy requests in flight on a pool.
     fn copies_in_flight(&self, pool: PoolId) -> u32;
+    /// Requests that its device serves at the same time, at least 1; `None`: nobody knows.
+    fn at_once(&self, pool: PoolId) -> Option<u32>;
     /// True if clients have more than `above` requests in flight there, and it is not far.
     fn is_used(&self, pool: PoolId, above: u32) -> bool;
     /// Allowance of operations there.
@@ -72,7 +75,11 @@ impl Throttle {
         touched: &[PoolId],
         (bytes, held_since): (u32, Option<Nanos>),
     ) -> Held {
-        if touched.iter().any(|&pool| pools.copies_in_flight(pool) >= copying.outstanding) {
+        // A second piece at a device that serves one at a time finishes no sooner, and clients
+        // wait for both.
+        let most =
+            |pool| pools.at_once(pool).map_or(copying.outstanding, |n| n.min(copying.outstanding));
+        if touched.iter().any(|&pool| pools.copies_in_flight(pool) >= most(pool)) {
             return Held::Throttled; // Their completions come back here.
         }
         let at =

@@ -92,6 +92,11 @@ pub struct ChunkAccess {
     pub write: bool,
 }
 
+/// Bytes that are not what a placement has learnt, or of another version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not what this policy has learnt, or of another version")]
+pub struct Unreadable;
+
 /// A placement's view of the machine.
 ///
 /// All of it stands in recordings: whoever adds to this trait adds to docs/formats/recording.md.
@@ -245,6 +250,25 @@ pub trait Placement: Send {
     /// mind.
     fn epoch(&self) -> Option<Nanos> {
         None
+    }
+
+    /// All that it has learnt, in its own bytes, for [`Placement::learn_from`] after a restart;
+    /// `None`: it learns nothing that is worth keeping.
+    fn learnt(&self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Goes on from what the same placement had learnt, as far as it is of chunks that `exists`
+    /// knows. Called before anything else.
+    ///
+    /// # Errors
+    /// When the bytes are not its own. Nothing has changed then.
+    fn learn_from(
+        &mut self,
+        _learnt: &[u8],
+        _exists: &dyn Fn(ChunkId) -> bool,
+    ) -> Result<(), Unreadable> {
+        Err(Unreadable)
     }
 
     /// The one who divides requests between the sides of mirrored chunks, where the placement does

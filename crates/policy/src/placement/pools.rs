@@ -113,6 +113,14 @@ impl PoolTraits {
         self.services[pattern as usize]
     }
 
+    /// Random reads that it serves at the same time, at least 1: a disk one, flash as many as it
+    /// has dies that are not in each other's way. By Little's law, latency times rate.
+    pub fn at_once(&self) -> u32 {
+        let read = self.of(Pattern::RandomRead);
+        let served = read.latency.as_secs_f64() * read.per_second as f64;
+        (served.round() as u32).max(1)
+    }
+
     /// All of it as numbers, for a recording.
     pub fn figures(&self) -> impl Iterator<Item = u64> {
         let known = |value: Option<u64>| value.map_or(0, |value| value.saturating_add(1));

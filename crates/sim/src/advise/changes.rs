@@ -10,7 +10,7 @@ use thermocline_units::Bytes;
 /// Pools and policy that are to be tried.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
-    /// What is changed, in a few words.
+    /// The change, in a few words.
     pub(super) what: String,
     pub(super) pools: Vec<PoolPlan>,
     pub(super) policy: PolicySpec,

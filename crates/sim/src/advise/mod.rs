@@ -3,14 +3,14 @@
 //!
 //! 1. The load runs on the pools as they are, and on each changed set (`changes`), with several
 //!    seeds of the devices ([`Question::seeds`]); all machines are the engine's, on models.
-//! 2. A change is judged by the ratio of its mean to that of now, seed by seed: better or worse only
-//!    if the 95 % interval of the ratio says so, and it is at least [`TOLD`] away from 1. One pool
-//!    alone runs under `static`: there is nowhere to move to.
+//! 2. A change is judged by the ratio of its mean to that of now, seed by seed: better or worse
+//!    only if the 95 % interval of the ratio says so, and it is at least [`TOLD`] away from 1. One
+//!    pool alone runs under `static`: there is nowhere to move to.
 //! 3. Where the trace tells how long its requests really took, the forecast for the pools as they
 //!    are stands beside that: the error of this forecast is what the others may be off, too.
 //!
-//! Money is of a month, by [`Prices`]; wear is drive writes a day: bytes written to flash a day over
-//! its capacity, of the device that is worn most.
+//! Money is of a month, by [`Prices`]; wear is drive writes a day: bytes written to flash a day
+//! over its capacity, of the device that is worn most.
 //!
 //! Not here: choosing for the user, and anything that changes an engine.
 
@@ -34,7 +34,7 @@ pub const TOLD: f64 = 0.02;
 const DAY_S: f64 = 86_400.0;
 const MONTH_S: f64 = 30.44 * DAY_S;
 
-/// What is asked.
+/// The question.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Pools as they are, fastest first.
@@ -127,10 +127,10 @@ pub struct Figures {
     pub failed: f64,
 }
 
-/// What came of a trial.
+/// Outcome of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// What is changed.
+    /// The change, in a few words.
     pub what: String,
     /// Its policy.
     pub policy: String,
@@ -168,7 +168,7 @@ pub struct Advice {
     pub seeds: u64,
     /// As it is first, then the trials.
     pub answers: Vec<Answer>,
-    /// What the trace says that its own system took; none: it says nothing.
+    /// Latencies of the trace's own system; none: it tells nothing.
     pub measured: Option<Measured>,
 }
 

@@ -139,7 +139,7 @@ fn changed(answer: &Answer, ratio: f64) -> String {
     if answer.verdict == Verdict::Now { String::new() } else { change(ratio) }
 }
 
-/// What follows from the table, in sentences.
+/// Conclusions from the table, in sentences.
 pub(super) fn sentences(report: &Report) -> Vec<String> {
     let answers = &report.advice.answers;
     let now = answers[0].figures.as_ref().and_then(|figures| figures.month_cost);

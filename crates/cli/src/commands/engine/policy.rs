@@ -36,7 +36,8 @@ enum Command {
     Set {
         /// `name[:key=value,…]`, or none.
         spec: String,
-        /// Time between two questions to it; as before when not given.
+        /// Time between two questions to it; when not given as it wants it (auto: 10s), or as
+        /// before.
         #[arg(long, value_name = "TIME")]
         epoch: Option<Nanos>,
     },

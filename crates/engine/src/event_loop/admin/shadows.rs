@@ -85,6 +85,10 @@ impl AdminApi<'_> {
         let Some(own) = group.end_shadow(name) else { return Err(self.no_shadow(name)) };
         let spec = self.engine.rivals.remove(name).expect("every shadow was asked for");
         let placement = if knows { own } else { placement(&spec.written)?.1 };
+        if let Some(own) = placement.epoch() {
+            let now = self.engine.now();
+            self.engine.group.set_epoch(now, own);
+        }
         self.decide_by(spec, placement);
         let how = if knows { "with what it has seen as a shadow" } else { "anew" };
         let text = format!("{name} decides about moves from now on, {how}");

@@ -90,6 +90,17 @@ pub(super) struct Returns {
 }
 
 impl Returns {
+    /// Count, sum and squares, and the age of the oldest pair.
+    pub(super) fn parts(&self) -> ([f64; 3], u32) {
+        ([self.count, self.sum, self.squares], self.oldest)
+    }
+
+    /// Returns of these parts; `None`: there are no such returns.
+    pub(super) fn of([count, sum, squares]: [f64; 3], oldest: u32) -> Option<Returns> {
+        let good = count >= 0.0 && squares >= 0.0;
+        good.then_some(Returns { count, sum, squares, oldest })
+    }
+
     fn fade(&mut self, keep: f64) {
         self.count *= keep;
         self.sum *= keep;
@@ -171,6 +182,27 @@ impl Ghosts {
                 }
             }
         }
+    }
+
+    /// Epochs so far.
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Counts epochs on from here.
+    pub(super) fn go_on_at(&mut self, epoch: u32) {
+        self.epoch = epoch;
+    }
+
+    /// Classes with returns, by number.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (u32, &Returns)> {
+        (0..).zip(&self.classes).filter(|(_, returns)| returns.count > 0.0)
+    }
+
+    /// Gives a class its returns; `None`: there is no such class.
+    pub(super) fn set_class(&mut self, number: u32, returns: Returns) -> Option<()> {
+        *self.classes.get_mut(number as usize)? = returns;
+        Some(())
     }
 
     /// True if a predictor's pairs are born in this epoch.

@@ -94,6 +94,35 @@ impl Ledger {
         self.deals.push_back(Deal { pair, promised: promised as f32, until });
     }
 
+    /// All accounts but the count of moves, as numbers.
+    pub(super) fn accounts(&self) -> [f64; 7] {
+        [
+            self.promised,
+            self.came,
+            self.waited,
+            self.saved,
+            self.spent,
+            self.promised_in_all,
+            self.came_in_all,
+        ]
+    }
+
+    /// Accounts that go on from these numbers; deals under way are not known.
+    pub(super) fn of(accounts: [f64; 7], moved: u64) -> Ledger {
+        let [promised, came, waited, saved, spent, promised_in_all, came_in_all] = accounts;
+        Ledger {
+            promised,
+            came,
+            waited,
+            saved,
+            spent,
+            promised_in_all,
+            came_in_all,
+            moved,
+            ..Ledger::default()
+        }
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         (self.deals.capacity() * size_of::<Deal>()) as u64
     }

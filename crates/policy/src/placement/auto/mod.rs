@@ -27,6 +27,7 @@
 //! met + n log n over [`CONSIDERED`] a pool) an epoch.
 
 mod foresight;
+mod format;
 mod ghosts;
 mod ledger;
 mod pairing;
@@ -43,7 +44,7 @@ use self::ledger::Ledger;
 use self::price::Price;
 use self::pulse::{Ask, LANES, Pulse};
 use super::plan::{Plan, Rooms};
-use super::{Budget, ChunkAccess, Move, Placement, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, Unreadable, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{ChunkId, Nanos, PoolId};
@@ -335,6 +336,18 @@ impl Placement for Auto {
 
     fn epoch(&self) -> Option<Nanos> {
         Some(EPOCH)
+    }
+
+    fn learnt(&self) -> Option<Vec<u8>> {
+        self.ahead.is_none().then(|| Auto::learnt(self))
+    }
+
+    fn learn_from(
+        &mut self,
+        learnt: &[u8],
+        exists: &dyn Fn(ChunkId) -> bool,
+    ) -> Result<(), Unreadable> {
+        Auto::learn_from(self, learnt, exists)
     }
 
     fn footprint(&self) -> Footprint {

@@ -1,8 +1,11 @@
 //! What was asked of chunks: in the running epoch, and lately on three time scales.
 //!
-//! 1. An access is sequential when it begins within 512 KiB of the end of the one before it in its
-//!    volume, or exactly where the last one in its own chunk ended; all others are random. A random
-//!    access asks for one operation, what it carries beyond 4 KiB is streamed.
+//! 1. A read is sequential when it begins within 512 KiB of the end of the access before it in its
+//!    volume, or exactly where the last one in its own chunk ended: disks read ahead, for several
+//!    readers at once. A write is sequential when it follows the access before it within 64 KiB.
+//!    Of writes that only go on where the last one in their chunk ended, every second one counts as
+//!    sequential: how many of alternating streams a disk merges depends on its queue. All others
+//!    are random. A random access asks for one operation, what it carries beyond 4 KiB is streamed.
 //! 2. At an epoch's end `look` learns where every chunk is, and where it was when it was met first:
 //!    there it would still be if nobody had moved anything.
 //! 3. `fade` takes the epoch into the three [`LANES`], moving averages with half-lives of 1, 8 and
@@ -11,6 +14,7 @@
 //! State: 82 B a chunk: 12 of address, 20 of counters, 2 for where it is and was, 48 of averages.
 //! O(1) an access, O(chunks met) an epoch.
 
+use super::format::Remembered;
 use crate::placement::chunks::Chunks;
 use crate::placement::{ChunkAccess, VolumeView};
 use thermocline_units::{Bytes, ChunkId, PoolId};
@@ -19,8 +23,11 @@ use thermocline_units::{Bytes, ChunkId, PoolId};
 pub(super) const LANES: [f32; 3] = [1.0, 8.0, 64.0];
 /// Bytes of a unit that is streamed.
 const UNIT: u64 = 4096;
-/// Greatest distance of a sequential access from the end of the one before, bytes.
+/// Greatest distance of a sequential read from the end of the access before, bytes.
 const NEAR: u64 = 512 << 10;
+
+/// Greatest distance of a sequential write past the end of the access before, bytes.
+const NEXT: u64 = 64 << 10;
 
 /// Requests a second: random reads, random writes, and units of 4 KiB read and written one after
 /// the other.
@@ -31,7 +38,8 @@ pub(super) type Ask = [f32; 4];
 struct Count {
     /// As in [`Ask`].
     units: [u32; 4],
-    /// End of the last access in the chunk.
+    /// End of the last access in the chunk, at most 2³⁰; the highest bit is set if the last write
+    /// that went on among others was spared its seek.
     end: u32,
 }
 
@@ -49,6 +57,9 @@ pub(super) struct Pulse {
     per_second: f32,
     epochs: u32,
 }
+
+/// See [`Count::end`].
+const SPARED: u32 = 1 << 31;
 
 /// A chunk that is on no pool yet.
 const NOWHERE: u8 = u8::MAX;
@@ -91,9 +102,16 @@ impl Pulse {
             .wrapping_add(access.offset.0);
         let last = std::mem::replace(&mut self.tails[volume], begin.wrapping_add(access.bytes.0));
         let count = &mut self.counts[number];
-        let sequential = begin.abs_diff(last) <= NEAR || access.offset.0 == u64::from(count.end);
+        let (end, spared) = (count.end & !SPARED, count.end & SPARED != 0);
+        let goes_on = access.offset.0 == u64::from(end);
+        let (sequential, spared) = match access.write {
+            false => (begin.abs_diff(last) <= NEAR || goes_on, spared),
+            true if begin.wrapping_sub(last) <= NEXT => (true, spared),
+            true => (goes_on && !spared, goes_on && !spared),
+        };
         let side = usize::from(access.write);
-        count.end = u32::try_from(access.offset.0 + access.bytes.0).unwrap_or(u32::MAX);
+        let end = u32::try_from(access.offset.0 + access.bytes.0).unwrap_or(SPARED).min(SPARED - 1);
+        count.end = end | if spared { SPARED } else { 0 };
         let mut units = access.bytes.0.div_ceil(UNIT);
         if !sequential {
             count.units[side] = count.units[side].saturating_add(1);
@@ -139,6 +157,47 @@ impl Pulse {
                     *average += (units as f32 * self.per_second - *average) * newest;
                 }
             }
+        }
+    }
+
+    /// Epochs so far.
+    pub(super) fn epochs(&self) -> u32 {
+        self.epochs
+    }
+
+    /// The chunks that were asked for most over the longest memory, at most so many, with their
+    /// averages, by descending heat.
+    pub(super) fn hottest(&self, most: usize) -> Vec<Remembered> {
+        let averages = |number: usize| {
+            std::array::from_fn(|lane: usize| {
+                self.lanes[lane].get(number).copied().unwrap_or_default()
+            })
+        };
+        let known = 0..self.firsts.len().min(self.chunks.len() as usize);
+        let mut chunks: Vec<(f32, usize)> = known
+            .map(|number| (averages(number)[LANES.len() - 1].iter().sum::<f32>(), number))
+            .filter(|(heat, _)| *heat > 0.0)
+            .collect();
+        chunks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        chunks.truncate(most);
+        let of = |(_, number): (f32, usize)| {
+            (self.chunks.id(number as u32), self.firsts[number], averages(number))
+        };
+        chunks.into_iter().map(of).collect()
+    }
+
+    /// Goes on after so many epochs, from averages of chunks; one that has met none yet.
+    pub(super) fn go_on(&mut self, epochs: u32, chunks: &[Remembered]) {
+        assert_eq!(self.chunks.len(), 0, "it begins");
+        self.epochs = epochs;
+        for (chunk, first, lanes) in chunks {
+            let number = self.chunks.number(*chunk) as usize;
+            if number < self.firsts.len() {
+                continue; // It was told twice.
+            }
+            self.firsts.push(*first);
+            self.counts.push(Count::default());
+            self.lanes.iter_mut().zip(lanes).for_each(|(lane, average)| lane.push(*average));
         }
     }
 

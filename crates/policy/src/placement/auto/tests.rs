@@ -169,3 +169,76 @@ fn an_explanation_tells_what_was_saved_and_spent() {
         assert!(told.contains(part), "{part} is not in {told}");
     }
 }
+
+/// Requests for the hot set of [`hot`] over so many epochs, where nothing is moved.
+fn watched(placement: &mut dyn Placement, epochs: u32) -> (Measured, Vec<Move>) {
+    let mut machine = Machine::new(PLACES, 2);
+    machine.flash = (0..PLACES as u32).map(|index| chunk(0, index)).collect();
+    machine.chunks = CHUNKS.into();
+    let epoch = Nanos::from_secs(10);
+    let mut view = Measured { machine, loads: Default::default(), epoch, sla: None };
+    let (mut rng, mut moves) = (Rng::seeded(6), Vec::new());
+    for now in 0..epochs {
+        view.loads = Default::default();
+        for _ in 0..200 {
+            let chunk = chunk(0, hot(&mut rng, now));
+            let pool = view.pool_of(chunk);
+            let load = &mut view.loads[usize::from(pool.0)];
+            load.reads += 1;
+            load.read_latency = view.machine.traits(pool).services[0].latency;
+            let (offset, bytes) = (Bytes(rng.below(255) * 4096), Bytes::from_kib(4));
+            placement.observe(&ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false });
+        }
+        moves = propose(placement, &view);
+    }
+    (view, moves)
+}
+
+#[test]
+fn what_was_learnt_is_known_again_after_a_restart() {
+    let mut watcher = build("auto:mode=recommend");
+    watched(watcher.as_mut(), 60);
+    let learnt = watcher.learnt().unwrap();
+    let of_one_epoch = |learnt: Option<&[u8]>| {
+        let mut placement = build("auto");
+        if let Some(learnt) = learnt {
+            placement.learn_from(learnt, &|_| true).unwrap();
+        }
+        watched(placement.as_mut(), 1).1.len()
+    };
+    assert_eq!(of_one_epoch(None), 0, "it has no evidence");
+    assert!(of_one_epoch(Some(&learnt)) > 20, "it knows the hot chunks");
+    let mut again = build("auto");
+    again.learn_from(&learnt, &|_| true).unwrap();
+    assert_eq!(again.learnt().unwrap(), learnt);
+    let mut none = build("auto");
+    none.learn_from(&learnt, &|_| false).unwrap();
+    assert!(none.learnt().unwrap().len() < learnt.len(), "chunks that are gone are left out");
+    assert_eq!(build("hemem").learnt(), None);
+}
+
+#[test]
+fn bytes_that_it_has_not_written_change_nothing() {
+    let mut watcher = build("auto");
+    watched(watcher.as_mut(), 20);
+    let learnt = watcher.learnt().unwrap();
+    let mut placement = build("auto");
+    for cut in 0..learnt.len() {
+        placement.learn_from(&learnt[..cut], &|_| true).unwrap_err();
+    }
+    let changed = |at: usize, by: &[u8]| {
+        let mut changed = learnt.clone();
+        changed[at..at + by.len()].copy_from_slice(by);
+        changed
+    };
+    let not_finite = changed(20, &f64::NAN.to_le_bytes());
+    let no_class = changed(88, &u32::MAX.to_le_bytes());
+    let longer = [&learnt[..], &[0]].concat();
+    for wrong in [&not_finite, &no_class, &longer, &changed(8, &[9])] {
+        placement.learn_from(wrong, &|_| true).unwrap_err();
+    }
+    assert_eq!(placement.learnt(), build("auto").learnt());
+    // Counts as large as they can be are counted on from.
+    placement.learn_from(&changed(12, &[0xff; 8]), &|_| true).unwrap();
+    watched(placement.as_mut(), 2);
+}

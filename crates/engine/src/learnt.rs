@@ -1,0 +1,78 @@
+//! What the policy has learnt, kept over restarts in a file of the data folder.
+//!
+//! Written every [`EVERY`], and when the engine stops; read when a policy begins that is the same,
+//! with the same settings, on the same group. A file that cannot be used is left out with an event,
+//! never an obstacle: the policy learns anew. Not kept: hints, and the heat of the dashboard.
+
+mod format;
+#[cfg(test)]
+mod tests;
+
+use crate::mailbox::Mailbox;
+use format::FILE_BYTES_MAX;
+pub(crate) use format::Learnt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// Time between two writes of the file.
+const EVERY: Duration = Duration::from_secs(300);
+
+/// Reads a file; `None`: there is none.
+///
+/// # Errors
+/// When it cannot be read, or is longer than such files are.
+pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if read as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("it is longer than such a file can be"));
+    }
+    Ok(Some(bytes))
+}
+
+/// Writes a file in place of the one that is there; a crash leaves one of the two.
+///
+/// # Errors
+/// When the folder takes no file.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let part = path.with_extension("part");
+    let mut file = File::create(&part)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&part, path)
+}
+
+/// Writes what the policy has learnt to `path` now and then, from a thread of its own that ends
+/// with the engine.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn keep(mailbox: Mailbox, path: PathBuf) -> io::Result<()> {
+    let round = move || {
+        let (tell, told) = channel();
+        mailbox.send(move |admin| {
+            let _ = tell.send(admin.learnt()); // The thread waits for it.
+        });
+        // An engine that has stopped drops the task, and with it the way to tell.
+        let Ok(learnt) = told.recv() else { return false };
+        if let Some(error) = learnt.and_then(|bytes| write(&path, &bytes).err()) {
+            let text = format!("what the policy has learnt cannot be kept: {error}");
+            mailbox.send(move |admin| admin.note_forgetting(text));
+        }
+        true
+    };
+    let work = move || {
+        while {
+            std::thread::sleep(EVERY);
+            round()
+        } {}
+    };
+    std::thread::Builder::new().name("learnt".to_string()).spawn(work).map(|_| ())
+}

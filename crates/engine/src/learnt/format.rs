@@ -1,0 +1,74 @@
+//! The file of what the policy has learnt. Drawn in `docs/formats/learnt.md`.
+//!
+//! An envelope around a policy's own bytes: whose they are, and a checksum. It is no part of the
+//! group: without it the policy learns anew.
+
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
+use thermocline_units::Bytes;
+use thermocline_units::fields::{u32_at, u64_at};
+
+const MAGIC: &[u8; 8] = b"TCLEARNT";
+/// Version of the layout; another one is refused.
+const VERSION: u32 = 1;
+/// Bytes in front of the policy's name.
+const HEADER_BYTES: usize = 36;
+/// Bytes of a file that is read at most.
+pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Knowledge of a policy, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Learnt {
+    /// The group's identity.
+    pub(crate) identity: u64,
+    /// Its chunks.
+    pub(crate) chunk_size: Bytes,
+    /// The policy with all its settings.
+    pub(crate) policy: String,
+    /// Its own bytes.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Learnt {
+    /// The file.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.bytes.len() + 64);
+        body.extend(self.identity.to_le_bytes());
+        body.extend(self.chunk_size.0.to_le_bytes());
+        body.extend((self.policy.len() as u32).to_le_bytes());
+        body.extend(self.policy.as_bytes());
+        body.extend(&self.bytes);
+        let mut file = Vec::with_capacity(body.len() + 16);
+        file.extend(MAGIC);
+        file.extend(VERSION.to_le_bytes());
+        file.extend(crc32c::crc32c(&body).to_le_bytes());
+        file.extend(&body);
+        file
+    }
+
+    /// Reads a file; the error says what is wrong with it.
+    pub(crate) fn decode(file: &[u8]) -> Result<Learnt, String> {
+        let cut = || format!("it ends within its header, after {} bytes", file.len());
+        let magic = file.first_chunk::<8>().ok_or_else(cut)?;
+        if magic != MAGIC {
+            return Err("it is no such file".to_string());
+        }
+        match u32_at(file, 8).ok_or_else(cut)? {
+            VERSION => {}
+            other => return Err(format!("it has version {other}; this program reads {VERSION}")),
+        }
+        let checksum = u32_at(file, 12).ok_or_else(cut)?;
+        let body = file.get(16..).ok_or_else(cut)?;
+        if crc32c::crc32c(body) != checksum {
+            return Err("its checksum is wrong".to_string());
+        }
+        let identity = u64_at(file, 16).ok_or_else(cut)?;
+        let chunk_size = Bytes(u64_at(file, 24).ok_or_else(cut)?);
+        let length = u32_at(file, 32).ok_or_else(cut)? as usize;
+        let rest = file.get(HEADER_BYTES..).ok_or_else(cut)?;
+        let (policy, bytes) = rest.split_at_checked(length).ok_or_else(cut)?;
+        let policy = String::from_utf8(policy.to_vec())
+            .map_err(|_| "the policy's name is no text".to_string())?;
+        Ok(Learnt { identity, chunk_size, policy, bytes: bytes.to_vec() })
+    }
+}
