@@ -159,7 +159,7 @@ impl Group {
         }
         let name = name.map_or_else(|| self.map.default_name(id), str::to_string);
         let identity = self.map.take_identity();
-        self.map.set_volume(id, size, self.chunk_size);
+        self.map.set_volume(id, size, self.pools.chunk_bytes());
         let volume = self.map.volume_mut(id).expect("just made");
         (volume.identity, volume.name) = (identity, name);
         let record = self.map.volume_record(id);
@@ -176,7 +176,7 @@ impl Group {
         self.check_ready()?;
         let old = self.living(id)?;
         self.check_size(size, old)?;
-        self.map.set_volume(id, size, self.chunk_size);
+        self.map.set_volume(id, size, self.pools.chunk_bytes());
         if !mutant("growth_not_recorded") {
             let record = self.map.volume_record(id);
             self.journal.record(&record);
@@ -211,7 +211,7 @@ impl Group {
     }
 
     fn check_size(&self, size: Bytes, old: Bytes) -> Result<(), AdminError> {
-        let chunks = size.0.div_ceil(u64::from(self.chunk_size));
+        let chunks = size.0.div_ceil(u64::from(self.pools.chunk_bytes()));
         let whole = size.0.is_multiple_of(u64::from(SECTOR)) && size.0 > 0;
         if whole && size >= old && chunks <= VOLUME_CHUNKS_MAX {
             Ok(())

@@ -301,7 +301,7 @@ impl Group {
             Some(place) => {
                 self.checksums.loads[load].tried |= bit(place.pool);
                 let offset = self.seal_address(place);
-                let io = Io::Read { offset, length: seal_bytes(self.chunk_size) as u32 };
+                let io = Io::Read { offset, length: seal_bytes(self.pools.chunk_bytes()) as u32 };
                 self.send(now, place.pool, Owner::SealRead { load }, io);
             }
             None => {
@@ -309,8 +309,8 @@ impl Group {
                 self.checksums.status.lost += 1;
                 self.findings.note(
                     FindingKind::ChecksumsLost,
-                    (chunk, self.chunk_size),
-                    &(0..self.chunk_size),
+                    (chunk, self.pools.chunk_bytes()),
+                    &(0..self.pools.chunk_bytes()),
                     None,
                 );
                 // Reads go on unverified; writes wait until the journal knows of it.
@@ -332,7 +332,7 @@ impl Group {
             self.checksums.end_load(load);
         } else {
             let bytes = result.map(|payload| payload.to_vec()).unwrap_or_default();
-            match decode_table(self.table_name(chunk), table, &bytes, self.chunk_size) {
+            match decode_table(self.table_name(chunk), table, &bytes, self.pools.chunk_bytes()) {
                 Some(sums) => {
                     self.checksums.end_load(load);
                     // No write has begun since: they wait for this.
@@ -449,7 +449,7 @@ impl Group {
 
     /// Writes a chunk's tables, to be told of as the scrub's; how many, and their checksum.
     pub(crate) fn write_seals(&mut self, now: Nanos, chunk: ChunkId, sums: &[u32]) -> (u32, u32) {
-        let (payload, sum) = encode_table(self.table_name(chunk), sums, self.chunk_size);
+        let (payload, sum) = encode_table(self.table_name(chunk), sums, self.pools.chunk_bytes());
         let places: Vec<Place> = self.table_places(chunk).collect();
         assert!(!places.is_empty(), "a chunk without room for a table gets none");
         let bare = places.len() < self.map.copies(chunk).count();
@@ -487,7 +487,7 @@ impl Group {
     }
 
     fn region_of(&self, chunk: ChunkId) -> Region {
-        Regions::of(chunk, self.chunk_size, self.settings.limits.region_chunks)
+        Regions::of(chunk, self.pools.chunk_bytes(), self.settings.limits.region_chunks)
     }
 
     fn chunks_of(&self, region: Region) -> impl Iterator<Item = ChunkId> + use<> {

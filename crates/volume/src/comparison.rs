@@ -152,7 +152,7 @@ impl Group {
     /// Takes the next step; false when something holds it back.
     pub(crate) fn compare_on(&mut self, now: Nanos) -> bool {
         let current = self.scrub.current.as_ref().expect("a chunk is being compared");
-        let (chunk, read) = (current.chunk, current.range.end == self.chunk_size);
+        let (chunk, read) = (current.chunk, current.range.end == self.pools.chunk_bytes());
         if !self.still_there(chunk, &current.places) {
             self.end_comparison(now, false);
             return true;
@@ -184,7 +184,7 @@ impl Group {
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
         let far = pools.iter().any(|&pool| self.pools[pool].is_far());
         let piece = (self.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
-        let range = start..start + piece.min(self.chunk_size - start);
+        let range = start..start + piece.min(self.pools.chunk_bytes() - start);
         if self.writes_under_way(chunk, &range) {
             return false; // The write's end leads back here.
         }
@@ -206,7 +206,8 @@ impl Group {
         current.spoiled = false;
         current.reads = true;
         self.read_all(now, |group, place| {
-            let offset = group.pools[place.pool].address(place, range.start, group.chunk_size);
+            let offset =
+                group.pools[place.pool].address(place, range.start, group.pools.chunk_bytes());
             Some(Io::Read { offset, length: range.end - range.start })
         });
         true
@@ -240,7 +241,7 @@ impl Group {
             self.end_comparison(now, true);
             return true;
         }
-        let bytes = crate::layout::seal_bytes(self.chunk_size) as u32;
+        let bytes = crate::layout::seal_bytes(self.pools.chunk_bytes()) as u32;
         let held = self.hold_back(now, &pools, bytes, current.held_since);
         self.comparison().held_since = held.since();
         if held != Held::Free {
@@ -270,7 +271,7 @@ impl Group {
         let table = self.map.entry(chunk).table();
         let name = self.table_name(chunk);
         let sums = self.checksums.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
-        let expected = sums.map(|sums| encode_table(name, &sums, self.chunk_size));
+        let expected = sums.map(|sums| encode_table(name, &sums, self.pools.chunk_bytes()));
         let Some((right, _)) = expected.filter(|(_, sum)| table == Table::Summed(*sum)) else {
             return self.end_comparison(now, true); // A write has begun.
         };
@@ -278,7 +279,7 @@ impl Group {
         for (&place, found) in places.iter().zip(found) {
             let Some(found) = found else { continue }; // It has no room for one.
             let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
-            if decode_table(name, table, &bytes, self.chunk_size).is_none() {
+            if decode_table(name, table, &bytes, self.pools.chunk_bytes()).is_none() {
                 self.write_table(now, place, right.clone());
                 self.scrub.status.tables_repaired += 1;
                 outstanding += 1;
@@ -415,7 +416,7 @@ impl Group {
         for run in verdict.unrepairable.iter().chain(unreadable) {
             self.findings.note(
                 FindingKind::Unrepairable,
-                (chunk, self.chunk_size),
+                (chunk, self.pools.chunk_bytes()),
                 &shifted(run),
                 None,
             );
@@ -423,7 +424,7 @@ impl Group {
         for run in &verdict.undecided {
             self.findings.note(
                 FindingKind::Undecided,
-                (chunk, self.chunk_size),
+                (chunk, self.pools.chunk_bytes()),
                 &shifted(run),
                 None,
             );
@@ -450,7 +451,8 @@ impl Group {
             let place = places[*copy];
             let contents = found[*right].as_ref().expect("right contents were read");
             let bytes = start + run.start..start + run.end;
-            let offset = self.pools[place.pool].address(place, bytes.start, self.chunk_size);
+            let offset =
+                self.pools[place.pool].address(place, bytes.start, self.pools.chunk_bytes());
             let io = Io::Write { offset, data: contents.slice(run.clone()), fua: false };
             let current = self.comparison();
             let index = current.repairs.len() as u32;
@@ -479,7 +481,12 @@ impl Group {
         let last = current.outstanding == 0;
         if result.is_ok() {
             self.scrub.status.repaired += u64::from((bytes.end - bytes.start) / BLOCK);
-            self.findings.note(FindingKind::Repaired, (chunk, self.chunk_size), &bytes, Some(pool));
+            self.findings.note(
+                FindingKind::Repaired,
+                (chunk, self.pools.chunk_bytes()),
+                &bytes,
+                Some(pool),
+            );
         } else {
             self.give_up_copy(chunk, copy, &bytes);
         }
@@ -496,7 +503,12 @@ impl Group {
     fn give_up_copy(&mut self, chunk: ChunkId, copy: usize, bytes: &Range<u32>) {
         let pool = self.comparison().places[copy].pool;
         self.scrub.status.dropped += 1;
-        self.findings.note(FindingKind::Dropped, (chunk, self.chunk_size), bytes, Some(pool));
+        self.findings.note(
+            FindingKind::Dropped,
+            (chunk, self.pools.chunk_bytes()),
+            bytes,
+            Some(pool),
+        );
         self.copy_failed(chunk, pool);
     }
 }

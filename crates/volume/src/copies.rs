@@ -183,8 +183,8 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].opening = Some((part, Some(place)));
         let pool = &self.pools[place.pool];
-        let offset = pool.address(place, 0, self.chunk_size);
-        let length = Bytes(u64::from(self.chunk_size));
+        let offset = pool.address(place, 0, self.pools.chunk_bytes());
+        let length = Bytes(u64::from(self.pools.chunk_bytes()));
         let io = if pool.geometry.discard_zeroes {
             Io::Discard { offset, length }
         } else {
@@ -236,7 +236,7 @@ impl Group {
         let range = self.parts[part].range.clone();
         if self.keeps_checksums() {
             let most = self.settings.limits.seals_cached;
-            self.checksums.opened(chunk, self.chunk_size, most, &self.map);
+            self.checksums.opened(chunk, self.pools.chunk_bytes(), most, &self.map);
             self.checksums.write_begins(chunk, &range, self.parts_begun);
         }
         self.parts[part].placed_on = Some(place.pool);
@@ -359,8 +359,8 @@ impl Group {
     pub(crate) fn free_slot(&mut self, now: Nanos, place: Place) {
         let pool = &self.pools[place.pool];
         if pool.is_alive() && pool.geometry.discard_zeroes {
-            let offset = pool.address(place, 0, self.chunk_size);
-            let length = Bytes(u64::from(self.chunk_size));
+            let offset = pool.address(place, 0, self.pools.chunk_bytes());
+            let length = Bytes(u64::from(self.pools.chunk_bytes()));
             let owner = Owner::Clean { slot: place.slot };
             self.slots_leaving += 1;
             self.send(now, place.pool, owner, Io::Discard { offset, length });

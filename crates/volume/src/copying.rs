@@ -314,7 +314,7 @@ impl Group {
         if held != Held::Free {
             return;
         }
-        let offset = self.pools[source.pool].address(source, range.start, self.chunk_size);
+        let offset = self.pools[source.pool].address(source, range.start, self.pools.chunk_bytes());
         let io = Io::Read { offset, length: range.end - range.start };
         let copy = &mut self.copier.operations[index];
         copy.cursor = range.end;
@@ -431,7 +431,7 @@ impl Group {
     fn piece_max(&self, copy: &Copy) -> u32 {
         let far = [copy.source.pool, copy.destination.pool].map(|pool| self.pools[pool].is_far());
         let far = if far.contains(&true) { FAR_PIECE } else { 0 };
-        (self.settings.copying.piece.0 as u32).max(far).min(self.chunk_size)
+        (self.settings.copying.piece.0 as u32).max(far).min(self.pools.chunk_bytes())
     }
 
     fn missing_run(&self, copy: &Copy, from: u32, length_max: u32) -> Option<(Range<u32>, Place)> {
@@ -466,7 +466,7 @@ impl Group {
                     return self.piece_over(now, index);
                 }
                 let pool = &self.pools[destination.pool];
-                let offset = pool.address(destination, start, self.chunk_size);
+                let offset = pool.address(destination, start, self.pools.chunk_bytes());
                 let io = Io::Write { offset, data: payload, fua: false };
                 self.send(now, destination.pool, Owner::Copy { operation: index }, io);
             }
@@ -502,7 +502,7 @@ impl Group {
             let piece = copy.piece.as_mut().expect("it was read");
             piece.sums = checksums(payload);
             let most = self.settings.limits.seals_cached;
-            self.checksums.is_copied(chunk, self.chunk_size, most, &self.map);
+            self.checksums.is_copied(chunk, self.pools.chunk_bytes(), most, &self.map);
         }
         let wrong = self.wrong_blocks(chunk, range.start, payload, u64::MAX);
         if wrong == 0 || mutant("operation_carries_rot") {

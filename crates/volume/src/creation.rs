@@ -108,7 +108,6 @@ impl Group {
             routing: Routing::default(),
             rate_control: RateControl::default(),
             now: Nanos(0),
-            chunk_size: settings.chunk_size.0 as u32,
             service: Service::Opening,
             map: ChunkMap::new(1),
             pools: Pools::new(sizes),
@@ -181,7 +180,6 @@ impl Group {
     /// Takes over what was read.
     fn adopt(&mut self, recovered: Recovered) {
         let Recovered { superblock, wishes, overlays, tables_lost, salvage, damaged } = recovered;
-        self.chunk_size = superblock.chunk_size;
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
@@ -271,7 +269,7 @@ pub(crate) fn new_pool(
     let sizes = group.pools.sizes();
     let head = layout::head_bytes(sizes.journal_blocks, sizes.area_blocks, has_region);
     let size = spec.geometry.size;
-    let (slots, first) = layout::slots_behind(size, head, group.chunk_size, checksums);
+    let (slots, first) = layout::slots_behind(size, head, group.pools.chunk_bytes(), checksums);
     if slots == 0 {
         return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
     }

@@ -243,8 +243,8 @@ impl Group {
     pub(crate) fn covers_chunk(&self, part: u32) -> bool {
         let part = &self.parts[part];
         let volume = self.map.volume(part.chunk.volume).expect("busy volumes stay");
-        let start = u64::from(part.chunk.index) * u64::from(self.chunk_size);
-        let bytes = (volume.size.0 - start).min(u64::from(self.chunk_size));
+        let start = u64::from(part.chunk.index) * u64::from(self.pools.chunk_bytes());
+        let bytes = (volume.size.0 - start).min(u64::from(self.pools.chunk_bytes()));
         part.range.start == 0 && u64::from(part.range.end) >= bytes
     }
 

@@ -9,12 +9,12 @@
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
-use crate::pools::extents::{Area, Extents, RUNS_MAX, Run};
+use crate::pools::extents::{Extents, RUNS_MAX, Run};
 use crate::pools::ranks::Ranks;
 use crate::settings::{
     CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
 };
-use crate::tables::{Shape, Tables};
+use crate::tables::Places;
 use thermocline_units::fields::{put_at, u32_at};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
@@ -511,7 +511,7 @@ impl Superblock {
             return VERSION_WITH_UNLIKE_POOLS;
         }
         let mut pools = self.pools.iter();
-        match pools.all(|pool| self.tables_of(pool).all_before(pool.slots)) {
+        match pools.all(|pool| self.places().tables_of(pool).all_before(pool.slots)) {
             true => VERSION_WITHOUT_GROWTH,
             false => VERSION_WITH_TABLE_SLOTS,
         }
@@ -523,35 +523,21 @@ impl Superblock {
         self.pools.iter().zip(next).any(|(one, next)| one.checksums != next.checksums)
     }
 
-    /// Places of the tables of a pool's checksums.
-    pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
-        Tables::new(Shape {
+    /// Sizes that say where things lie on the pools' devices.
+    pub(crate) fn places(&self) -> Places {
+        Places {
+            chunk_size: self.chunk_size,
             journal_blocks: self.journal_blocks,
             area_blocks: self.area_blocks,
-            chunk_size: self.chunk_size,
-            checksums: pool.checksums,
-            has_region: pool.has_metadata_region,
-            first_slot: pool.first_slot,
-        })
-    }
-
-    /// An area of a pool that the superblock names.
-    #[expect(clippy::indexing_slicing, reason = "there are two areas; callers name one")]
-    pub(crate) fn area_of<'a>(&self, pool: &'a PoolRecord, area: u8) -> Area<'a> {
-        Area {
-            area,
-            journal_blocks: self.journal_blocks,
-            area_blocks: self.area_blocks,
-            chunk_size: self.chunk_size,
-            first_slot: pool.first_slot,
-            extents: &pool.extents[usize::from(area)],
         }
     }
 
     /// True if the pool's area in force has room for the checkpoint.
     fn has_checkpoint(&self, pool: PoolId) -> bool {
         let pool = self.pools.get(usize::from(pool.0));
-        pool.is_some_and(|pool| self.checkpoint_blocks <= self.area_of(pool, self.area).capacity())
+        pool.is_some_and(|pool| {
+            self.checkpoint_blocks <= self.places().area_of(pool, self.area).capacity()
+        })
     }
 
     /// True if the numbers are such as creation makes: in range, and consistent with each other.

@@ -144,8 +144,6 @@ pub struct Group {
     pub(crate) settings: Settings,
     /// The time of the last event.
     pub(crate) now: Nanos,
-    /// The chunk size in bytes.
-    pub(crate) chunk_size: u32,
     pub(crate) service: Service,
     pub(crate) map: ChunkMap,
     pub(crate) pools: Pools,

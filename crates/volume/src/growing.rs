@@ -88,13 +88,13 @@ impl Group {
             return Err(AdminError::Growing(pool.name.clone()));
         }
         let (name, has) = (pool.name.clone(), pool.slots_for_chunks());
-        let total = layout::slots_from(size, pool.first_slot, self.chunk_size);
+        let total = layout::slots_from(size, pool.first_slot, self.pools.chunk_bytes());
         if total <= pool.slots.total() {
-            let chunks = u64::from(pool.slots.total()) * u64::from(self.chunk_size);
+            let chunks = u64::from(pool.slots.total()) * u64::from(self.pools.chunk_bytes());
             let pool_ends = Bytes(pool.first_slot + chunks);
             return Err(AdminError::NotLarger { name, size, pool_ends });
         }
-        let (before, chunk_size) = (Before::of(self), self.chunk_size);
+        let (before, chunk_size) = (Before::of(self), self.pools.chunk_bytes());
         let pool = &mut self.pools[id];
         pool.geometry.size = size;
         pool.add_slots(total, zeroed_from, chunk_size);

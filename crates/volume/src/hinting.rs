@@ -174,7 +174,7 @@ impl Group {
         if range.0 >= size {
             return Err(HintRefusal::Beyond(range.0, size));
         }
-        let chunk_size = u64::from(self.chunk_size);
+        let chunk_size = u64::from(self.pools.chunk_bytes());
         let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {

@@ -126,7 +126,7 @@ pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
 /// has, and that where slots begin.
 pub(crate) fn holds(superblock: &Superblock) -> bool {
     superblock.pools.iter().all(|pool| {
-        let tables = superblock.tables_of(pool);
+        let tables = superblock.places().tables_of(pool);
         let grew = superblock.version >= VERSION_WITH_TABLE_SLOTS;
         let mut areas = pool.extents.iter().flat_map(Extents::slots);
         tables.has_head()

@@ -416,7 +416,8 @@ impl Reads {
 
 /// The reads that fetch a replica's checkpoint and journal.
 fn replica_reads(superblock: &Superblock, replica: PoolId) -> Vec<Step> {
-    let area = superblock.area_of(&superblock.pools[usize::from(replica.0)], superblock.area);
+    let area =
+        superblock.places().area_of(&superblock.pools[usize::from(replica.0)], superblock.area);
     let checkpoint = area.pieces(0..superblock.checkpoint_blocks);
     let journal = [(layout::journal_offset(0), 0..superblock.journal_blocks)];
     let checkpoint = checkpoint.into_iter().map(|piece| (piece, BlockKind::Checkpoint));

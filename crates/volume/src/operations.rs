@@ -113,12 +113,12 @@ impl Group {
             OperationKind::Redirect => {
                 pool.free_beside_reserve() == 0
                     || self.overlay_room() == 0
-                    || self.chunk_size > REDIRECT_CHUNK_MAX
+                    || self.pools.chunk_bytes() > REDIRECT_CHUNK_MAX
             }
             OperationKind::Mirror => {
                 pool.free_beside_reserve() == 0
                     || self.overlay_room() == 0
-                    || self.chunk_size > MIRROR_CHUNK_MAX
+                    || self.pools.chunk_bytes() > MIRROR_CHUNK_MAX
             }
             _ => pool.free_beside_reserve() == 0,
         };
@@ -154,7 +154,7 @@ impl Group {
         // As many volumes as there may be: another one shall not need an overlay's room.
         let need = Need { volumes: self.settings.limits.volumes, ..self.need() };
         let (blocks, limits) = (self.area_capacity(), &self.settings.limits);
-        let most = layout::overlays_max(blocks, need, self.chunk_size, limits);
+        let most = layout::overlays_max(blocks, need, self.pools.chunk_bytes(), limits);
         most.saturating_sub(self.copier.overlays)
     }
 
@@ -210,7 +210,7 @@ impl Group {
             stage: Stage::Copying,
             destination,
             source,
-            presence: Presence::none(self.chunk_size),
+            presence: Presence::none(self.pools.chunk_bytes()),
             piece: None,
             cursor: 0,
             spoils: 0,
@@ -231,8 +231,8 @@ impl Group {
     /// what it strives for then.
     fn begin_sides(&mut self, what: &Operation, above: Place) -> Option<Goal> {
         let (goal, blocks) = match what.kind {
-            OperationKind::Redirect => (Goal::Above, Blocks::redirected(self.chunk_size)),
-            OperationKind::Mirror => (Goal::Both, Blocks::mirrored(self.chunk_size)),
+            OperationKind::Redirect => (Goal::Above, Blocks::redirected(self.pools.chunk_bytes())),
+            OperationKind::Mirror => (Goal::Both, Blocks::mirrored(self.pools.chunk_bytes())),
             _ => return None,
         };
         assert!(self.map.overlay(what.chunk).is_none(), "a chunk has two parts at most");

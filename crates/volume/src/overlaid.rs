@@ -246,7 +246,7 @@ impl Group {
         let Some(overlay) = self.map.overlay(chunk) else {
             return copies.peek().is_some() && copies.all(dead);
         };
-        let whole = 0..self.chunk_size;
+        let whole = 0..self.pools.chunk_bytes();
         let lost =
             |side| dead(self.map.place_on(chunk, side)) && overlay.blocks.any_only_on(side, &whole);
         let both =

@@ -15,6 +15,7 @@ use crate::pools::flight::{Flight, Owner, TRIES_MAX};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::ranks::Ranks;
 use crate::settings::Limits;
+use crate::tables::Places;
 use std::ops::{Index, IndexMut};
 use thermocline_policy::migration::{self, Allowance};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
@@ -32,6 +33,17 @@ pub(crate) struct Sizes {
     pub(crate) area_blocks: u32,
     /// Bounds that tests make smaller.
     pub(crate) limits: Limits,
+}
+
+impl Sizes {
+    /// Those of them that say where things lie.
+    pub(crate) fn places(&self) -> Places {
+        Places {
+            chunk_size: self.chunk,
+            journal_blocks: self.journal_blocks,
+            area_blocks: self.area_blocks,
+        }
+    }
 }
 
 /// Fate of a request that failed.
@@ -68,6 +80,11 @@ impl Pools {
             generation: 0,
             out: Vec::new(),
         }
+    }
+
+    /// Bytes of a chunk.
+    pub(crate) fn chunk_bytes(&self) -> u32 {
+        self.sizes.chunk
     }
 
     pub(crate) fn sizes(&self) -> &Sizes {

@@ -55,7 +55,7 @@ impl Group {
         // Whole blocks where they can be verified, because checksums are of whole blocks.
         let verified = self.can_verify(self.parts[part].chunk, &run);
         let run = if verified { around_blocks(&run) } else { run };
-        let offset = self.pools[place.pool].address(place, run.start, self.chunk_size);
+        let offset = self.pools[place.pool].address(place, run.start, self.pools.chunk_bytes());
         let io = Io::Read { offset, length: run.end - run.start };
         let flight = self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
         self.pools.note_slot(flight, place.slot);
@@ -96,7 +96,7 @@ impl Group {
         let to = payload.len().min(part.range.end - at);
         let (at, payload) = (at + from, payload.slice(from..to));
         let request = &mut self.requests[part.request];
-        let base = u64::from(part.chunk.index) * u64::from(self.chunk_size);
+        let base = u64::from(part.chunk.index) * u64::from(self.pools.chunk_bytes());
         let at = (base + u64::from(at) - request.start) as u32;
         request.pieces.push(Piece { at, payload });
     }

@@ -207,7 +207,7 @@ impl Group {
 
     /// Bytes that one chunk takes on a pool.
     pub fn chunk_size(&self) -> Bytes {
-        Bytes(u64::from(self.chunk_size))
+        Bytes(u64::from(self.pools.chunk_bytes()))
     }
 
     /// Memory that the chunk map holds.

@@ -23,10 +23,10 @@ impl Group {
             if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
                 break;
             }
-            let index = cursor / u64::from(self.chunk_size);
+            let index = cursor / u64::from(self.pools.chunk_bytes());
             let chunk = ChunkId { volume: ongoing.volume, index: index as u32 };
-            let base = index * u64::from(self.chunk_size);
-            let stop = end.min(base + u64::from(self.chunk_size));
+            let base = index * u64::from(self.pools.chunk_bytes());
+            let stop = end.min(base + u64::from(self.pools.chunk_bytes()));
             let range = (cursor - base) as u32..(stop - base) as u32;
             self.requests[request].cursor = stop;
             steps += 1;
@@ -58,7 +58,8 @@ impl Group {
 
     pub(crate) fn make_part(&mut self, request: u32, chunk: ChunkId, range: Range<u32>) {
         let ongoing = &mut self.requests[request];
-        let at = u64::from(chunk.index) * u64::from(self.chunk_size) + u64::from(range.start);
+        let at =
+            u64::from(chunk.index) * u64::from(self.pools.chunk_bytes()) + u64::from(range.start);
         let from = (at - ongoing.start) as u32;
         let (verb, fua) = match &ongoing.action {
             Action::Read { .. } => (Verb::Read, false),

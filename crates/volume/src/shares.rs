@@ -71,7 +71,7 @@ impl Group {
             Action::WriteZeroes { offset, length, .. } => (offset.0, length.0, Verb::Zero),
             Action::Discard { offset, length } => (offset.0, length.0, Verb::Discard),
         };
-        let chunk_size = u64::from(self.chunk_size);
+        let chunk_size = u64::from(self.pools.chunk_bytes());
         let first = start / chunk_size;
         let last = start.saturating_add(length).saturating_sub(1) / chunk_size;
         let chunks = first..=last.max(first).min(first.saturating_add(CHUNKS_MAX - 1));

@@ -1,4 +1,4 @@
-//! Where the tables of a pool's checksums stand.
+//! Where the tables of a pool's checksums stand, and its checkpoint areas.
 //!
 //! 1. Those of the slots that a pool was made with stand before its first slot.
 //! 2. A pool that has grown has more slots than have tables there. The slots from the first one
@@ -7,7 +7,9 @@
 //! 3. All of it follows from numbers that a superblock has of every pool. Nothing is listed, and a
 //!    pool that grows once more goes on with its last run.
 
+use crate::format::PoolRecord;
 use crate::layout::{head_bytes, seal_bytes};
+use crate::pools::extents::{Area, Extents};
 use std::ops::Range;
 use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
@@ -21,6 +23,46 @@ pub(crate) struct Shape {
     pub(crate) checksums: bool,
     pub(crate) has_region: bool,
     pub(crate) first_slot: u64,
+}
+
+/// Sizes of a group that say where tables and checkpoint areas stand on its pools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) chunk_size: u32,
+    pub(crate) journal_blocks: u32,
+    pub(crate) area_blocks: u32,
+}
+
+impl Places {
+    /// Places of the tables of a pool's checksums.
+    pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
+        Tables::new(Shape {
+            journal_blocks: self.journal_blocks,
+            area_blocks: self.area_blocks,
+            chunk_size: self.chunk_size,
+            checksums: pool.checksums,
+            has_region: pool.has_metadata_region,
+            first_slot: pool.first_slot,
+        })
+    }
+
+    /// A checkpoint area, 0 or 1, of a pool whose first slot is at `first_slot`, and which has
+    /// grown by `extents`.
+    pub(crate) fn area<'a>(&self, area: u8, first_slot: u64, extents: &'a Extents) -> Area<'a> {
+        Area {
+            area,
+            journal_blocks: self.journal_blocks,
+            area_blocks: self.area_blocks,
+            chunk_size: self.chunk_size,
+            first_slot,
+            extents,
+        }
+    }
+
+    /// An area of a pool that a superblock names.
+    pub(crate) fn area_of<'a>(&self, pool: &'a PoolRecord, area: u8) -> Area<'a> {
+        self.area(area, pool.first_slot, &pool.extents[usize::from(area)])
+    }
 }
 
 /// Places of the tables of one pool's checksums.

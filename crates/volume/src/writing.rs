@@ -56,7 +56,7 @@ impl Group {
             self.parts[part].failed |= bit(place.pool);
             return;
         }
-        let offset = self.pools[place.pool].address(place, run.start, self.chunk_size);
+        let offset = self.pools[place.pool].address(place, run.start, self.pools.chunk_bytes());
         let state = &mut self.parts[part];
         state.outstanding += 1;
         let length = Bytes(u64::from(run.end - run.start));

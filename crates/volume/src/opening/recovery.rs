@@ -141,7 +141,8 @@ fn adopt(pools: &mut Pools, superblock: &Superblock) -> Result<(), OpenError> {
         if geometry.is_some_and(|g| g.size.0 < bytes) && state != PoolState::Removed {
             return Err(OpenError::Shrunk(PoolId(index as u16)));
         }
-        let (tables, geometry) = (superblock.tables_of(record), geometry.unwrap_or(NO_DEVICE));
+        let (tables, geometry) =
+            (superblock.places().tables_of(record), geometry.unwrap_or(NO_DEVICE));
         let mut pool = Pool::new(record, tables, geometry, state, false);
         pool.dirty = mutant("recovered_pools_flushed_late");
         all.push(pool);

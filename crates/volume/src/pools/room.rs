@@ -16,7 +16,7 @@ use crate::pools::Pools;
 use crate::pools::extents::{Area, Extents, RUNS_MAX};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::slots::Slots;
-use crate::tables::{Shape, Tables};
+use crate::tables::Tables;
 use thermocline_units::PoolId;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
@@ -66,26 +66,12 @@ impl Pools {
     /// One of the two checkpoint areas of a pool.
     pub(crate) fn area(&self, pool: PoolId, area: u8) -> Area<'_> {
         let state = &self[pool];
-        Area {
-            area,
-            journal_blocks: self.sizes.journal_blocks,
-            area_blocks: self.sizes.area_blocks,
-            chunk_size: self.sizes.chunk,
-            first_slot: state.first_slot,
-            extents: &state.extents[usize::from(area)],
-        }
+        self.sizes.places().area(area, state.first_slot, &state.extents[usize::from(area)])
     }
 
     /// Places of the tables of a pool's checksums.
     pub(crate) fn tables_of(&self, pool: &PoolRecord) -> Tables {
-        Tables::new(Shape {
-            journal_blocks: self.sizes.journal_blocks,
-            area_blocks: self.sizes.area_blocks,
-            chunk_size: self.sizes.chunk,
-            checksums: pool.checksums,
-            has_region: pool.has_metadata_region,
-            first_slot: pool.first_slot,
-        })
+        self.sizes.places().tables_of(pool)
     }
 
     /// Number of slots that chunks of the map may be on; of dead pools those that chunks have.
