@@ -5,9 +5,21 @@ use super::pulse::LANES;
 use super::{Auto, Decision};
 use thermocline_units::ChunkId;
 
-/// Seconds as milliseconds, with as many digits as say something.
-fn ms(seconds: f64) -> String {
-    format!("{:.3} ms", seconds * 1e3)
+/// A time with three digits.
+fn time(seconds: f64) -> String {
+    let (number, unit) = match seconds.abs() {
+        0.0 => return "nothing".to_string(),
+        span if span < 1e-3 => (seconds * 1e6, "µs"),
+        span if span < 1.0 => (seconds * 1e3, "ms"),
+        span if span < 600.0 => (seconds, "s"),
+        _ => (seconds / 60.0, "min"),
+    };
+    let digits = match number.abs() {
+        number if number < 9.995 => 2,
+        number if number < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{number:.digits$} {unit}")
 }
 
 impl Auto {
@@ -23,11 +35,12 @@ impl Auto {
         for (lane, half_life) in LANES.into_iter().enumerate() {
             let asked = self.pulse.lately(lane, number);
             let [reads, writes, read, written] = asked;
-            let costs = self.prices.iter().map(|price| ms(price.of(&asked)));
+            let costs = self.prices.iter().map(|price| time(price.of(&asked)));
             let costs: Vec<String> = costs.collect();
             told.push(format!(
-                "over {half_life} epochs: {reads:.3} reads and {writes:.3} writes a second, {:.1} KiB a \
-                 second in order; users would wait {} a second for it on pools 0 to {}",
+                "over {half_life} epoch(s): {reads:.2} reads and {writes:.2} writes a second, and \
+                 {:.1} KiB a second in order; for these users would wait {} in each second on \
+                 pools 0 to {}",
                 (read + written) * 4.0,
                 costs.join(", "),
                 costs.len() - 1,
@@ -51,15 +64,18 @@ impl Auto {
             0..3 => format!("memory of {} epochs", LANES[predictor]),
             _ => "chunks around".to_string(),
         };
-        let returned = (0..PREDICTORS).map(|predictor| {
+        let returned = (0..PREDICTORS).filter_map(|predictor| {
             let (count, mean) = self.ghosts.returned(predictor);
-            format!(
-                "{}: {:.0} % of what was predicted ({count:.0} watched)",
-                of(predictor),
-                mean * 100.0
-            )
+            let share = mean * 100.0;
+            let watched = count.round();
+            (watched > 0.0)
+                .then(|| format!("{}: {share:.0} % of it, in {watched} cases", of(predictor)))
         });
-        format!("what predictions return, {}", returned.collect::<Vec<_>>().join("; "))
+        let returned: Vec<String> = returned.collect();
+        if returned.is_empty() {
+            return "no exchange of chunks was predicted yet of which something could come".into();
+        }
+        format!("what came of predicted savings, by predictor: {}", returned.join("; "))
     }
 
     /// Seconds and chunks, saved and spent, promised and come.
@@ -68,15 +84,15 @@ impl Auto {
         vec![
             format!(
                 "since the start users waited {}; moving saved {} and spent {} on {} copies of chunks",
-                ms(ledger.waited),
-                ms(ledger.saved),
-                ms(ledger.spent),
+                time(ledger.waited),
+                time(ledger.saved),
+                time(ledger.spent),
                 ledger.moved,
             ),
             format!(
                 "what was moved was to save {}, and {} came",
-                ms(ledger.promised_in_all),
-                ms(ledger.came_in_all),
+                time(ledger.promised_in_all),
+                time(ledger.came_in_all),
             ),
         ]
     }
