@@ -145,6 +145,9 @@ pub struct MovesDropped {
     pub expired: u64,
     /// The part of the chunk that was brought first was slower there.
     pub slower: u64,
+    /// The day's budget of their pool (`moves-a-day`) was used up.
+    #[serde(default)]
+    pub worn: u64,
 }
 
 /// A placement policy and its settings.

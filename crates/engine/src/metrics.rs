@@ -69,6 +69,7 @@ impl Figures {
         let dropped = [
             (vec![("reason", "expired")], Value::Counter(status.moves_dropped.expired)),
             (vec![("reason", "slower")], Value::Counter(status.moves_dropped.slower)),
+            (vec![("reason", "worn")], Value::Counter(status.moves_dropped.worn)),
         ];
         family(encoder, ("moves_dropped", "Moves of policies given up"), dropped.into())?;
         let help = "Chunks in two parts, mirrored or redirected";

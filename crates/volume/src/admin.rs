@@ -14,6 +14,7 @@ use crate::pools::extents::Extents;
 use crate::pools::pool::{Evacuation, PoolSpec, PoolState};
 use crate::scheduler::Lane;
 use crate::settings::{POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
+use thermocline_policy::migration::WearBudget;
 use thermocline_policy::placement::{Placement, PoolTraits, Sla};
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
@@ -471,6 +472,14 @@ impl Group {
     pub fn set_traits(&mut self, pool: PoolId, traits: Option<PoolTraits>) {
         if let Some(pool) = self.pools.find_mut(pool) {
             pool.traits = traits;
+        }
+    }
+
+    /// Lets moves of placements write so many bytes a day to a pool; `None`: as many as they like.
+    /// Nothing happens when there is no such pool.
+    pub fn set_wear_budget(&mut self, pool: PoolId, per_day: Option<Bytes>) {
+        if let Some(pool) = self.pools.find_mut(pool) {
+            pool.wear = WearBudget::new(self.now, per_day);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::group::{Group, Service};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::placement::{How, Move, VolumeView};
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Moves looked at to find one that can begin.
 const WINDOW: usize = 32;
@@ -42,6 +42,8 @@ pub(crate) struct Proposal {
     since: Nanos,
     /// Moves whose deadline passed before they began, since opening.
     pub(crate) expired: u64,
+    /// Moves to a pool whose wear budget was used up, since opening.
+    pub(crate) worn: u64,
 }
 
 impl Proposal {
@@ -130,8 +132,17 @@ impl Group {
                 How::Mirror => OperationKind::Mirror,
             };
             let operation = Operation { kind, chunk, to };
+            let size = Bytes(u64::from(self.pools.chunk_bytes()));
+            let worn =
+                self.pools.find_mut(to).is_some_and(|pool| !pool.wear.allows(self.now, size));
+            if worn {
+                self.proposal.moves.remove(at);
+                self.proposal.worn += 1;
+                continue;
+            }
             match self.refuse(&operation) {
                 Ok(()) => {
+                    self.pools[to].wear.spend(size);
                     self.proposal.moves.remove(at);
                     return Some((self.copier.next_id(), operation));
                 }

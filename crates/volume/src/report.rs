@@ -87,6 +87,8 @@ pub struct MovesDropped {
     pub expired: u64,
     /// The part that was brought first was slower there ([`crate::Copying::trial`]).
     pub slower: u64,
+    /// The day's budget of their pool was used up ([`crate::Group::set_wear_budget`]).
+    pub worn: u64,
 }
 
 /// Latencies of client requests on a pool's device, from submission to completion.
@@ -228,7 +230,11 @@ impl Group {
 
     /// Proposed moves that were given up, since opening.
     pub fn moves_dropped(&self) -> MovesDropped {
-        MovesDropped { expired: self.proposal.expired, slower: self.copier.trials_lost }
+        MovesDropped {
+            expired: self.proposal.expired,
+            slower: self.copier.trials_lost,
+            worn: self.proposal.worn,
+        }
     }
 
     /// Operations queued and under way, with the moves that a placement still wants.

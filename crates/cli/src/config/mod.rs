@@ -96,6 +96,8 @@ pub(crate) struct PoolConfig {
     pub(crate) reserve: Bytes,
     /// Parts of requests on it at once; `None`: as on all.
     pub(crate) depth: Option<u32>,
+    /// Bytes that moves of the policy may write to it in a day.
+    pub(crate) moves_a_day: Option<Bytes>,
     /// Origin of its name.
     pub(crate) named_by: NamedBy,
 }

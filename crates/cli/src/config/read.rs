@@ -195,9 +195,12 @@ fn pool(
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
     let depth = keys.count("depth", DEPTHS)?;
+    let wanted = "bytes from 1 MiB, such as \"100GiB\"";
+    let moves = keys.quantity("moves-a-day", wanted, |bytes| *bytes >= Bytes::from_mib(1))?;
+    let moves_a_day = moves.map(|bytes| bytes.value);
     keys.finish()?;
     let named_by = NamedBy::Configuration;
-    Ok(PoolConfig { name, device, cache, profile, reserve, depth, named_by })
+    Ok(PoolConfig { name, device, cache, profile, reserve, depth, moves_a_day, named_by })
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.

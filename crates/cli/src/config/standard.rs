@@ -67,6 +67,7 @@ impl Standard {
                 bucket: None,
             },
             depth: None,
+            moves_a_day: None,
             cache: None,
             profile: None,
             reserve: Bytes(0),

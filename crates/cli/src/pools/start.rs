@@ -121,6 +121,7 @@ fn restart(
     for (id, pool) in (0..).zip(&configs) {
         group.set_traits(PoolId(id), pool.and_then(traits));
         group.set_pool_depth(PoolId(id), pool.and_then(|pool| pool.depth));
+        group.set_wear_budget(PoolId(id), pool.and_then(|pool| pool.moves_a_day));
     }
     let clock = ways.started;
     Ok(Started { group, disks, names, clock })
@@ -176,6 +177,7 @@ fn make<'a>(
     for (id, pool) in (0..).zip(of) {
         group.set_traits(PoolId(id), traits(pool));
         group.set_pool_depth(PoolId(id), pool.depth);
+        group.set_wear_budget(PoolId(id), pool.moves_a_day);
     }
     for (disk, id) in disks.iter().flatten().zip(0..) {
         let head = group.pool_head(PoolId(id)).expect("it was just made");

@@ -108,7 +108,11 @@ impl<'a> AdminApi<'a> {
             operations_pending: group.operations_pending() as u64,
             copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
             moves: self.engine.moves_told(),
-            moves_dropped: MovesDropped { expired: dropped.expired, slower: dropped.slower },
+            moves_dropped: MovesDropped {
+                expired: dropped.expired,
+                slower: dropped.slower,
+                worn: dropped.worn,
+            },
             parts: parts(group.parts()),
             scrub: self.scrub(),
             journal: Journal {

@@ -157,9 +157,11 @@ impl Engine {
         );
         let late = dropped.expired - campaign.dropped.expired;
         let slower = dropped.slower - campaign.dropped.slower;
+        let worn = dropped.worn - campaign.dropped.worn;
         for (count, why) in [
             (late, "had not begun by their deadline"),
             (slower, "were slower at their destination"),
+            (worn, "stayed because the day's budget of their pool was used up"),
             (campaign.failed, "failed"),
         ] {
             if count > 0 {

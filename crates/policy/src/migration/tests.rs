@@ -1,6 +1,8 @@
 //! The throttle over made-up pools, the rate under made-up answers, trials.
 
-use super::{Allowance, Answered, Copying, Held, Pools, RateControl, Throttle, Trial, Tried};
+use super::{
+    Allowance, Answered, Copying, Held, Pools, RateControl, Throttle, Trial, Tried, WearBudget,
+};
 use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -134,4 +136,30 @@ fn a_trial_is_lost_when_the_destination_is_slower_and_waits_no_longer_than_a_sec
     unread.ask(SECOND, true);
     assert_eq!(unread.ask(Nanos(2 * SECOND.0), true), Tried::GoesOn, "nobody read");
     assert_eq!(unread.ask(Nanos(3 * SECOND.0), true), Tried::GoesOn, "nobody is tried twice");
+}
+
+#[test]
+fn a_pool_gets_no_more_moves_in_a_day_than_its_budget_and_no_less() {
+    let chunk = Bytes::from_mib(1);
+    let mut budget = WearBudget::new(Nanos(0), Some(Bytes::from_mib(240)));
+    let mut written_by = |hours: u64| {
+        let mut count = 0;
+        for second in (0..hours * 3600).step_by(10) {
+            if budget.allows(Nanos::from_secs(second), chunk) {
+                budget.spend(chunk);
+                count += 1;
+            }
+        }
+        count
+    };
+    let first_hour = written_by(1);
+    assert!((18..=20).contains(&first_hour), "an hour's worth, twice: {first_hour}");
+    // The same moments again bring nothing: time does not run backwards.
+    let rest = written_by(48);
+    assert!((470..=471).contains(&rest), "{rest} of two days' 480, the first hour's aside");
+    let mut small = WearBudget::new(Nanos(0), Some(Bytes(1)));
+    assert!(!small.allows(Nanos(0), chunk) && small.allows(Nanos::from_secs(86_400), chunk));
+    small.spend(chunk);
+    assert!(!small.allows(Nanos::from_secs(10 * 86_400), chunk), "a debt of a million days");
+    assert!(WearBudget::default().allows(Nanos(0), chunk));
 }

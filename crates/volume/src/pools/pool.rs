@@ -8,7 +8,7 @@ use crate::pools::flight::{Flight, Owner};
 use crate::pools::slots::Slots;
 use crate::tables::Tables;
 use thermocline_policy::balance::Latency;
-use thermocline_policy::migration::Allowance;
+use thermocline_policy::migration::{Allowance, WearBudget};
 use thermocline_policy::placement::{PoolLoad, PoolTraits};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, Latencies, Nanos};
@@ -209,6 +209,8 @@ pub(crate) struct Pool {
     read: Latency,
     /// Bytes that operations may move here.
     pub(crate) allowance: Allowance,
+    /// Bytes that moves of placements may write here in a day.
+    pub(crate) wear: WearBudget,
 }
 
 impl Pool {
@@ -250,6 +252,7 @@ impl Pool {
             counted_in_round: Counted::default(),
             read: Latency::assumed(0.0),
             allowance: Allowance::default(),
+            wear: WearBudget::default(),
         }
     }
 

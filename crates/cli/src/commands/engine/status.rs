@@ -46,9 +46,12 @@ fn text(status: &Status, events: &[Event]) -> String {
         "policy {}{epoch}; {} moves to go",
         status.policy.spec, status.operations_pending
     );
-    let MovesDropped { expired, slower } = status.moves_dropped;
+    let MovesDropped { expired, slower, worn } = status.moves_dropped;
     if expired + slower > 0 {
         let _ = write!(out, ", {expired} given up at their deadline, {slower} after a trial");
+    }
+    if worn > 0 {
+        let _ = write!(out, ", {worn} dropped for their pool's moves-a-day");
     }
     out.push('\n');
     if let Some(moves) = &status.moves {
