@@ -134,6 +134,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 self.commit.failed = Some(error);
             }
         }
+        assert!(self.commit.outstanding > 0, "each write of a commit is answered once");
         self.commit.outstanding -= 1;
         if self.commit.outstanding > 0 {
             return;
@@ -210,6 +211,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             }
             Ok(_) => {}
         }
+        assert!(self.commit.outstanding > 0, "each write of a commit is answered once");
         self.commit.outstanding -= 1;
         if self.commit.outstanding == 0 {
             self.end_cycle(match self.failure {

@@ -401,6 +401,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     fn piece_ended(&mut self, now: Nanos, request: u32) {
         let state = &mut self.requests[request];
+        assert!(state.outstanding > 0, "each part is answered once");
         state.outstanding -= 1;
         if state.outstanding > 0 {
             return;
@@ -496,6 +497,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 }
             }
         }
+        assert!(self.requests[request].outstanding > 0, "each part is answered once");
         self.requests[request].outstanding -= 1;
         if self.requests[request].outstanding == 0 {
             self.end(now, request);

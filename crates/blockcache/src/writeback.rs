@@ -114,6 +114,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         result: Result<Payload, DeviceError>,
     ) {
         let state = &mut self.back.runs[run];
+        assert!(state.outstanding > 0, "each request of a write-back is answered once");
         state.outstanding -= 1;
         match result {
             Ok(payload) => state.pieces.push((u64::from(line) * u64::from(LINE), payload)),

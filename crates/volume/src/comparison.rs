@@ -315,6 +315,7 @@ impl Group {
     /// A table of the chunk under comparison was written, or could not be.
     pub(crate) fn seal_written(&mut self, written: bool) {
         let current = self.comparison();
+        assert!(current.outstanding > 0, "each request of a comparison is answered once");
         current.outstanding -= 1;
         current.seal_failed |= !written;
     }
@@ -343,6 +344,7 @@ impl Group {
         self.scrub.status.read.0 += u64::from(bytes);
         let current = self.comparison();
         current.found[usize::from(copy)] = Some(result);
+        assert!(current.outstanding > 0, "each request of a comparison is answered once");
         current.outstanding -= 1;
         if current.outstanding > 0 || current.stage != Stage::Reading {
             return;
@@ -464,7 +466,7 @@ impl Group {
         // Nobody writes to the chunk meanwhile, and no slot of it is given to others.
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].repairing = true;
-        self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
+        self.map.hold(chunk.volume);
     }
 
     /// A copy was written again, or could not be.
@@ -477,6 +479,7 @@ impl Group {
         let current = self.comparison();
         let (copy, bytes) = current.repairs[index as usize].clone();
         let (chunk, pool) = (current.chunk, current.places[copy].pool);
+        assert!(current.outstanding > 0, "each request of a comparison is answered once");
         current.outstanding -= 1;
         let last = current.outstanding == 0;
         if result.is_ok() {
@@ -494,7 +497,7 @@ impl Group {
             self.comparison().stage = Stage::Reading;
             let traffic = self.traffic_of(chunk);
             self.traffic[traffic].repairing = false;
-            self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
+            self.map.let_go(chunk.volume);
             self.traffic_eased(now, chunk);
         }
     }

@@ -114,6 +114,7 @@ impl Group {
 
     fn uncount_prefetched(&mut self, copy: ChunkCopy) {
         if copy.prefetched {
+            assert!(self.pools[copy.place.pool].prefetched > 0, "each prefetched copy was counted");
             self.pools[copy.place.pool].prefetched -= 1;
         }
     }
@@ -349,6 +350,7 @@ impl Group {
         let free: Vec<(u64, Place)> = free;
         let any = !free.is_empty();
         for (_, place) in free {
+            assert!(self.slots_leaving > 0, "each slot leaves once");
             self.slots_leaving -= 1;
             self.free_slot(now, place);
         }
@@ -379,6 +381,7 @@ impl Group {
 
     /// A freed slot was discarded, or could not be.
     pub(crate) fn clean_done(&mut self, now: Nanos, place: Place, clean: bool) {
+        assert!(self.slots_leaving > 0, "each slot leaves once");
         self.slots_leaving -= 1;
         met_if(!clean, "discard of a freed slot failed");
         self.give_back(now, place, clean || mutant("slot_clean_though_not_discarded"));

@@ -161,7 +161,7 @@ impl Group {
         if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
             self.announce_only(chunk);
             // Who waits for it may go before it is told, when a mirror ends meanwhile.
-            self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
+            self.map.hold(chunk.volume);
             self.journal.join(Waiter::Intent(chunk));
         }
     }
@@ -172,7 +172,7 @@ impl Group {
         if !announced && !mutant("write_before_the_drop") {
             let traffic = self.traffic_of(chunk);
             self.traffic[traffic].dropping += 1;
-            self.map.volume_mut(chunk.volume).expect("it has the chunk").busy += 1;
+            self.map.hold(chunk.volume);
             self.journal.join(Waiter::Dropped(chunk));
         }
     }
@@ -180,8 +180,9 @@ impl Group {
     /// The journal knows now that a copy of the chunk is gone.
     pub(crate) fn drop_durable(&mut self, now: Nanos, chunk: ChunkId) {
         let traffic = self.traffic_of(chunk);
+        assert!(self.traffic[traffic].dropping > 0, "each drop is durable once");
         self.traffic[traffic].dropping -= 1;
-        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
+        self.map.let_go(chunk.volume);
         self.traffic_eased(now, chunk);
     }
 
@@ -189,7 +190,7 @@ impl Group {
     pub(crate) fn intent_durable(&mut self, now: Nanos, chunk: ChunkId) {
         let traffic = self.traffic_of(chunk);
         self.traffic[traffic].intent = false;
-        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
+        self.map.let_go(chunk.volume);
         self.break_seal(now, chunk);
         if self.map.may_differ(chunk) {
             let extra = self.map.extra_mut(chunk);

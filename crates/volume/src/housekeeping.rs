@@ -264,6 +264,10 @@ impl Group {
             let state = self.map.state(chunk);
             self.copier.overlays -= usize::from(state.overlay.is_some());
             for copy in state.copies.iter().filter(|copy| copy.prefetched) {
+                assert!(
+                    self.pools[copy.place.pool].prefetched > 0,
+                    "each prefetched copy was counted"
+                );
                 self.pools[copy.place.pool].prefetched -= 1;
             }
             left.extend(state.copies.iter().map(|copy| copy.place));

@@ -312,6 +312,24 @@ impl ChunkMap {
         self.volumes.get_mut(id.0 as usize)?.as_mut()
     }
 
+    /// Keeps a volume from going away, until [`ChunkMap::let_go`]: a part or an operation begins.
+    ///
+    /// # Panics
+    /// When there is no such volume.
+    pub(crate) fn hold(&mut self, id: VolumeId) {
+        self.volume_mut(id).expect("what begins is of a volume that is there").busy += 1;
+    }
+
+    /// A part or an operation of the volume has ended.
+    ///
+    /// # Panics
+    /// When it was not held so often.
+    pub(crate) fn let_go(&mut self, id: VolumeId) {
+        let volume = self.volume_mut(id).expect("volumes that are held stay");
+        assert!(volume.busy > 0, "what is let go was held");
+        volume.busy -= 1;
+    }
+
     /// Number of volumes, those included that are being deleted.
     pub(crate) fn living_volumes(&self) -> usize {
         self.volumes.iter().flatten().count()

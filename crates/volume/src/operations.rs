@@ -220,7 +220,7 @@ impl Group {
             held_since: None,
         };
         let index = self.copier.operations.insert(copy);
-        self.map.volume_mut(chunk.volume).expect("refused otherwise").busy += 1;
+        self.map.hold(chunk.volume);
         let traffic = self.traffic_of(chunk);
         assert!(self.traffic[traffic].operation.is_none(), "a chunk has one operation");
         self.traffic[traffic].operation = Some(index);

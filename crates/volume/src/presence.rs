@@ -53,9 +53,11 @@ impl Presence {
     /// Marks the blocks that lie wholly inside `bytes` present; whether any was not before.
     pub(crate) fn mark(&mut self, bytes: &Range<u32>) -> bool {
         let before = self.absent;
+        assert!(bytes.end / BLOCK <= self.blocks, "marks stay within the chunk");
         for block in bytes.start.div_ceil(BLOCK)..bytes.end / BLOCK {
             if !self.holds(block) {
                 self.words[(block / 64) as usize] |= 1 << (block % 64);
+                assert!(self.absent > 0, "a block that is absent was counted");
                 self.absent -= 1;
             }
         }
@@ -70,6 +72,7 @@ impl Presence {
                 self.absent += 1;
             }
         }
+        assert!(self.absent <= self.blocks, "no more blocks are absent than there are");
     }
 
     /// The first run of absent blocks at or after byte `from`, cut to `length_max` bytes.

@@ -20,6 +20,7 @@ impl Group {
         loop {
             let ongoing = &self.requests[request];
             let (cursor, end) = (ongoing.cursor, ongoing.end);
+            assert!(cursor <= end, "what is split off is of the request");
             if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
                 break;
             }
@@ -57,6 +58,8 @@ impl Group {
     }
 
     pub(crate) fn make_part(&mut self, request: u32, chunk: ChunkId, range: Range<u32>) {
+        assert!(range.start < range.end, "a part is not empty");
+        assert!(range.end <= self.pools.chunk_bytes(), "a part stays within its chunk");
         let ongoing = &mut self.requests[request];
         let at =
             u64::from(chunk.index) * u64::from(self.pools.chunk_bytes()) + u64::from(range.start);
@@ -74,7 +77,7 @@ impl Group {
         ongoing.parts += 1;
         assert!(ongoing.parts <= PARTS_PER_REQUEST_MAX, "a request has a bounded number of parts");
         let priority = ongoing.priority;
-        self.map.volume_mut(chunk.volume).expect("checked at submission").busy += 1;
+        self.map.hold(chunk.volume);
         let lane = self.lane_for(chunk, &verb);
         let part = self.parts.insert(Part {
             request,
@@ -112,7 +115,7 @@ impl Group {
         let part = self.parts.remove(part);
         assert_eq!(part.outstanding, 0, "no device has a part that ends");
         self.scheduler.ended(part.lane, part.priority);
-        self.map.volume_mut(part.chunk.volume).expect("busy volumes stay").busy -= 1;
+        self.map.let_go(part.chunk.volume);
         let request = &mut self.requests[part.request];
         assert!(request.parts > 0, "each part ends once");
         request.parts -= 1;

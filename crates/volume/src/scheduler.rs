@@ -192,7 +192,9 @@ impl Scheduler {
             Some((arrival, at, source))
         });
         let (_, at, source) = ready.min_by_key(|&(arrival, ..)| arrival)?;
-        self.queues[at].take(source)
+        let part = self.queues[at].take(source);
+        assert!(part.is_some(), "what was ready is taken");
+        part
     }
 
     /// A part that took a place of `from` has been sent to the pool of `to`, and takes one there.
@@ -206,8 +208,10 @@ impl Scheduler {
     /// A part that has a place of `lane` has ended.
     pub(crate) fn ended(&mut self, lane: Lane, priority: Priority) {
         let queues = self.queues(lane);
+        assert!(queues.under_way > 0, "a place is given back once");
         queues.under_way -= 1;
         queues.background_under_way -= u32::from(priority != Priority::Foreground);
+        assert!(queues.background_under_way <= queues.under_way, "a part has one place");
     }
 
     /// True if `pop` would give something at once, waiting parts aside.

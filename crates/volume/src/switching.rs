@@ -114,6 +114,7 @@ impl Group {
         let named = moved && (mirrored || state.copies.iter().any(|copy| copy.place == source));
         state.copies.retain(|copy| !(named && copy.place == source));
         state.dirty &= state.may_differ();
+        assert!(goal.is_none() || self.copier.overlays > 0, "each overlay was counted");
         self.copier.overlays -= usize::from(goal.is_some());
         let dirty = state.dirty && state.copies.len() > 1;
         self.break_seal(now, chunk);
@@ -141,6 +142,10 @@ impl Group {
             return self.end_operation(now, index, outcome);
         }
         if kind == OperationKind::Prefetch {
+            assert!(
+                self.pools[destination.pool].prefetched > 0,
+                "each prefetched copy was counted"
+            );
             self.pools[destination.pool].prefetched -= 1;
         }
         self.end_operation(now, index, outcome);
@@ -154,9 +159,14 @@ impl Group {
             && copy.stage == Stage::Switching
             && copy.what.kind == OperationKind::Prefetch
         {
+            assert!(
+                self.pools[copy.destination.pool].prefetched > 0,
+                "each prefetched copy was counted"
+            );
             self.pools[copy.destination.pool].prefetched -= 1;
         }
-        self.copier.chunks.remove(&chunk);
+        let known = self.copier.chunks.remove(&chunk);
+        assert_eq!(known, Some(copy.id), "a chunk has one operation, under its id");
         self.scrub.operation_ended(chunk);
         self.proposal.look_again();
         let (from, proposed) = (Some(copy.source.pool), copy.proposed);
@@ -165,7 +175,7 @@ impl Group {
         let traffic = self.traffic_of(chunk);
         assert_eq!(self.traffic[traffic].operation, Some(index), "a chunk has one operation");
         self.traffic[traffic].operation = None;
-        self.map.volume_mut(chunk.volume).expect("busy volumes stay").busy -= 1;
+        self.map.let_go(chunk.volume);
         self.traffic_eased(now, chunk);
     }
 }

@@ -379,10 +379,12 @@ impl Pool {
             Owner::Part { .. } => {
                 let took = now.saturating_sub(flight.since);
                 self.note_latency(now, flight.writes, took, flight.queued);
+                assert!(self.in_flight > 0, "each request of clients is answered once");
                 self.in_flight -= 1;
                 self.background_in_flight -= u32::from(flight.background);
             }
             Owner::Copy { .. } | Owner::Scrub { .. } | Owner::Repair { .. } => {
+                assert!(self.copies_in_flight > 0, "each request of operations is answered once");
                 self.copies_in_flight -= 1;
             }
             _ => {}
