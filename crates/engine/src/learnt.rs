@@ -2,7 +2,8 @@
 //!
 //! Written every [`EVERY`], and when the engine stops; read when a policy begins that is the same,
 //! with the same settings, on the same group. A file that cannot be used is left out with an event,
-//! never an obstacle: the policy learns anew. Not kept: hints, and the heat of the dashboard.
+//! never an obstacle: the policy learns anew. Hints are kept beside it (`kept_hints`). Not kept:
+//! the heat of the dashboard.
 
 mod format;
 #[cfg(test)]
@@ -41,7 +42,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 ///
 /// # Errors
 /// When the folder takes no file.
-pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
     let mut file = File::create(&part)?;
     file.write_all(bytes)?;
@@ -49,21 +50,60 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(&part, path)
 }
 
-/// Writes what the policy has learnt to `path` now and then, from a thread of its own that ends
-/// with the engine.
+/// Files that are kept over restarts, in the data folder.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// Knowledge of the policy.
+    pub learnt: PathBuf,
+    /// Hints.
+    pub hints: PathBuf,
+}
+
+impl Kept {
+    /// The files of a data folder.
+    pub fn of(data: &Path) -> Kept {
+        Kept { learnt: data.join("learnt"), hints: data.join("hints.json") }
+    }
+
+    /// Writes both, or removes the hints where there are none any more.
+    ///
+    /// # Errors
+    /// When the folder takes no file; the message names it.
+    pub fn write(&self, learnt: Option<&[u8]>, hints: Option<&[u8]>) -> Result<(), String> {
+        let failed = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: io::Error| format!("{path}: {error}")
+        };
+        if let Some(bytes) = learnt {
+            write(&self.learnt, bytes).map_err(failed(&self.learnt))?;
+        }
+        match hints {
+            Some(bytes) => write(&self.hints, bytes).map_err(failed(&self.hints)),
+            None => match std::fs::remove_file(&self.hints) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(failed(&self.hints)(error))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+/// Writes the files now and then, from a thread of its own that ends with the engine.
 ///
 /// # Errors
 /// When the system gives no thread.
-pub fn keep(mailbox: Mailbox, path: PathBuf) -> io::Result<()> {
+pub fn keep(mailbox: Mailbox, kept: Kept) -> io::Result<()> {
     let round = move || {
         let (tell, told) = channel();
         mailbox.send(move |admin| {
-            let _ = tell.send(admin.learnt()); // The thread waits for it.
+            // The thread waits for it.
+            let _ = tell.send((admin.learnt(), admin.kept_hints()));
         });
         // An engine that has stopped drops the task, and with it the way to tell.
-        let Ok(learnt) = told.recv() else { return false };
-        if let Some(error) = learnt.and_then(|bytes| write(&path, &bytes).err()) {
-            let text = format!("what the policy has learnt cannot be kept: {error}");
+        let Ok((learnt, hints)) = told.recv() else { return false };
+        if let Err(error) = kept.write(learnt.as_deref(), hints.as_deref()) {
+            let text = format!("what is learnt and hinted cannot be kept: {error}");
             mailbox.send(move |admin| admin.note_forgetting(text));
         }
         true

@@ -11,6 +11,7 @@ mod event_loop;
 mod growing;
 pub mod http;
 pub mod joining;
+mod kept_hints;
 pub mod learnt;
 mod listeners;
 mod mailbox;

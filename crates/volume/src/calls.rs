@@ -8,7 +8,7 @@ use crate::journal::Waiter;
 use crate::observer::Observer;
 use crate::operation::{Operation, OperationId, Refusal};
 use crate::request::{Action, Reply, Request, RequestError};
-use thermocline_policy::hints::store::Hint;
+use thermocline_policy::hints::store::{Held, Hint};
 use thermocline_ports::SECTOR;
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, VolumeId};
@@ -133,21 +133,43 @@ impl Group {
         if self.service != Service::Ready {
             return Err(HintRefusal::NotReady);
         }
-        let mut hint = *hint;
-        if let Some(id) = hint.volume {
-            let volume = self.map.volume(id).filter(|volume| !volume.deleting);
-            let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
-            if hint.range.0 >= size {
-                return Err(HintRefusal::Beyond(hint.range.0, size));
-            }
-            hint.range.1 = hint.range.1.min(size);
-        }
+        let range = self.range_within(hint.volume, hint.range)?;
         let mattered = self.epochs_matter();
-        let class = self.hinting.hints.take(now, &hint)?;
+        let class = self.hinting.hints.take(now, &Hint { range, ..*hint })?;
         if !mattered {
             self.housekeeping.begin_epoch(now, self.settings.epoch);
         }
         Ok(class)
+    }
+
+    /// Takes back a range that was hinted before a restart; what lies beyond the volume's end is
+    /// left out.
+    ///
+    /// # Errors
+    /// As [`Group::hint`].
+    pub fn put_back_hint(&mut self, now: Nanos, held: &Held<'_>) -> Result<(), HintRefusal> {
+        let range = self.range_within(held.volume, held.range)?;
+        let mattered = self.epochs_matter();
+        self.hinting.hints.put_back(now, &Held { range, ..held.clone() })?;
+        if !mattered {
+            self.housekeeping.begin_epoch(now, self.settings.epoch);
+        }
+        Ok(())
+    }
+
+    /// The part of a hint's range that lies in its volume.
+    fn range_within(
+        &self,
+        volume: Option<VolumeId>,
+        (start, end): (u64, u64),
+    ) -> Result<(u64, u64), HintRefusal> {
+        let Some(id) = volume else { return Ok((start, end)) };
+        let volume = self.map.volume(id).filter(|volume| !volume.deleting);
+        let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
+        if start >= size {
+            return Err(HintRefusal::Beyond(start, size));
+        }
+        Ok((start, end.min(size)))
     }
 
     /// Wishes copies of a range's chunks in the reserve of a faster pool; they come one after the

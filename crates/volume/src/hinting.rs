@@ -156,6 +156,11 @@ impl Group {
         self.hinting.hints.forget(source)
     }
 
+    /// Accuracy of a source, as it was before a restart.
+    pub fn put_back_score(&mut self, source: &str, class: &str, score: f64) {
+        self.hinting.hints.put_back_score(source, class, score);
+    }
+
     /// Takes another table of classes; hints given before are forgotten, since they were classified
     /// by the old one.
     pub fn set_hint_classes(&mut self, classes: Classes) {

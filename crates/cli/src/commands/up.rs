@@ -17,12 +17,13 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use thermocline_admin::api::Event;
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 use thermocline_admin::tls::{TlsFiles, tls};
 use thermocline_blockcache::{LINE, PoolDevice};
+use thermocline_engine::learnt::{self, Kept};
 use thermocline_engine::surveys;
 use thermocline_engine::{Engine, Listeners, watch_room};
 use thermocline_ports::Device;
@@ -138,26 +139,27 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     begin_hints(&mut engine, &config)?;
     engine.admin().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
     watch_room(engine.mailbox()).map_err(CliError::failed)?;
-    let learnt = config.data.join("learnt");
-    let recording = args.deciding.begin(&mut engine, config.policy.as_ref(), &learnt)?;
-    thermocline_engine::learnt::keep(engine.mailbox(), learnt.clone()).map_err(CliError::failed)?;
+    let kept = Kept::of(&config.data);
+    engine.admin().recall_hints(&kept.hints);
+    let recording = args.deciding.begin(&mut engine, config.policy.as_ref(), &kept.learnt)?;
+    learnt::keep(engine.mailbox(), kept.clone()).map_err(CliError::failed)?;
     let (http, doors_told) = open_listeners(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&engine, &config);
     output::print(&told)?;
     let served = engine.serve(&stop).map_err(CliError::failed);
     drop(http);
-    keep(&mut engine, &learnt);
+    keep(&mut engine, &kept);
     drop(engine); // And the recorder with it: nothing more is recorded.
     let recorded = recording.map_or(String::new(), Recording::finish);
     served?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
 }
 
-/// Keeps what the policy has learnt for the next start.
-fn keep(engine: &mut Engine, path: &Path) {
-    let Some(learnt) = engine.admin().learnt() else { return };
-    if let Err(error) = thermocline_engine::learnt::write(path, &learnt) {
-        listeners::say(&format!("{}: {error}; the policy will learn anew", path.display()));
+/// Keeps what the policy has learnt, and hints, for the next start.
+fn keep(engine: &mut Engine, kept: &Kept) {
+    let (learnt, hints) = (engine.admin().learnt(), engine.admin().kept_hints());
+    if let Err(error) = kept.write(learnt.as_deref(), hints.as_deref()) {
+        listeners::say(&format!("{error}; it will not be known after the next start"));
     }
 }
 

@@ -311,14 +311,26 @@ fn what_the_policy_has_learnt_survives_a_restart_and_its_file_is_no_obstacle() {
     let words = "--size 64MiB --no-emulation";
     let events = || over_socket(&folder, "/v1/events?from=0").1;
     let up = Up::start_with(&folder, words);
+    ask(&up, "hint give v0 --length 1MiB --metadata --source test").unwrap();
     assert_eq!(up.stop("-TERM"), Some(0));
     let learnt = folder.join("pools").join("learnt");
     assert!(learnt.is_file(), "it is kept at the end");
     let up = Up::start_with(&folder, words);
     assert!(events().contains("auto goes on from what it had learnt"), "{}", events());
+    assert!(
+        events().contains("1 ranges of hints are known again, 0 no longer fit"),
+        "{}",
+        events()
+    );
+    assert_eq!(json(&up, "hint list")["ranges"], 1);
+    ask(&up, "hint forget test").unwrap();
     assert_eq!(up.stop("-TERM"), Some(0));
+    let hints = folder.join("pools").join("hints.json");
+    assert!(!hints.exists(), "none were left");
     std::fs::write(&learnt, b"TCLEARNT but no more").unwrap();
+    std::fs::write(&hints, b"{}").unwrap();
     let up = Up::start_with(&folder, words);
     assert!(events().contains("the policy learns anew"), "{}", events());
+    assert!(events().contains("hints must be given again"), "{}", events());
     assert_eq!(up.stop("-TERM"), Some(0));
 }

@@ -243,6 +243,17 @@ fn is_zero(value: &u16) -> bool {
 }
 
 impl HintLevel {
+    /// The other way round.
+    pub fn of(level: Level) -> HintLevel {
+        match level {
+            Level::System => HintLevel::System,
+            Level::Volume => HintLevel::Volume,
+            Level::Process => HintLevel::Process,
+            Level::File => HintLevel::File,
+            Level::Range => HintLevel::Range,
+        }
+    }
+
     /// As policies know it.
     pub fn level(self) -> Level {
         match self {

@@ -88,6 +88,12 @@ impl Ranges {
         all.filter(move |span| span.until > now).map(|span| span.mark)
     }
 
+    /// The same with the time at which each is forgotten; `Nanos(u64::MAX)`: never.
+    pub(super) fn held(&self, now: Nanos) -> impl Iterator<Item = (Range<u64>, Nanos, Mark)> {
+        let all = self.0.iter().filter(move |(_, span)| span.until > now);
+        all.map(|(&start, span)| (start..span.end, span.until, span.mark))
+    }
+
     /// Ranges at `now` in their order, with their marks.
     pub(super) fn iter(&self, now: Nanos) -> impl Iterator<Item = (Range<u64>, Mark)> {
         let all = self.0.iter().filter(move |(_, span)| span.until > now);

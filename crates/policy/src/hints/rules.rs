@@ -259,6 +259,11 @@ impl Classes {
         self.0.get(usize::from(class)).unwrap_or(&self.0[0])
     }
 
+    /// Number of the class of this name.
+    pub fn named(&self, name: &str) -> Option<u8> {
+        self.0.iter().position(|class| class.name == name).map(|index| index as u8)
+    }
+
     /// Number of classes, class 0 included.
     #[expect(clippy::len_without_is_empty, reason = "class 0 is always there")]
     pub fn len(&self) -> usize {

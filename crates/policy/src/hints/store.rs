@@ -65,6 +65,25 @@ pub struct Hint<'a> {
     pub until: Option<Nanos>,
 }
 
+/// A range that is held, as it is kept over a restart: what was said of it has become a class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// Name of the source.
+    pub source: &'a str,
+    /// Its subject.
+    pub level: Level,
+    /// Of which volume; `None`: every one.
+    pub volume: Option<VolumeId>,
+    /// Bytes of the volume, not empty; to the end where it is `u64::MAX`.
+    pub range: (u64, u64),
+    /// Name of its class.
+    pub class: &'a str,
+    /// Its wishes.
+    pub wishes: Wishes,
+    /// Time at which it is forgotten; `None`: when it is replaced.
+    pub until: Option<Nanos>,
+}
+
 /// A hint that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HintError {
@@ -168,6 +187,9 @@ struct Layer {
     ranges: Ranges,
 }
 
+/// Level, volume, bytes, wishes and end of a hint.
+type Said = (Level, Option<VolumeId>, (u64, u64), Wishes, Option<Nanos>);
+
 /// Hints by source, level and volume.
 #[derive(Debug, Default)]
 pub struct Hints {
@@ -229,34 +251,90 @@ impl Hints {
     }
 
     fn take_from(&mut self, now: Nanos, source: u8, hint: &Hint<'_>) -> Result<u8, HintError> {
-        let (start, end) = hint.range;
+        let said = (hint.level, hint.volume, hint.range, hint.wishes, hint.until);
+        self.mark_from(now, source, said, |classes| classes.of(hint.facts, Bytes(hint.range.0)))
+    }
+
+    /// Marks a range with the class that `class` says; the class.
+    fn mark_from(
+        &mut self,
+        now: Nanos,
+        source: u8,
+        (level, volume, (start, end), wishes, until): Said,
+        class: impl FnOnce(&Classes) -> u8,
+    ) -> Result<u8, HintError> {
         if start >= end {
             return Err(HintError::Range(start, end));
         }
-        let wait_ms = hint.wishes.background_ms.unwrap_or(0);
-        if wait_ms > BACKGROUND_MS_MAX || hint.wishes.background_ms == Some(0) {
+        let wait_ms = wishes.background_ms.unwrap_or(0);
+        if wait_ms > BACKGROUND_MS_MAX || wishes.background_ms == Some(0) {
             return Err(HintError::Wait(wait_ms));
         }
         // A hint in the midst of another makes three of one.
-        let of_source = self.sources[usize::from(source)].ranges;
-        if self.ranges + 2 > RANGES_MAX || of_source + 2 > SOURCE_RANGES_MAX {
+        let is_full = |hints: &Hints| {
+            let of_source = hints.sources[usize::from(source)].ranges;
+            hints.ranges + 2 > RANGES_MAX || of_source + 2 > SOURCE_RANGES_MAX
+        };
+        if is_full(self) {
             self.expire(now);
-            let of_source = self.sources[usize::from(source)].ranges;
-            if self.ranges + 2 > RANGES_MAX || of_source + 2 > SOURCE_RANGES_MAX {
-                return Err(HintError::Full(hint.source.to_string(), of_source));
+            if is_full(self) {
+                let source = &self.sources[usize::from(source)];
+                return Err(HintError::Full(source.name.clone(), source.ranges));
             }
         }
-        let class = self.classes.of(hint.facts, Bytes(start));
-        let pinned = if hint.wishes.pin { PINNED } else { 0 };
-        let demoted = if hint.wishes.demote { DEMOTED } else { 0 };
+        let class = class(&self.classes);
+        let pinned = if wishes.pin { PINNED } else { 0 };
+        let demoted = if wishes.demote { DEMOTED } else { 0 };
         let mark = Mark { class, flags: pinned | demoted, wait_ms };
         self.waits |= wait_ms > 0;
-        self.expires |= hint.until.is_some();
-        let volume = hint.volume.unwrap_or(EVERY);
-        self.change(source, hint.level, volume, |ranges| {
-            ranges.mark(start..end, hint.until.unwrap_or(Nanos(u64::MAX)), mark);
+        self.expires |= until.is_some();
+        self.change(source, level, volume.unwrap_or(EVERY), |ranges| {
+            ranges.mark(start..end, until.unwrap_or(Nanos(u64::MAX)), mark);
         });
         Ok(class)
+    }
+
+    /// All ranges that are held at `now`.
+    pub fn held(&self, now: Nanos) -> impl Iterator<Item = Held<'_>> {
+        self.layers.iter().flat_map(move |layer| {
+            layer.ranges.held(now).map(move |(range, until, mark)| Held {
+                source: &self.sources[usize::from(layer.source)].name,
+                level: layer.level,
+                volume: Some(layer.volume).filter(|volume| *volume != EVERY),
+                range: (range.start, range.end),
+                class: &self.classes.get(mark.class).name,
+                wishes: Wishes {
+                    pin: mark.flags & PINNED != 0,
+                    demote: mark.flags & DEMOTED != 0,
+                    background_ms: Some(mark.wait_ms).filter(|wait| *wait > 0),
+                },
+                until: Some(until).filter(|until| until.0 != u64::MAX),
+            })
+        })
+    }
+
+    /// Takes back a range that was held before a restart. A class that the table does not have any
+    /// more becomes class 0.
+    ///
+    /// # Errors
+    /// As [`Hints::take`].
+    pub fn put_back(&mut self, now: Nanos, held: &Held<'_>) -> Result<(), HintError> {
+        let class = self.classes.named(held.class).unwrap_or(0);
+        let source = self.source(held.source)?;
+        let taken = (held.level, held.volume, held.range, held.wishes, held.until);
+        self.mark_from(now, source, taken, |_| class).map(|_| ())
+    }
+
+    /// Scores of a source about a class, as they were before a restart.
+    pub fn put_back_score(&mut self, source: &str, class: &str, score: f64) {
+        let Some(class) = self.classes.named(class) else { return };
+        let Ok(source) = self.source(source) else { return };
+        let scores = &mut self.sources[usize::from(source)].scores;
+        if let Some(known) = scores.get_mut(usize::from(class))
+            && score.is_finite()
+        {
+            *known = Score { value: score.clamp(0.0, 1.0), epochs: 1, ..UNKNOWN };
+        }
     }
 
     /// Withdraws what a source said of a range at a level.

@@ -2,8 +2,13 @@
 
 use super::AdminApi;
 use crate::api::{HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken, NewHint};
+use crate::kept_hints::{Clocks, KeptHints};
+use crate::learnt;
 use crate::surveys::Surveyed;
+use std::collections::BTreeMap;
+use std::path::Path;
 use thermocline_admin::api::{Refused, Severity};
+use thermocline_admin::past::wall_clock;
 use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
 use thermocline_policy::hints::{Level, Wishes};
@@ -116,6 +121,56 @@ impl AdminApi<'_> {
             sources: sources.collect(),
             classes: hints.classes().to_text(),
         }
+    }
+
+    /// The file of hints for the next start; `None`: there are none, or more than are kept.
+    pub fn kept_hints(&self) -> Option<Vec<u8>> {
+        let group = &self.engine.group;
+        let names: BTreeMap<VolumeId, String> =
+            group.volumes().map(|status| (status.id, status.name)).collect();
+        let name = |id| names.get(&id).cloned();
+        let kept = KeptHints::of(group.hints(), group.identity(), self.clocks(), name)?;
+        Some(serde_json::to_vec(&kept).expect("it is plain data"))
+    }
+
+    /// Takes back what is in the file at `path`, if that is of this group. Whatever keeps it from
+    /// that is told as an event.
+    pub fn recall_hints(&mut self, path: &Path) {
+        let group = self.engine.group.identity();
+        let kept = match learnt::read(path) {
+            Ok(None) => return,
+            Ok(Some(text)) => KeptHints::read(&text, group),
+            Err(error) => Err(error.to_string()),
+        };
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(error) => {
+                let text = format!("{}: {error}; hints must be given again", path.display());
+                return self.engine.event(Severity::Warning, "hints", text);
+            }
+        };
+        let clocks = self.clocks();
+        let volumes: BTreeMap<String, VolumeId> =
+            self.engine.group.volumes().map(|status| (status.name.clone(), status.id)).collect();
+        let mut scores = Vec::new();
+        let group = &mut self.engine.group;
+        let (taken, left_out) = kept.give_back(
+            clocks,
+            |name| volumes.get(name).copied(),
+            |held| group.put_back_hint(clocks.now, held).is_ok(),
+            |source, class, score| scores.push((source.to_string(), class.to_string(), score)),
+        );
+        for (source, class, score) in scores {
+            self.engine.group.put_back_score(&source, &class, score);
+        }
+        if taken + left_out > 0 {
+            let text = format!("{taken} ranges of hints are known again, {left_out} no longer fit");
+            self.engine.event(Severity::Info, "hints", text);
+        }
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks { now: self.engine.now(), wall_ms: wall_clock() }
     }
 
     /// Withdraws everything that a source said.
