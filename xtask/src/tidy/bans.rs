@@ -112,7 +112,7 @@ pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
     let mut findings = modules(source, table);
     findings.extend(other_names(source));
     findings.extend(words(source));
-    findings.extend(maps(source));
+    findings.extend(maps(source, RULE));
     let asyncs = source.words("async").chain(source.words("await"));
     findings.extend(asyncs.map(|at| {
         let message = "sealed crates have no async: write a state machine that is told events";
@@ -212,7 +212,8 @@ fn tree(code: &str, from: usize, above: &str, paths: &mut Vec<(usize, String)>) 
     }
 }
 
-fn maps(source: &Source) -> Vec<Finding> {
+/// Maps with a randomly seeded hasher, as findings of `rule`.
+pub(super) fn maps(source: &Source, rule: &'static str) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (map, parameters) in MAPS {
         for at in source.words(map) {
@@ -228,7 +229,7 @@ fn maps(source: &Source) -> Vec<Finding> {
                     "`{map}` with its default hasher iterates at random: use a BTree, a dense \
                      `Vec`, or name a fixed hasher and never depend on the order"
                 );
-                findings.push(Finding::new(source.path, source.line_of(at), RULE, message));
+                findings.push(Finding::new(source.path, source.line_of(at), rule, message));
             }
         }
     }

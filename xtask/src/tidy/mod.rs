@@ -8,12 +8,14 @@ mod allows;
 mod bans;
 mod citations;
 mod claims;
+mod copies;
 mod documentation;
 mod floors;
 mod layouts;
 mod machines;
 mod papers;
 mod ratchet;
+mod repeatable;
 mod shape;
 mod source;
 mod unsafety;
@@ -77,10 +79,12 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(allows::check(source, &table));
         findings.extend(unsafety::check(source, &table));
         findings.extend(claims::check(source));
+        findings.extend(repeatable::check(source));
         findings.extend(layouts::check(source, text_of));
         findings.extend(citations::check(source.path, source.text));
     }
     findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
+    findings.extend(copies::check(&sources));
     excesses.extend(documentation::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
