@@ -143,6 +143,14 @@ impl Client {
         parse(&self.call(Method::GET, path, None)?)
     }
 
+    /// Asks for something that is no JSON.
+    ///
+    /// # Errors
+    /// When nobody listens, or the request is refused.
+    pub fn bytes(&self, path: &str) -> Result<Vec<u8>, CallError> {
+        self.call(Method::GET, path, None).map(Vec::from)
+    }
+
     /// Sends something and takes the answer.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ mod listeners;
 mod mailbox;
 mod metrics;
 pub mod probe;
+mod sample;
 mod stream;
 pub mod surveys;
 

@@ -1,6 +1,7 @@
-//! `thermocline advise`: what other devices or another policy would bring, from a trace or a
-//! recording.
+//! `thermocline advise`: what other devices or another policy would bring, from a trace, a
+//! recording, or a running engine.
 
+mod live;
 mod page;
 mod text;
 
@@ -13,6 +14,7 @@ use crate::source::SourceArgs;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use thermocline_engine::api::Status;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
 use thermocline_sim::lab;
@@ -26,6 +28,7 @@ Examples:
   thermocline advise today.tcr --pools pools.toml     a recording of `thermocline up --record`
   thermocline advise web.csv.gz --add 32GiB --policy none --against auto,hemem
   thermocline advise web.csv.gz --p99 5ms             the cheapest devices that keep this
+  thermocline advise --live 5m --api thermocline-data/http.sock
   thermocline advise web.csv.gz --prices mine.toml --html advice.html
 
 pools.toml is that of `thermocline lab volume`. A table of prices has a device's price for a GiB and
@@ -45,13 +48,22 @@ const EPOCH: Nanos = Nanos::from_secs(10);
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Pools as they are, a TOML file; an NVMe SSD of a tenth of the chunks touched over a 7,200
-    /// rpm disk of all of them when not given.
+    /// Instead of a trace: what clients ask of a running engine in so long, 1s to 10min. Its policy
+    /// and the sizes of its pools are taken from it.
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1m",
+          conflicts_with_all = ["traces", "more", "synth", "format", "columns", "blkparse_event"])]
+    live: Option<Nanos>,
+    /// Socket of the engine's API, for --live.
+    #[arg(long, value_name = "PATH", default_value = "thermocline-data/http.sock")]
+    api: PathBuf,
+    /// Pools as they are, a TOML file. When not given: an NVMe SSD of a tenth of the chunks touched
+    /// over a 7,200 rpm disk of all of them; of a running engine its pools, as devices of like
+    /// speed.
     #[arg(long, value_name = "FILE")]
     pools: Option<PathBuf>,
-    /// Placement as it is; `none` is `static`.
-    #[arg(long, value_name = "POLICY", default_value = "auto")]
-    policy: String,
+    /// Placement as it is; `none` is `static`. When not given `auto`, or the running engine's.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<String>,
     /// Placements that are compared with it, separated by commas.
     #[arg(
         long,
@@ -131,11 +143,17 @@ struct Report {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let question = args.question()?;
+    let wish = args.question(None)?;
     if let Some(threads) = args.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
-    let load = read_load(&args.source)?;
+    let (question, load) = match args.live {
+        None => (wish, read_load(&args.source)?),
+        Some(time) => {
+            let (status, load) = live::sample(&args.api, time)?;
+            (args.question(Some(&status))?, load)
+        }
+    };
     let advice = {
         let bar =
             Progress::bar(Some(advise::requests(&load, &question)), Counted::Things, "requests");
@@ -157,7 +175,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),
-        traces: args.source.sources().iter().map(ToString::to_string).collect(),
+        traces: match args.live {
+            None => args.source.sources().iter().map(ToString::to_string).collect(),
+            Some(_) => vec![args.api.display().to_string()],
+        },
         prices_assumed: args.prices.is_none(),
         advice,
         cheapest,
@@ -166,20 +187,26 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 }
 
 impl Args {
-    fn question(&self) -> Result<Question, CliError> {
+    /// The question; `live`: about the engine that has this status.
+    fn question(&self, live: Option<&Status>) -> Result<Question, CliError> {
         let policy = |word: &str| -> Result<PolicySpec, CliError> {
             let word = if word == "none" { "static" } else { word };
             let spec = library::policy(word).map_err(CliError::input)?;
             spec.build_placement().map_err(CliError::input)?; // A cache is none.
             Ok(spec)
         };
+        let own = live.map_or("auto", |status| &status.policy.spec);
+        let pools = match live.filter(|_| self.pools.is_none()) {
+            Some(status) => live::pools(status),
+            None => pool_plans(self.pools.as_deref())?,
+        };
         Ok(Question {
-            pools: pool_plans(self.pools.as_deref())?,
-            policy: policy(&self.policy)?,
+            pools,
+            policy: policy(self.policy.as_deref().unwrap_or(own))?,
             rivals: self.against.iter().map(|word| policy(word)).collect::<Result<_, _>>()?,
             more: self.add,
             options: MachineOptions {
-                chunk: self.chunk,
+                chunk: live.map_or(self.chunk, |status| Bytes(status.chunk_bytes)),
                 epoch: EPOCH,
                 own_epochs: true,
                 arrivals: self.load.arrivals(),

@@ -1,6 +1,7 @@
 //! `advise` as a user runs it: the table, JSON, the page, a recording, and what it refuses.
 
 use crate::program::{folder, run};
+use crate::up::{URI, Up, clients_are_here};
 use serde_json::Value;
 
 const SYNTH: &str = "advise --synth oltp,requests=5k,vms=1 --seeds 2";
@@ -53,7 +54,35 @@ fn wrong_words_are_refused_with_what_would_do() {
     refused("--policy hemen", "did you mean `hemem`");
     refused("--against lru", "is a cache, not a placement");
     run(&folder, "advise --synth oltp --seeds 0").ended_with(2).says("1..=100");
-    let tiny = "[[pool]]\nprofile = \"nvme\"\nsize = \"1GiB\"\n[pool.cache]\nprofile = \"nvme\"\nsize = \"64KiB\"\n";
+    let tiny = "[[pool]]\nprofile = \"nvme\"\nsize = \"4GiB\"\n[pool.cache]\nprofile = \"nvme\"\nsize = \"64KiB\"\n";
     std::fs::write(folder.join("tiny.toml"), tiny).unwrap();
     refused("--pools tiny.toml --policy static", "64 KiB is not whole sectors from 1 MiB");
+}
+
+#[test]
+fn a_running_engine_is_sampled_and_its_own_pools_and_policy_are_what_there_is() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = folder("advise_live");
+    let up = Up::start_with(&folder, "--size 64MiB --no-emulation");
+    std::thread::scope(|scope| {
+        let words = "advise --live 3s --api pools/http.sock --seeds 1 --json";
+        let advised = scope.spawn(|| run(&folder, words));
+        // Clients ask on until the sample has been taken.
+        while !advised.is_finished() {
+            let ask = "write -P 7 0 1M";
+            up.run("qemu-io", &["-f", "raw", "-c", ask, "-c", "read 0 1M", URI]).unwrap();
+        }
+        let report: Value =
+            serde_json::from_str(&advised.join().unwrap().succeeded().stdout()).unwrap();
+        assert!(report["requests"].as_u64().unwrap() > 0);
+        assert_eq!(report["answers"][0]["policy"], "auto");
+        assert_eq!(report["answers"][0]["pools"].as_array().unwrap().len(), 3);
+        assert!(report["measured"]["requests"].as_u64().unwrap() > 0, "it tells what it took");
+    });
+    run(&folder, "advise --live 1s --api nowhere.sock").command_ended_with(1).says("nowhere.sock");
+    run(&folder, "advise --live 1h --api pools/http.sock").ended_with(2).says("1s to 10min");
+    run(&folder, "advise --live 1s --api pools/http.sock").ended_with(2).says("nothing in 1 s");
+    assert_eq!(up.stop("-TERM"), Some(0));
 }

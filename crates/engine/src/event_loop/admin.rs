@@ -253,6 +253,27 @@ impl<'a> AdminApi<'a> {
         self.engine.group.set_observer(Some(observer));
     }
 
+    /// Lets a recorder of a sample hear the same, until [`AdminApi::end_sample`].
+    ///
+    /// # Errors
+    /// When somebody hears it already.
+    pub(crate) fn begin_sample(
+        &mut self,
+        make: impl FnOnce(&Group) -> Box<dyn Observer>,
+    ) -> Result<(), Refused> {
+        if self.engine.group.is_observed() {
+            let text = "the engine is recorded or sampled already; use that recording, or wait";
+            return Err(Refused::conflict(text));
+        }
+        self.set_observer(make);
+        Ok(())
+    }
+
+    /// Ends a sample.
+    pub(crate) fn end_sample(&mut self) {
+        self.engine.group.set_observer(None);
+    }
+
     /// Tells everybody who follows events that something has happened.
     pub fn note(&mut self, severity: Severity, subject: &str, text: String) {
         self.engine.event(severity, subject, text);

@@ -2,6 +2,7 @@
 
 mod hints;
 mod pools;
+mod sample;
 mod scrubs;
 mod shadows;
 
@@ -68,6 +69,7 @@ fn api() -> OpenApiRouter<Mailbox> {
         .merge(hints::api())
         .merge(shadows::api())
         .merge(scrubs::api())
+        .merge(sample::api())
         .routes(routes!(history))
         .routes(routes!(events))
 }
