@@ -58,8 +58,11 @@ fn placement(spec: &str) -> Result<(PolicySpec, Box<dyn Placement>), Refused> {
     Ok((spec, placement))
 }
 
-/// The same, or nobody.
-fn chosen(spec: &str) -> Result<Option<(PolicySpec, Box<dyn Placement>)>, Refused> {
+/// A placement and what it was asked for as; `None`: nobody decides.
+type Chosen = Option<(PolicySpec, Box<dyn Placement>)>;
+
+/// The placement that a wish names, or nobody.
+fn chosen(spec: &str) -> Result<Chosen, Refused> {
     if spec == NOBODY { Ok(None) } else { placement(spec).map(Some) }
 }
 
@@ -227,7 +230,7 @@ impl<'a> AdminApi<'a> {
         self.engine.event(Severity::Warning, "policy", text);
     }
 
-    fn give_to(&mut self, chosen: Option<(PolicySpec, Box<dyn Placement>)>) {
+    fn give_to(&mut self, chosen: Chosen) {
         let name = chosen.as_ref().map_or(NOBODY, |(spec, _)| &spec.label);
         let text = format!("{name} decides about moves from now on");
         match chosen {

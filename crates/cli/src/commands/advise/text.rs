@@ -69,7 +69,7 @@ fn money(cost: Option<f64>) -> String {
 }
 
 fn wear(figures: &Figures) -> String {
-    figures.writes_a_day.map_or("–".to_string(), |writes| plain(writes))
+    figures.writes_a_day.map_or("–".to_string(), plain)
 }
 
 pub(super) fn word(verdict: Verdict) -> &'static str {

@@ -401,6 +401,6 @@ impl AdminApi<'_> {
     pub fn remove_pool(&mut self, name: &str) -> Result<(), Refused> {
         let id = self.pool_named(name)?;
         let now = self.engine.now();
-        Ok(self.engine.group.remove_pool(now, id).map_err(refused)?)
+        self.engine.group.remove_pool(now, id).map_err(refused)
     }
 }

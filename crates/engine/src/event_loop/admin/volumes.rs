@@ -41,7 +41,7 @@ impl AdminApi<'_> {
     /// When there is no such volume.
     pub fn promise(&mut self, name: &str, sla: Option<Sla>) -> Result<(), Refused> {
         let volume = self.volume(name)?;
-        Ok(self.engine.group.set_sla(volume, sla).map_err(refused)?)
+        self.engine.group.set_sla(volume, sla).map_err(refused)
     }
 
     fn volume_told(&self, name: &str) -> Volume {
