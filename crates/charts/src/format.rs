@@ -23,7 +23,7 @@ impl Quantity {
     /// The number in full, for tables and tooltips.
     ///
     /// ```
-    /// use crate::format::Quantity;
+    /// use thermocline_charts::format::Quantity;
     /// assert_eq!(Quantity::Bytes.show(1.5 * 1024.0), "1.5 KiB");
     /// assert_eq!(Quantity::Share.show(0.1234), "12.3 %");
     /// ```

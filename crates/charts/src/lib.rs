@@ -14,7 +14,7 @@
 //! data gives equal bytes.
 //!
 //! ```
-//! use crate::format::Quantity;
+//! use thermocline_charts::format::Quantity;
 //! use thermocline_charts::{Axis, Chart, LineChart, Page, Series};
 //! let chart = LineChart {
 //!     title: "Hit ratio by cache size".into(),
