@@ -58,6 +58,11 @@ fn changes_medium(task: &Task) -> bool {
     }
 }
 
+/// True if a task is a client's, on the slow device.
+fn is_awaited_on_origin(task: &Task) -> bool {
+    matches!(task, Task::Piece { side: Side::Origin, .. } | Task::Dropped { .. })
+}
+
 /// A task that a device has answered.
 #[derive(Debug)]
 pub(crate) struct Answered {
@@ -74,17 +79,20 @@ pub(crate) struct Pair<C, O> {
     /// True for a device, fast or slow, that has written data it has not flushed.
     volatile: [bool; 2],
     landed: Vec<Completion>,
+    /// Requests on the slow device that clients wait for.
+    awaited: u32,
 }
 
 impl<C: Device, O: Device> Pair<C, O> {
     /// Devices on which nothing is under way.
     pub(crate) fn new(cache: C, origin: O) -> Pair<C, O> {
         let (tasks, landed) = (Slab::default(), Vec::new());
-        Pair { cache, origin, tasks, volatile: [false; 2], landed }
+        Pair { cache, origin, tasks, volatile: [false; 2], landed, awaited: 0 }
     }
 
     /// Sends a request to one of the devices. Offsets on the slow one are the machine's above.
     pub(crate) fn send(&mut self, now: Nanos, side: Side, task: Task, io: Io) {
+        self.awaited += u32::from(is_awaited_on_origin(&task));
         let ticket = Ticket(u64::from(self.tasks.insert(task)));
         match side {
             Side::Cache => self.cache.submit(now, ticket, io),
@@ -99,8 +107,18 @@ impl<C: Device, O: Device> Pair<C, O> {
         self.origin.poll(now, &mut self.landed);
         for (index, Completion { ticket, result }) in self.landed.drain(..).enumerate() {
             let side = if index < from_cache { Side::Cache } else { Side::Origin };
-            answered.push(Answered { side, task: self.tasks.remove(ticket.0 as u32), result });
+            let task = self.tasks.remove(ticket.0 as u32);
+            if is_awaited_on_origin(&task) {
+                assert!(self.awaited > 0, "each request is answered once");
+                self.awaited -= 1;
+            }
+            answered.push(Answered { side, task, result });
         }
+    }
+
+    /// True while clients wait for the slow device.
+    pub(crate) fn is_origin_awaited(&self) -> bool {
+        self.awaited > 0
     }
 
     /// Notes that a task has changed a device's medium, or may have.

@@ -4,6 +4,8 @@
 //! 2. Each line that is cached goes to its slot. Of the others, a line that is written whole gets a
 //!    slot, unless the request is a long one or its set has none to give; the rest goes to the slow
 //!    device. Neighbours on a device go together.
+//!    Parts of a write that go to the slow device go in one request where they lie close together,
+//!    with what slots have between them.
 //! 3. A write is done when all its pieces are; with `fua`, when the table names the lines, too.
 //! 4. A read that the slow device answered in whole lines is answered, and then fills slots, if
 //!    nobody else wants the lines by then.
@@ -65,6 +67,18 @@ struct Segment {
     /// The first slot; none: the slow device.
     slot: Option<u32>,
     bytes: Range<u64>,
+}
+
+/// One write to the slow device in place of several that lie close together, if there are several:
+/// a disk would seek for each. It also has what lies between them, which slots have too and keep: a
+/// slot's line is dirty, and hides what the slow device has of it. `None`: there are not several,
+/// or more lies between them than they have themselves.
+fn parts_together(segments: &[Segment]) -> Option<Segment> {
+    let parts = || segments.iter().filter(|segment| segment.slot.is_none());
+    let bytes = parts().next()?.bytes.start..parts().last()?.bytes.end;
+    let theirs: u64 = parts().map(|segment| u64::from(segment.length())).sum();
+    let close = bytes.end - bytes.start <= 2 * theirs;
+    (parts().count() > 1 && close).then_some(Segment { slot: None, bytes })
 }
 
 /// The lines that `bytes` touches.
@@ -229,14 +243,22 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 _ => None,
             }
         });
+        let together = parts_together(&segments);
         for segment in segments {
             let length = segment.length();
             match segment.slot {
                 Some(_) => self.status.written.0 += u64::from(length),
                 None => self.status.written_around.0 += u64::from(length),
             }
-            let from = (segment.bytes.start - bytes.start) as u32;
-            self.write(now, request, &segment, data.slice(from..from + length), fua);
+            if segment.slot.is_some() || together.is_none() {
+                let from = (segment.bytes.start - bytes.start) as u32;
+                self.write(now, request, &segment, data.slice(from..from + length), fua);
+            }
+        }
+        if let Some(part) = together {
+            met("parts that go around are written together");
+            let from = (part.bytes.start - bytes.start) as u32;
+            self.write(now, request, &part, data.slice(from..from + part.length()), fua);
         }
     }
 

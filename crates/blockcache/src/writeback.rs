@@ -2,9 +2,11 @@
 //!
 //! 1. While more than `dirty_percent` of the slots are dirty, a hand goes over the slots; dirty
 //!    lines that were not hit since they came go first, and the others only above twice as many.
-//! 2. Dirty neighbours go together, up to 16 lines. They are read from their slots and written in
-//!    one request.
-//! 3. The more lines are dirty, the more runs are under way, up to `writers_max`.
+//! 2. Dirty neighbours on both sides go together, up to 64 lines. They are read from their slots
+//!    and written in one request: slots are in no order of the slow device, and a seek a line would
+//!    cost it more than the cache spares it.
+//! 3. The more lines are dirty, the more runs are under way, up to `writers_max`; but only one while
+//!    clients wait for the slow device, unless nearly all slots are dirty.
 //! 4. After a run that failed nothing is taken back for [`PAUSE`]: a slow device that refuses every
 //!    write is not asked as fast as it refuses.
 //! 5. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
@@ -26,8 +28,11 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, Nanos, Slab};
 
-/// Lines of a run, at most: 64 KiB.
-const RUN_LINES: u32 = 16;
+/// Lines of a run, at most: 256 KiB.
+const RUN_LINES: u32 = 64;
+/// Dirty lines, in percent of all slots, above which lines are taken back as fast as may be also
+/// while clients wait for the slow device.
+const FLOODED_PERCENT: u64 = 90;
 /// Slots that the hand passes at once, at most.
 const STRIDE: u32 = 4096;
 
@@ -64,7 +69,11 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             return;
         }
         let share = over * u64::from(self.settings.writers_max) / most.max(1);
-        let writers = (1 + share).min(u64::from(self.settings.writers_max)) as usize;
+        let flooded = u64::from(self.lines.counts().1) * 100 > slots * FLOODED_PERCENT;
+        let writers = match self.devices.is_origin_awaited() && !flooded {
+            true => 1,
+            false => (1 + share).min(u64::from(self.settings.writers_max)) as usize,
+        };
         let pressed = over > most;
         let mut passed = 0;
         while self.back.runs.len() < writers && passed < STRIDE.min(self.lines.slots()) {
@@ -78,13 +87,16 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
     }
 
-    /// Takes `line`, and the dirty ones behind it, unless somebody drops them just now.
+    /// Takes `line`, and the dirty ones around it, unless somebody drops them just now.
     fn take_back(&mut self, now: Nanos, line: u32) {
         let dirty = |line: &u32| {
             self.lines.find(*line).is_some_and(|slot| self.lines.has(slot, mark::DIRTY))
         };
-        let end = (line..line + RUN_LINES).take_while(dirty).last().expect("the first one is") + 1;
-        let lines = line..end;
+        let earliest = line.saturating_sub(RUN_LINES - 1);
+        let start = (earliest..line).rev().take_while(dirty).last().unwrap_or(line);
+        let end = (line..start + RUN_LINES).take_while(dirty).last().expect("the first one is") + 1;
+        let lines = start..end;
+        assert!(lines.contains(&line) && lines.len() <= RUN_LINES as usize, "a run is bounded");
         let Some(lock) = self.locks.take(lines.clone(), Hold::Back) else { return };
         let run = self.back.runs.insert(Run {
             lines: lines.clone(),

@@ -108,10 +108,10 @@ fn dirty_lines_are_taken_back_down_to_their_share_and_neighbours_go_together() {
     }
     let status = cache.status();
     let most = status.lines / 10;
-    assert!(status.dirty <= most && status.dirty + 17 > most, "{status:?}");
+    assert!(status.dirty <= most, "{status:?}");
     assert_eq!(status.cached, 200);
     let slow = cache.origin().submitted();
-    assert!(slow < 40, "{slow} requests for some 150 lines in a row");
+    assert!(slow < 10, "{slow} requests for some 150 lines in a row");
 }
 
 #[test]
@@ -268,4 +268,25 @@ fn a_line_that_cannot_be_read_from_its_slot_is_read_from_the_slow_device_if_it_i
     cache.devices_mut().0.spoil(Bytes(64 << 10), size - (64 << 10));
     assert!(ask(&mut cache, &mut now, read(1, 1)).is_ok());
     assert_eq!(ask(&mut cache, &mut now, read(2, 1)), Err(DeviceError::Io));
+}
+
+/// Alternate lines of a long write are cached: the rest does not go to the slow device one by one.
+#[test]
+fn parts_of_a_write_that_go_around_go_together_and_cached_lines_keep_what_is_newest() {
+    let (mut cache, mut now) = cache(Settings::default());
+    let line = LINE as usize;
+    for at in (0..32).step_by(2) {
+        ask(&mut cache, &mut now, write(at, 1)).unwrap();
+    }
+    let before = cache.origin().submitted();
+    let data = Payload::from(vec![2; 32 * line]);
+    ask(&mut cache, &mut now, Io::Write { offset: Bytes(0), data, fua: false }).unwrap();
+    assert_eq!(cache.origin().submitted() - before, 1, "one write, and nothing is taken back");
+    let read = |lines: usize| Io::Read { offset: Bytes(0), length: (lines * line) as u32 };
+    assert!(ask(&mut cache, &mut now, read(32)) == Ok(Payload::from(vec![2; 32 * line])));
+    for at in (0..32).step_by(2) {
+        ask(&mut cache, &mut now, write(at, 1)).unwrap();
+    }
+    let both = [vec![mark(0); line], vec![2; line]].concat();
+    assert!(ask(&mut cache, &mut now, read(2)) == Ok(Payload::from(both)));
 }

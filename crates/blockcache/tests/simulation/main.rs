@@ -21,7 +21,7 @@ use world::World;
 const SEEDS: u64 = 300;
 
 /// Situations that the seeds must meet, in the code and in the world.
-const SITUATIONS: [&str; 27] = [
+const SITUATIONS: [&str; 28] = [
     "a clean line cannot be read",
     "a cycle writes several runs of the table",
     "a damaged table is refused",
@@ -45,6 +45,7 @@ const SITUATIONS: [&str; 27] = [
     "a write fills a slot that waits for the table",
     "a write to a dirty line fails",
     "others want the lines that were read",
+    "parts that go around are written together",
     "several wait for one cycle",
     "the cache has failed",
     "the table cannot be written",
