@@ -75,7 +75,7 @@ struct Segment {
 /// or more lies between them than they have themselves.
 fn parts_together(segments: &[Segment]) -> Option<Segment> {
     let parts = || segments.iter().filter(|segment| segment.slot.is_none());
-    let bytes = parts().next()?.bytes.start..parts().last()?.bytes.end;
+    let bytes = parts().next()?.bytes.start..parts().next_back()?.bytes.end;
     let theirs: u64 = parts().map(|segment| u64::from(segment.length())).sum();
     let close = bytes.end - bytes.start <= 2 * theirs;
     (parts().count() > 1 && close).then_some(Segment { slot: None, bytes })

@@ -5,8 +5,8 @@
 //! 2. Dirty neighbours on both sides go together, up to 64 lines. They are read from their slots
 //!    and written in one request: slots are in no order of the slow device, and a seek a line would
 //!    cost it more than the cache spares it.
-//! 3. The more lines are dirty, the more runs are under way, up to `writers_max`; but only one while
-//!    clients wait for the slow device, unless nearly all slots are dirty.
+//! 3. The more lines are dirty, the more runs are under way, up to `writers_max`; but only one
+//!    while clients wait for the slow device, unless nearly all slots are dirty.
 //! 4. After a run that failed nothing is taken back for [`PAUSE`]: a slow device that refuses every
 //!    write is not asked as fast as it refuses.
 //! 5. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
