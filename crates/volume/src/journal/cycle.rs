@@ -97,7 +97,6 @@ impl Journal {
     /// A flush of the cycle was answered, or its pool was given up.
     pub(crate) fn flush_ended(&mut self, below: &mut Below) {
         assert!(self.commit.outstanding > 0, "each flush ends once");
-        assert!(self.commit.outstanding > 0, "each write of a commit is answered once");
         self.commit.outstanding -= 1;
         if self.commit.outstanding == 0 {
             self.flushed(below);
@@ -199,7 +198,6 @@ impl Journal {
     /// A replica has written journal blocks, or was given up.
     pub(crate) fn write_ended(&mut self, below: &mut Below) {
         assert!(self.commit.outstanding > 0, "each write ends once");
-        assert!(self.commit.outstanding > 0, "each write of a commit is answered once");
         self.commit.outstanding -= 1;
         if self.commit.outstanding > 0 {
             return;
