@@ -8,7 +8,7 @@ use crate::journal::Waiter;
 use crate::observer::Observer;
 use crate::operation::{Operation, OperationId, Refusal};
 use crate::request::{Action, Reply, Request, RequestError};
-use thermocline_policy::hints::store::{Held, Hint};
+use thermocline_policy::hints::store::{Held, Hint, HintError, Hints};
 use thermocline_ports::SECTOR;
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, VolumeId};
@@ -134,12 +134,7 @@ impl Group {
             return Err(HintRefusal::NotReady);
         }
         let range = self.range_within(hint.volume, hint.range)?;
-        let mattered = self.epochs_matter();
-        let class = self.hinting.hints.take(now, &Hint { range, ..*hint })?;
-        if !mattered {
-            self.housekeeping.begin_epoch(now, self.settings.epoch);
-        }
-        Ok(class)
+        self.hear(now, |hints| hints.take(now, &Hint { range, ..*hint }))
     }
 
     /// Takes back a range that was hinted before a restart; what lies beyond the volume's end is
@@ -149,12 +144,21 @@ impl Group {
     /// As [`Group::hint`].
     pub fn put_back_hint(&mut self, now: Nanos, held: &Held<'_>) -> Result<(), HintRefusal> {
         let range = self.range_within(held.volume, held.range)?;
+        self.hear(now, |hints| hints.put_back(now, &Held { range, ..held.clone() }))
+    }
+
+    /// Lets `word` reach the store. With the first one an epoch begins, unless one is running.
+    fn hear<T>(
+        &mut self,
+        now: Nanos,
+        word: impl FnOnce(&mut Hints) -> Result<T, HintError>,
+    ) -> Result<T, HintRefusal> {
         let mattered = self.epochs_matter();
-        self.hinting.hints.put_back(now, &Held { range, ..held.clone() })?;
+        let taken = word(&mut self.hinting.hints)?;
         if !mattered {
             self.housekeeping.begin_epoch(now, self.settings.epoch);
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// The part of a hint's range that lies in its volume.

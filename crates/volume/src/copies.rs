@@ -114,8 +114,7 @@ impl Group {
 
     fn uncount_prefetched(&mut self, copy: ChunkCopy) {
         if copy.prefetched {
-            assert!(self.pools[copy.place.pool].prefetched > 0, "each prefetched copy was counted");
-            self.pools[copy.place.pool].prefetched -= 1;
+            self.pools[copy.place.pool].uncount_prefetched();
         }
     }
 
@@ -350,8 +349,7 @@ impl Group {
         let free: Vec<(u64, Place)> = free;
         let any = !free.is_empty();
         for (_, place) in free {
-            assert!(self.slots_leaving > 0, "each slot leaves once");
-            self.slots_leaving -= 1;
+            self.slot_has_left();
             self.free_slot(now, place);
         }
         any
@@ -371,6 +369,12 @@ impl Group {
         }
     }
 
+    /// One of those that were leaving has left.
+    pub(crate) fn slot_has_left(&mut self) {
+        assert!(self.slots_leaving > 0, "each slot leaves once");
+        self.slots_leaving -= 1;
+    }
+
     fn give_back(&mut self, now: Nanos, place: Place, clean: bool) {
         self.pools[place.pool].slots.give_back(place.slot, clean);
         self.proposal.look_again();
@@ -381,8 +385,7 @@ impl Group {
 
     /// A freed slot was discarded, or could not be.
     pub(crate) fn clean_done(&mut self, now: Nanos, place: Place, clean: bool) {
-        assert!(self.slots_leaving > 0, "each slot leaves once");
-        self.slots_leaving -= 1;
+        self.slot_has_left();
         met_if(!clean, "discard of a freed slot failed");
         self.give_back(now, place, clean || mutant("slot_clean_though_not_discarded"));
     }

@@ -55,8 +55,7 @@ impl Group {
         place: Place,
         result: Result<Payload, DeviceError>,
     ) {
-        assert!(self.slots_leaving > 0, "each slot leaves once");
-        self.slots_leaving -= 1;
+        self.slot_has_left();
         if result.is_ok() {
             self.pools[place.pool].probe_at = None;
         }

@@ -264,11 +264,7 @@ impl Group {
             let state = self.map.state(chunk);
             self.copier.overlays -= usize::from(state.overlay.is_some());
             for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-                assert!(
-                    self.pools[copy.place.pool].prefetched > 0,
-                    "each prefetched copy was counted"
-                );
-                self.pools[copy.place.pool].prefetched -= 1;
+                self.pools[copy.place.pool].uncount_prefetched();
             }
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));

@@ -142,11 +142,7 @@ impl Group {
             return self.end_operation(now, index, outcome);
         }
         if kind == OperationKind::Prefetch {
-            assert!(
-                self.pools[destination.pool].prefetched > 0,
-                "each prefetched copy was counted"
-            );
-            self.pools[destination.pool].prefetched -= 1;
+            self.pools[destination.pool].uncount_prefetched();
         }
         self.end_operation(now, index, outcome);
         self.leave(now, chunk, destination);
@@ -159,11 +155,7 @@ impl Group {
             && copy.stage == Stage::Switching
             && copy.what.kind == OperationKind::Prefetch
         {
-            assert!(
-                self.pools[copy.destination.pool].prefetched > 0,
-                "each prefetched copy was counted"
-            );
-            self.pools[copy.destination.pool].prefetched -= 1;
+            self.pools[copy.destination.pool].uncount_prefetched();
         }
         let known = self.copier.chunks.remove(&chunk);
         assert_eq!(known, Some(copy.id), "a chunk has one operation, under its id");

@@ -145,8 +145,7 @@ impl Group {
         }
         self.copier.overlays -= usize::from(overlay.is_some());
         for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-            assert!(self.pools[copy.place.pool].prefetched > 0, "each prefetched copy was counted");
-            self.pools[copy.place.pool].prefetched -= 1;
+            self.pools[copy.place.pool].uncount_prefetched();
         }
         self.map.set_state(chunk, &Default::default());
         self.checksums.forget(chunk);

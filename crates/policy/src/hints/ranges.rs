@@ -88,7 +88,8 @@ impl Ranges {
         all.filter(move |span| span.until > now).map(|span| span.mark)
     }
 
-    /// The same with the time at which each is forgotten; `Nanos(u64::MAX)`: never.
+    /// Ranges at `now` in their order, each with the time at which it is forgotten (`u64::MAX`:
+    /// never) and its mark.
     pub(super) fn held(&self, now: Nanos) -> impl Iterator<Item = (Range<u64>, Nanos, Mark)> {
         let all = self.0.iter().filter(move |(_, span)| span.until > now);
         all.map(|(&start, span)| (start..span.end, span.until, span.mark))
@@ -96,7 +97,6 @@ impl Ranges {
 
     /// Ranges at `now` in their order, with their marks.
     pub(super) fn iter(&self, now: Nanos) -> impl Iterator<Item = (Range<u64>, Mark)> {
-        let all = self.0.iter().filter(move |(_, span)| span.until > now);
-        all.map(|(&start, span)| (start..span.end, span.mark))
+        self.held(now).map(|(range, _, mark)| (range, mark))
     }
 }

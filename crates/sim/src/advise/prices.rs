@@ -5,7 +5,6 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use thermocline_units::nearest;
 
 /// Prices when nobody names others.
 const ASSUMED: &str = include_str!("prices.toml");
@@ -102,10 +101,5 @@ impl Prices {
                     + used.writes / 1000.0 * writes
             }
         })
-    }
-
-    /// Advice about a profile without a price: the nearest that has one.
-    pub fn nearest(&self, profile: &str) -> Option<&str> {
-        nearest(profile, self.0.keys().map(String::as_str))
     }
 }

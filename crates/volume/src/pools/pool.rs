@@ -302,6 +302,12 @@ impl Pool {
         self.geometry.far
     }
 
+    /// A prefetched copy here has gone, or has become one like others.
+    pub(crate) fn uncount_prefetched(&mut self) {
+        assert!(self.prefetched > 0, "each prefetched copy was counted");
+        self.prefetched -= 1;
+    }
+
     /// Free slots beyond what is kept for prefetched copies.
     pub(crate) fn free_beside_reserve(&self) -> u32 {
         self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
