@@ -44,6 +44,11 @@ impl Progress {
     pub(crate) fn at(&self, position: u64) {
         self.bar.set_position(position);
     }
+
+    /// Says that so much more is done; from any thread.
+    pub(crate) fn more(&self, done: u64) {
+        self.bar.inc(done);
+    }
 }
 
 impl Drop for Progress {

@@ -13,7 +13,6 @@ use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_engine::api::Status;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
@@ -157,8 +156,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let advice = {
         let bar =
             Progress::bar(Some(advise::requests(&load, &question)), Counted::Things, "requests");
-        let done = AtomicU64::new(0);
-        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        let progress = |n: u64| bar.more(n);
         advise::advise(&load, &question, &progress).map_err(CliError::input)?
     };
     let cheapest = match args.p99 {
@@ -166,8 +164,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Some(p99) => {
             let p99_s = p99.as_secs_f64();
             let bar = Progress::bar(None, Counted::Things, "requests, by price of the devices");
-            let done = AtomicU64::new(0);
-            let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+            let progress = |n: u64| bar.more(n);
             let found = advise::cheapest(&load, &question, p99_s, &progress);
             let (sets, kept) = found.map_err(CliError::input)?;
             Some(Found { p99_s, kept, sets })

@@ -8,7 +8,6 @@ use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_charts::format::{plain, seconds, share};
 use thermocline_policy::balance;
 use thermocline_policy::registry::{PolicySpec, balancers};
@@ -290,8 +289,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let rows = {
         let asked = scenario.jobs as u64 * (specs.len() as u64 + 2) * seeds.len() as u64;
         let bar = Progress::bar(Some(asked), Counted::Things, "placing requests");
-        let done = AtomicU64::new(0);
-        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        let progress = |n: u64| bar.more(n);
         balancing::run(&scenario, &specs, &seeds, &progress).map_err(CliError::input)?
     };
     let report = BalanceReport::new(&scenario, &arrivals, &seeds, rows);

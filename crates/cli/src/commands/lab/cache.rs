@@ -7,7 +7,6 @@ use crate::output::{self, OutputFile, Readers};
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::lab::{self, CacheSize, CurveMethod, LabOptions, Needs, Report, Row, Seen};
 use thermocline_sim::replay::cost::Profile;
@@ -223,8 +222,7 @@ impl Args {
     ) -> Result<Vec<Row>, CliError> {
         let touches = workload.touches() * (specs.len() * sizes.len()) as u64;
         let bar = Progress::bar(Some(touches), Counted::Things, "replaying lines");
-        let done = AtomicU64::new(0);
-        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        let progress = |n: u64| bar.more(n);
         lab::run(workload, specs, sizes, options, &progress).map_err(CliError::input)
     }
 

@@ -9,7 +9,6 @@ use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::lab;
 use thermocline_sim::machine::{
@@ -190,8 +189,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let runs = {
         let asked = load.demands.len() as u64 * specs.len() as u64;
         let bar = Progress::bar(Some(asked), Counted::Things, "running requests");
-        let done = AtomicU64::new(0);
-        let progress = |n: u64| bar.at(done.fetch_add(n, Ordering::Relaxed) + n);
+        let progress = |n: u64| bar.more(n);
         machine::run(&load, &pools, &specs, &options, &progress).map_err(CliError::input)?
     };
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
