@@ -1,8 +1,9 @@
 //! Calls that change a group: requests of clients, operations, hints and scrubs. Each ends with all
 //! that can be done now. Administration of pools and volumes: [`crate::admin`].
 
+use crate::core::service::Service;
 use crate::foreground::RequestState;
-use crate::group::{Group, Service};
+use crate::group::Group;
 use crate::hinting::HintRefusal;
 use crate::journal::Waiter;
 use crate::observer::Observer;
@@ -26,7 +27,7 @@ impl Group {
             met("request handed back");
             return Err(request);
         }
-        self.now = self.now.max(now);
+        self.core.now = self.core.now.max(now);
         match self.check(&request) {
             Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
             Ok((start, end)) => {
@@ -41,7 +42,7 @@ impl Group {
                     action: request.action,
                     priority,
                     share,
-                    since: self.now,
+                    since: self.core.now,
                     start,
                     cursor: start,
                     end,
@@ -53,7 +54,7 @@ impl Group {
                 self.shares.take(share);
                 let index = self.requests.insert(ongoing);
                 if flush {
-                    self.journal.join(Waiter::Flush(index));
+                    self.core.journal.join(Waiter::Flush(index));
                 } else {
                     self.unsplit.push(index);
                 }
@@ -65,10 +66,10 @@ impl Group {
 
     /// The request's range in bytes of its volume.
     fn check(&self, request: &Request) -> Result<(u64, u64), RequestError> {
-        if self.service != Service::Ready {
+        if self.core.service != Service::Ready {
             return Err(RequestError::NotReady);
         }
-        let volume = self.map.volume(request.volume).filter(|volume| !volume.deleting);
+        let volume = self.core.map.volume(request.volume).filter(|volume| !volume.deleting);
         let volume = volume.ok_or(RequestError::NoVolume)?;
         let (offset, length) = match &request.action {
             Action::Read { offset, length } => (offset.0, u64::from(*length)),
@@ -91,7 +92,7 @@ impl Group {
     /// # Errors
     /// When it makes no sense now; nothing has changed then.
     pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
-        let id = self.enqueue(operation)?;
+        let id = self.moves.enqueue(&self.core, operation)?;
         self.pump(now);
         Ok(id)
     }
@@ -99,10 +100,10 @@ impl Group {
     /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
     /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
     pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
-        if self.cancel_queued(id) {
+        if self.moves.cancel_queued(id) {
             return true;
         }
-        let found = self.cancel_copying(id);
+        let found = self.moves.cancel_copying(&mut self.core, id);
         if found {
             self.pump(now);
         }
@@ -112,16 +113,25 @@ impl Group {
     /// Begins to read and verify everything that pools hold, but for what is across a network only;
     /// one that is under way begins anew.
     pub fn scrub(&mut self, now: Nanos) {
-        if self.begin_scrub(None) {
-            self.pump(now);
-        }
+        self.begin_scrub(now, None);
     }
 
     /// Begins to read and verify all copies of chunks that have one on `pool`.
     pub fn scrub_pool(&mut self, now: Nanos, pool: PoolId) {
-        if self.begin_scrub(Some(pool)) {
+        self.begin_scrub(now, Some(pool));
+    }
+
+    fn begin_scrub(&mut self, now: Nanos, pool: Option<PoolId>) {
+        if self.core.service == Service::Ready {
+            self.scrub.begin(&self.core.map, pool);
             self.pump(now);
         }
+    }
+
+    /// Ends the scrub that is under way, once what is on devices has come back; whether there was
+    /// one.
+    pub fn cancel_scrub(&mut self) -> bool {
+        self.scrub.cancel()
     }
 
     /// Takes a hint: its class by the table in force. What of its range lies beyond the volume's
@@ -130,7 +140,7 @@ impl Group {
     /// # Errors
     /// When it is malformed, there are too many, or its volume does not exist.
     pub fn hint(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintRefusal> {
-        if self.service != Service::Ready {
+        if self.core.service != Service::Ready {
             return Err(HintRefusal::NotReady);
         }
         let range = self.range_within(hint.volume, hint.range)?;
@@ -156,7 +166,7 @@ impl Group {
         let mattered = self.epochs_matter();
         let taken = word(&mut self.hinting.hints)?;
         if !mattered {
-            self.housekeeping.begin_epoch(now, self.settings.epoch);
+            self.housekeeping.begin_epoch(now, self.core.settings.epoch);
         }
         Ok(taken)
     }
@@ -168,7 +178,7 @@ impl Group {
         (start, end): (u64, u64),
     ) -> Result<(u64, u64), HintRefusal> {
         let Some(id) = volume else { return Ok((start, end)) };
-        let volume = self.map.volume(id).filter(|volume| !volume.deleting);
+        let volume = self.core.map.volume(id).filter(|volume| !volume.deleting);
         let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
         if start >= size {
             return Err(HintRefusal::Beyond(start, size));

@@ -1,32 +1,30 @@
 //! Making a group on empty devices, and beginning to read one.
 
 use crate::block_checksums::BlockChecksums;
-use crate::copying::Copier;
-use crate::finding::Findings;
+use crate::core::Core;
+use crate::core::service::Service;
 use crate::format::{Membership, PAYLOAD_BYTES, PoolRecord};
-use crate::group::{Group, Service};
+use crate::group::Group;
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::journal::Journal;
 use crate::layout;
-use crate::map::ChunkMap;
+use crate::losses::Losses;
+use crate::moves::Moves;
 use crate::opening::recovery::Recovered;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::opening::{CreateError, OpenError, Opened, Opening};
+use crate::pacing::Pacing;
+use crate::pools::Sizes;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
-use crate::pools::{Pools, Sizes};
-use crate::proposal::Proposal;
-use crate::regions::Regions;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
-use crate::settling::Losses;
 use crate::shares::Shares;
 use crate::slas::Slas;
-use thermocline_policy::migration::{RateControl, Throttle};
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Payload};
 use thermocline_units::mutants::mutant;
@@ -53,12 +51,12 @@ impl Group {
             return Err(CreateError::NoReplica(Bytes(bytes)));
         }
         let mut group = Group::empty(settings, identity);
-        group.pools.set_sizes(Sizes { area_blocks, ..*group.pools.sizes() });
+        group.core.pools.set_sizes(Sizes { area_blocks, ..*group.core.pools.sizes() });
         for (spec, has_region) in pools.iter().zip(regions) {
             let pool = new_pool(&group, spec, has_region, settings.checksums)?;
-            group.pools.push(pool, None);
+            group.core.pools.push(pool, None);
         }
-        group.opening = Some(Opening::format(group.now, &mut group.pools));
+        group.opening = Some(Opening::format(group.core.now, &mut group.core.pools));
         Ok(group)
     }
 
@@ -88,11 +86,11 @@ impl Group {
                 Some(geometry) => (*geometry, PoolState::Active),
                 None => (NO_DEVICE, PoolState::Dead),
             };
-            let tables = group.pools.tables_of(&record);
+            let tables = group.core.pools.tables_of(&record);
             pools.push(Pool::new(&record, tables, geometry, state, false));
         }
-        group.pools.replace(pools, Ranks::default());
-        group.opening = Some(Opening::read(group.now, &mut group.pools, salvage));
+        group.core.pools.replace(pools, Ranks::default());
+        group.opening = Some(Opening::read(group.core.now, &mut group.core.pools, salvage));
         group.advance_opening();
         group
     }
@@ -106,30 +104,18 @@ impl Group {
         };
         Group {
             routing: Routing::default(),
-            rate_control: RateControl::default(),
-            now: Nanos(0),
-            service: Service::Opening,
-            map: ChunkMap::new(1),
-            pools: Pools::new(sizes),
             requests: Slab::default(),
-            parts: Slab::default(),
-            traffic: Slab::default(),
             scheduler: Scheduler::new(settings.depth),
             shares: Shares::default(),
             unsplit: Vec::new(),
             slots_leaving: 0,
             space_waiters: Vec::new(),
-            parts_begun: 0,
-            journal: Journal::new(identity),
             losses: Losses::default(),
-            copier: Copier::default(),
-            throttle: Throttle::default(),
+            moves: Moves::default(),
+            pacing: Pacing::default(),
             slas: Slas::default(),
-            proposal: Proposal::default(),
             scrub: Scrub::default(),
             checksums: BlockChecksums::default(),
-            regions: Regions::default(),
-            findings: Findings::default(),
             opening: None,
             salvage: None,
             damaged_replicas: DamagedReplicas::default(),
@@ -141,8 +127,7 @@ impl Group {
             housekeeping: Housekeeping::new(settings.epoch),
             epoch: 0,
             replies_out: Vec::new(),
-            finished_out: Vec::new(),
-            settings,
+            core: Core::new(settings, sizes, identity),
         }
     }
 
@@ -155,13 +140,14 @@ impl Group {
         result: Result<Payload, DeviceError>,
     ) {
         let opening = self.opening.as_mut().expect("only an opening group has such steps");
-        opening.answered(now, &mut self.pools, pool, index, result);
+        opening.answered(now, &mut self.core.pools, pool, index, result);
         self.advance_opening();
     }
 
     /// Does what follows when all steps have ended.
     fn advance_opening(&mut self) {
-        let Group { opening: Some(opening), now, pools, map, .. } = self else { return };
+        let Some(opening) = &mut self.opening else { return };
+        let Core { now, pools, map, .. } = &mut self.core;
         match opening.advance(*now, pools, map) {
             Ok(None) => {}
             Ok(Some(Opened::Formatted)) => self.first_checkpoint(),
@@ -172,42 +158,44 @@ impl Group {
 
     fn cannot_open(&mut self, error: OpenError) {
         if let Some(superblock) = self.opening.take().as_ref().and_then(Opening::superblock) {
-            self.journal.set_identity(superblock.identity);
+            self.core.journal.set_identity(superblock.identity);
         }
-        self.service = Service::Failed(error);
+        self.core.service = Service::Failed(error);
     }
 
     /// Takes over what was read.
     fn adopt(&mut self, recovered: Recovered) {
         let Recovered { superblock, wishes, overlays, tables_lost, salvage, damaged } = recovered;
-        self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
-        self.settings.journal_blocks = superblock.journal_blocks;
-        self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
+        self.core.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
+        self.core.settings.journal_blocks = superblock.journal_blocks;
+        self.core.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
         let generation = match mutant("journal_keeps_its_generation") {
             true => superblock.journal_generation,
             false => superblock.sequence + 1,
         };
-        self.journal = Journal::recovered(&superblock, generation);
+        self.core.journal = Journal::recovered(&superblock, generation);
         (self.salvage, self.damaged_replicas) = (salvage, damaged);
-        self.copier.overlays = overlays;
-        wishes.into_iter().for_each(|wish| self.copier.wish(wish));
+        self.core.overlays = overlays;
+        wishes.into_iter().for_each(|wish| self.moves.wish(wish));
         self.checksums.note_broken(tables_lost);
-        if self.keeps_checksums() {
-            let mapped = |chunk: &ChunkId| self.map.entry(*chunk).first().is_some();
-            let chunks: Vec<ChunkId> = self.map.chunks().filter(mapped).collect();
-            chunks.into_iter().for_each(|chunk| self.watch(Nanos(0), chunk));
+        if self.core.pools.keep_checksums() {
+            let mapped = |chunk: &ChunkId| self.core.map.entry(*chunk).first().is_some();
+            let chunks: Vec<ChunkId> = self.core.map.chunks().filter(mapped).collect();
+            chunks
+                .into_iter()
+                .for_each(|chunk| self.checksums.watch(&mut self.core, Nanos(0), chunk));
         }
-        self.map.name_old_volumes();
+        self.core.map.name_old_volumes();
         self.first_checkpoint();
     }
 
     /// Ends formatting and recovery alike.
     fn first_checkpoint(&mut self) {
         self.opening = None;
-        self.journal.want_checkpoint();
+        self.core.journal.want_checkpoint();
         if !mutant("opened_without_room_for_its_map") {
             // Room may have been given that no superblock knew of when the power failed.
-            self.grow_areas_when_short();
+            self.core.grow_areas_when_short();
         }
         self.pump_checkpoint();
     }
@@ -264,12 +252,13 @@ pub(crate) fn new_pool(
     has_region: bool,
     checksums: bool,
 ) -> Result<Pool, CreateError> {
-    let living = group.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+    let living = group.core.pools.iter().filter(|pool| pool.state != PoolState::Removed);
     check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
-    let sizes = group.pools.sizes();
+    let sizes = group.core.pools.sizes();
     let head = layout::head_bytes(sizes.journal_blocks, sizes.area_blocks, has_region);
     let size = spec.geometry.size;
-    let (slots, first) = layout::slots_behind(size, head, group.pools.chunk_bytes(), checksums);
+    let (slots, first) =
+        layout::slots_behind(size, head, group.core.pools.chunk_bytes(), checksums);
     if slots == 0 {
         return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
     }
@@ -283,7 +272,7 @@ pub(crate) fn new_pool(
         checksums,
         extents: Default::default(),
     };
-    let tables = group.pools.tables_of(&record);
+    let tables = group.core.pools.tables_of(&record);
     Ok(Pool::new(&record, tables, spec.geometry, PoolState::Joining, spec.zeroed))
 }
 

@@ -3,7 +3,9 @@
 //! Holds at any moment between two events, not only at rest: slots on their way in belong to an
 //! operation, slots on their way out to a queued record, to the chunk's traffic, or to a discard.
 
-use crate::group::{Group, Service};
+use crate::block_checksums::table::table_places;
+use crate::core::service::Service;
+use crate::group::Group;
 use crate::map::Place;
 use crate::pools::flight::Owner;
 use std::collections::BTreeMap;
@@ -25,10 +27,10 @@ impl Group {
             }
         };
         self.owned_by_chunks(&mut own);
-        for place in self.copier.destinations() {
+        for place in self.core.operations.destinations() {
             own(place, "an operation".to_string());
         }
-        for (index, pool) in self.pools.iter().enumerate() {
+        for (index, pool) in self.core.pools.iter().enumerate() {
             for slot in pool.extents.iter().flat_map(|extents| extents.slots()) {
                 own(Place { pool: PoolId(index as u16), slot }, "the metadata".to_string());
             }
@@ -39,10 +41,10 @@ impl Group {
                 own(Place { pool: PoolId(index as u16), slot }, "the pool's growth".to_string());
             }
         }
-        for place in self.journal.places_left() {
+        for place in self.core.journal.places_left() {
             own(place, "a queued record".to_string());
         }
-        for (index, traffic) in self.traffic.iter() {
+        for (index, traffic) in self.core.traffic.iter() {
             for (_, place) in &traffic.left {
                 own(*place, format!("traffic {index}"));
             }
@@ -50,7 +52,7 @@ impl Group {
                 own(place, format!("part {part}, which opens it"));
             }
         }
-        for flight in self.pools.flights() {
+        for flight in self.core.pools.flights() {
             if let Owner::Clean { slot } | Owner::Probe { slot } = flight.owner {
                 own(Place { pool: flight.pool, slot }, "a discard".to_string());
             }
@@ -62,11 +64,11 @@ impl Group {
     }
 
     fn owned_by_chunks(&self, own: &mut impl FnMut(Place, String)) {
-        for chunk in self.map.chunks() {
-            for copy in self.map.copies(chunk) {
+        for chunk in self.core.map.chunks() {
+            for copy in self.core.map.copies(chunk) {
                 own(copy.place, format!("chunk {chunk}"));
             }
-            if let Some(overlay) = self.map.overlay(chunk) {
+            if let Some(overlay) = self.core.map.overlay(chunk) {
                 own(overlay.place, format!("the overlay of chunk {chunk}"));
             }
         }
@@ -74,14 +76,14 @@ impl Group {
 
     /// No chunk has a table where no copy has room for one.
     fn check_tables(&self, flaws: &mut Vec<Flaw>) {
-        let sealed = self.map.chunks().filter(|&chunk| self.map.entry(chunk).is_sealed());
-        for chunk in sealed.filter(|&chunk| self.table_places(chunk).next().is_none()) {
+        let sealed = self.core.map.chunks().filter(|&chunk| self.core.map.entry(chunk).is_sealed());
+        for chunk in sealed.filter(|&chunk| table_places(&self.core, chunk).next().is_none()) {
             flaws.push(Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")));
         }
     }
 
     fn check_slots(&self, owners: &BTreeMap<Place, String>, flaws: &mut Vec<Flaw>) {
-        for (index, pool) in self.pools.iter().enumerate() {
+        for (index, pool) in self.core.pools.iter().enumerate() {
             let id = PoolId(index as u16);
             for slot in 0..pool.slots.total() {
                 let place = Place { pool: id, slot };
@@ -95,7 +97,7 @@ impl Group {
             }
         }
         for place in owners.keys() {
-            let pool = self.pools.find(place.pool);
+            let pool = self.core.pools.find(place.pool);
             if pool.is_none_or(|pool| place.slot >= pool.slots.total()) {
                 flaws.push(Flaw(format!("{place:?} does not exist")));
             }
@@ -103,16 +105,16 @@ impl Group {
     }
 
     fn check_counts(&self, flaws: &mut Vec<Flaw>) {
-        let mut prefetched = vec![0; self.pools.count()];
-        for chunk in self.map.chunks() {
-            for copy in self.map.copies(chunk).filter(|copy| copy.prefetched) {
+        let mut prefetched = vec![0; self.core.pools.count()];
+        for chunk in self.core.map.chunks() {
+            for copy in self.core.map.copies(chunk).filter(|copy| copy.prefetched) {
                 prefetched[usize::from(copy.place.pool.0)] += 1;
             }
         }
-        for place in self.copier.prefetching() {
+        for place in self.core.operations.prefetching() {
             prefetched[usize::from(place.pool.0)] += 1;
         }
-        for (pool, counted) in self.pools.iter().zip(prefetched) {
+        for (pool, counted) in self.core.pools.iter().zip(prefetched) {
             if pool.prefetched != counted {
                 let (name, noted) = (&pool.name, pool.prefetched);
                 let text = format!("pool {name} notes {noted} prefetched copies and has {counted}");
@@ -120,8 +122,8 @@ impl Group {
             }
         }
         // Who fails answers all requests at once, whatever parts of them are still under way.
-        let failed = matches!(self.service, Service::Failed(_));
-        let parts = !self.parts.is_empty() || self.scheduler.queued() != (0, 0);
+        let failed = matches!(self.core.service, Service::Failed(_));
+        let parts = !self.core.parts.is_empty() || self.scheduler.queued() != (0, 0);
         if self.requests.is_empty() && parts && !failed {
             flaws.push(Flaw("parts without requests".to_string()));
         }

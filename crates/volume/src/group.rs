@@ -32,52 +32,37 @@
 //!   [`crate::comparison`] verify them, [`crate::block_checksums`] and [`crate::sums`] keep
 //!   checksums.
 
+use crate::below::Below;
 use crate::block_checksums::BlockChecksums;
-use crate::copying::Copier;
-use crate::finding::Findings;
-use crate::foreground::{Part, RequestState, Traffic};
+use crate::core::Core;
+use crate::core::Effect;
+use crate::core::service::Service;
+use crate::foreground::RequestState;
+use crate::format::Record;
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
-use crate::journal::Journal;
-use crate::map::{ChunkMap, Place};
+use crate::losses::Losses;
+use crate::map::Place;
+use crate::moves::Moves;
 use crate::observer::Observer;
+use crate::opening::Opening;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
-use crate::opening::{OpenError, Opening};
 use crate::operation::Finished;
-use crate::pools::Pools;
+use crate::pacing::Pacing;
 use crate::pools::flight::Owner;
-use crate::proposal::Proposal;
-use crate::regions::Regions;
 use crate::request::Reply;
 use crate::routing::Routing;
 use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::settings::Settings;
-use crate::settling::Losses;
 use crate::shares::Shares;
 use crate::slas::Slas;
-use thermocline_policy::migration::{RateControl, Throttle};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId, Slab};
-
-/// State of a group's service.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Service {
-    /// Formatting or recovering.
-    Opening,
-    /// In service.
-    Ready,
-    /// Finishing what is under way.
-    Closing,
-    /// All is durable; nothing is in flight.
-    Closed,
-    /// Out of service for good; the devices are as a crash would leave them.
-    Failed(OpenError),
-}
 
 /// A group of pools and volumes, and everything under way in it.
 ///
@@ -141,15 +126,8 @@ pub enum Service {
 /// assert_eq!(replies[1].result.as_ref().unwrap()[0].payload, contents);
 /// ```
 pub struct Group {
-    pub(crate) settings: Settings,
-    /// The time of the last event.
-    pub(crate) now: Nanos,
-    pub(crate) service: Service,
-    pub(crate) map: ChunkMap,
-    pub(crate) pools: Pools,
+    pub(crate) core: Core,
     pub(crate) requests: Slab<RequestState>,
-    pub(crate) parts: Slab<Part>,
-    pub(crate) traffic: Slab<Traffic>,
     pub(crate) scheduler: Scheduler,
     /// Shares of the requests in flight.
     pub(crate) shares: Shares,
@@ -160,21 +138,14 @@ pub struct Group {
     pub(crate) slots_leaving: u32,
     /// Parts that wait for such a slot.
     pub(crate) space_waiters: Vec<u32>,
-    /// Parts that were begun, ever; orders them among each other.
-    pub(crate) parts_begun: u64,
-    pub(crate) journal: Journal,
     /// Writes that died with their pools.
     pub(crate) losses: Losses,
-    pub(crate) copier: Copier,
-    pub(crate) throttle: Throttle,
+    pub(crate) moves: Moves,
+    pub(crate) pacing: Pacing,
     pub(crate) routing: Routing,
     pub(crate) slas: Slas,
-    pub(crate) rate_control: RateControl,
-    pub(crate) proposal: Proposal,
     pub(crate) scrub: Scrub,
     pub(crate) checksums: BlockChecksums,
-    pub(crate) regions: Regions,
-    pub(crate) findings: Findings,
     pub(crate) opening: Option<Opening>,
     /// Record of a damaged group that is opened nevertheless.
     pub(crate) salvage: Option<Box<Salvage>>,
@@ -186,23 +157,22 @@ pub struct Group {
     pub(crate) observer: Option<Box<dyn Observer>>,
     pub(crate) epoch: u16,
     pub(crate) replies_out: Vec<Reply>,
-    pub(crate) finished_out: Vec<Finished>,
 }
 
 impl Group {
     /// The state of the service.
     pub fn service(&self) -> &Service {
-        &self.service
+        &self.core.service
     }
 
     /// The settings in force; the chunk size is the one of the group's creation.
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.core.settings
     }
 
     /// Appends the requests for devices, in the order in which they are to be submitted.
     pub fn take_io(&mut self, out: &mut Vec<(PoolId, Ticket, Io)>) {
-        self.pools.take_io(out);
+        self.core.pools.take_io(out);
     }
 
     /// Appends the answers to clients.
@@ -212,7 +182,7 @@ impl Group {
 
     /// Appends the operations that have ended.
     pub fn take_finished(&mut self, out: &mut Vec<Finished>) {
-        out.append(&mut self.finished_out);
+        self.moves.take_finished(out);
     }
 
     /// Takes a device's answer.
@@ -220,26 +190,36 @@ impl Group {
     /// # Panics
     /// When the ticket is not in flight: every request is answered once.
     pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
-        self.now = self.now.max(now);
-        let flight = self.pools.land(now, pool, &completion);
+        self.core.now = self.core.now.max(now);
+        let flight = self.core.pools.land(now, pool, &completion);
         let result = completion.result;
         if result == Err(DeviceError::Gone) {
             self.pool_died(pool);
         }
         // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
-        let given_up =
-            self.opening.is_none() && !self.pools[pool].is_alive() && !mutant("dead_pool_believed");
+        let given_up = self.opening.is_none()
+            && !self.core.pools[pool].is_alive()
+            && !mutant("dead_pool_believed");
         let result = if given_up { Err(DeviceError::Gone) } else { result };
-        if matches!(self.service, Service::Failed(_)) {
+        if matches!(self.core.service, Service::Failed(_)) {
             return;
         }
         match flight.owner {
             Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
-            Owner::Copy { operation } => self.copy_io_done(now, operation, &flight, result),
-            Owner::Scrub { copy } => self.scrub_io_done(now, copy, flight.bytes, result),
-            Owner::Repair { index } => self.repair_done(now, index, &result),
-            Owner::SealRead { load } => self.seal_read(now, load, result),
-            Owner::SealWrite => self.seal_written(result.is_ok()),
+            Owner::Copy { operation } => {
+                let (moves, mut below) = self.moves_and_below(now);
+                moves.copy_io_done(&mut below, operation, &flight, result);
+            }
+            Owner::Scrub { copy } => {
+                let (scrub, mut below) = self.scrub_and_below(now);
+                scrub.scrub_io_done(&mut below, copy, flight.bytes, result);
+            }
+            Owner::Repair { index } => {
+                let (scrub, mut below) = self.scrub_and_below(now);
+                scrub.repair_done(&mut below, index, &result);
+            }
+            Owner::SealRead { load } => self.checksums.seal_read(&mut self.core, now, load, result),
+            Owner::SealWrite => self.scrub.seal_written(result.is_ok()),
             Owner::Flush => self.flush_answered(now, &flight, result.err()),
             Owner::Journal | Owner::Checkpoint | Owner::Super => {
                 self.journal_answered(now, &flight, result.is_err());
@@ -248,12 +228,13 @@ impl Group {
             Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
+        self.carry_out(now);
         self.pump(now);
     }
 
     /// Lets time pass: throttles, epochs, deadlines.
     pub fn tick(&mut self, now: Nanos) {
-        if self.service == Service::Ready {
+        if self.core.service == Service::Ready {
             self.housekeeping(now);
         }
         self.pump(now);
@@ -262,7 +243,7 @@ impl Group {
     /// Moment at which `tick` has something to do; `None` when only completions and requests
     /// matter.
     pub fn next_tick(&self) -> Option<Nanos> {
-        if self.service != Service::Ready && self.service != Service::Closing {
+        if self.core.service != Service::Ready && self.core.service != Service::Closing {
             return None;
         }
         let mut next = self.scheduler.next_deadline();
@@ -272,8 +253,8 @@ impl Group {
                 (a, b) => a.or(b),
             }
         };
-        sooner(self.throttle.wake());
-        if self.service == Service::Ready {
+        sooner(self.pacing.wake());
+        if self.core.service == Service::Ready {
             sooner(self.next_housekeeping());
         }
         next
@@ -281,15 +262,17 @@ impl Group {
 
     /// Does all that can be done now.
     pub(crate) fn pump(&mut self, now: Nanos) {
-        self.now = self.now.max(now);
-        if self.opening.is_some() || matches!(self.service, Service::Failed(_)) {
+        self.core.now = self.core.now.max(now);
+        if self.opening.is_some() || matches!(self.core.service, Service::Failed(_)) {
             return;
         }
         self.settle_journal();
         loop {
             self.pump_foreground(now);
-            self.pump_operations(now);
-            self.pump_scrub(now);
+            self.pump_moves(now);
+            let (scrub, mut below) = self.scrub_and_below(now);
+            scrub.pump(&mut below);
+            self.carry_out(now);
             self.pump_commit();
             self.pump_checkpoint();
             self.pump_closing();
@@ -297,42 +280,91 @@ impl Group {
                 || self.scheduler.has_work()
                 || self.cycle_can_start()
                 || self.checkpoint_is_due()
-                || self.operation_can_begin();
-            if !more || matches!(self.service, Service::Failed(_)) {
+                || self.moves.can_begin(&self.core);
+            if !more || matches!(self.core.service, Service::Failed(_)) {
                 break;
             }
         }
     }
 
-    fn operation_can_begin(&self) -> bool {
-        let waiting = self.copier.has_queued() || self.proposal.is_worth_a_look();
-        waiting && self.has_turn()
+    /// The scrub, and what it stands on.
+    fn scrub_and_below(&mut self, now: Nanos) -> (&mut Scrub, Below<'_>) {
+        let Group { scrub, core, checksums, pacing, .. } = self;
+        (scrub, Below { now, core, checksums, pacing })
+    }
+
+    /// Does what machines left to others.
+    pub(crate) fn carry_out(&mut self, now: Nanos) {
+        while let Some(effect) = self.core.take_effect() {
+            match effect {
+                Effect::Eased(chunk) if self.core.map.is_busy(chunk) => {
+                    self.traffic_eased(now, chunk);
+                }
+                Effect::Eased(_) => {}
+                Effect::Mend { chunk, blocks } => self.scrub.mend(chunk, blocks),
+                Effect::Tables(chunk) => self.scrub.request_tables(chunk),
+                Effect::Left(chunk, place) => self.leave(now, chunk, place),
+                Effect::Parted(chunk, place) => {
+                    let state = self.core.durable_state(chunk);
+                    self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[place]);
+                }
+                Effect::Ended(chunk) => self.scrub.operation_ended(chunk),
+                Effect::Wish(operation) => self.moves.wish(operation),
+            }
+        }
+    }
+
+    /// Operations, and what they stand on.
+    pub(crate) fn moves_and_below(&mut self, now: Nanos) -> (&mut Moves, Below<'_>) {
+        let Group { moves, core, checksums, pacing, .. } = self;
+        (moves, Below { now, core, checksums, pacing })
+    }
+
+    /// Starts queued operations, and takes the next step of those under way.
+    fn pump_moves(&mut self, now: Nanos) {
+        self.pacing.begin_round();
+        loop {
+            let (moves, mut below) = self.moves_and_below(now);
+            let begun = moves.begin_next(&mut below);
+            self.carry_out(now);
+            if !begun {
+                break;
+            }
+        }
+        for index in self.core.operations.oldest_first() {
+            let (moves, mut below) = self.moves_and_below(now);
+            moves.advance(&mut below, index);
+            self.carry_out(now);
+        }
     }
 
     /// Once every part and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
-        if self.service != Service::Closing || !self.requests.is_empty() || self.copier.is_busy() {
+        if self.core.service != Service::Closing
+            || !self.requests.is_empty()
+            || self.has_operations()
+        {
             return;
         }
         self.bury_volumes();
-        self.close_regions();
-        let dirty = self.pools.any_dirty() && !mutant("closed_with_volatile_writes");
-        if !self.journal.is_settled() || self.has_changes() || dirty {
-            self.journal.want_commit();
-        } else if self.journal.is_current() && !self.journal.is_empty() {
+        self.checksums.close_regions(&mut self.core);
+        let dirty = self.core.pools.any_dirty() && !mutant("closed_with_volatile_writes");
+        if !self.core.journal.is_settled() || self.core.has_changes() || dirty {
+            self.core.journal.want_commit();
+        } else if self.core.journal.is_current() && !self.core.journal.is_empty() {
             // What was stopped in order needs no journal: no damage to it can be taken for its end.
-            self.journal.want_checkpoint();
-        } else if self.journal.is_current() && self.pools.is_quiet() {
-            self.service = Service::Closed;
+            self.core.journal.want_checkpoint();
+        } else if self.core.journal.is_current() && self.core.pools.is_quiet() {
+            self.core.service = Service::Closed;
         }
     }
 
     /// Stops taking requests, ends operations, and makes everything durable.
     pub fn close(&mut self, now: Nanos) {
-        if self.service == Service::Ready {
-            self.service = Service::Closing;
-            self.cancel_all(now);
-            self.stop_scrub();
+        if self.core.service == Service::Ready {
+            self.core.service = Service::Closing;
+            self.moves.cancel_all(&mut self.core, now);
+            self.scrub.stop();
             self.pump(now);
         }
     }

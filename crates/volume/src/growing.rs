@@ -8,7 +8,8 @@
 //!    before that leaves the pool as it was, on a device that is larger: nothing of value is there.
 
 use crate::admin::AdminError;
-use crate::group::{Group, Service};
+use crate::core::service::Service;
+use crate::group::Group;
 use crate::layout;
 use crate::pools::extents::Extents;
 use crate::pools::pool::{Pool, PoolState};
@@ -57,9 +58,9 @@ impl Group {
     ) -> Result<u32, AdminError> {
         let chunks = self.enlarge(id, size, zeroed_from)?;
         if mutant("grown_slots_before_the_superblock") {
-            self.pools[id].release_held();
+            self.core.pools[id].release_held();
         }
-        self.journal.want_checkpoint();
+        self.core.journal.want_checkpoint();
         self.pump(now);
         Ok(chunks)
     }
@@ -80,7 +81,7 @@ impl Group {
         if *self.service() != Service::Ready {
             return Err(AdminError::NotReady);
         }
-        let pool = self.pools.find(id).ok_or(AdminError::NoPool(id))?;
+        let pool = self.core.pools.find(id).ok_or(AdminError::NoPool(id))?;
         if pool.state != PoolState::Active {
             return Err(AdminError::CannotGrow { pool: id, state: pool.state });
         }
@@ -88,23 +89,23 @@ impl Group {
             return Err(AdminError::Growing(pool.name.clone()));
         }
         let (name, has) = (pool.name.clone(), pool.slots_for_chunks());
-        let total = layout::slots_from(size, pool.first_slot, self.pools.chunk_bytes());
+        let total = layout::slots_from(size, pool.first_slot, self.core.pools.chunk_bytes());
         if total <= pool.slots.total() {
-            let chunks = u64::from(pool.slots.total()) * u64::from(self.pools.chunk_bytes());
+            let chunks = u64::from(pool.slots.total()) * u64::from(self.core.pools.chunk_bytes());
             let pool_ends = Bytes(pool.first_slot + chunks);
             return Err(AdminError::NotLarger { name, size, pool_ends });
         }
-        let (before, chunk_size) = (Before::of(self), self.pools.chunk_bytes());
-        let pool = &mut self.pools[id];
+        let (before, chunk_size) = (Before::of(self), self.core.pools.chunk_bytes());
+        let pool = &mut self.core.pools[id];
         pool.geometry.size = size;
         pool.add_slots(total, zeroed_from, chunk_size);
         if !mutant("growth_without_room_for_its_map")
-            && !self.pools.grow_areas(self.need()).suffices
+            && !self.core.pools.grow_areas(self.core.need()).suffices
         {
             before.restore(self, id);
             return Err(AdminError::MetadataRoom(name));
         }
-        let pool = &self.pools[id];
+        let pool = &self.core.pools[id];
         met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
         Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
     }
@@ -118,19 +119,19 @@ struct Before {
 
 impl Before {
     fn of(group: &Group) -> Before {
-        let pools = group.pools.iter().map(|pool| (pool.slots.clone(), pool.geometry.size));
-        let extents = group.pools.iter().map(|pool| pool.extents.clone());
+        let pools = group.core.pools.iter().map(|pool| (pool.slots.clone(), pool.geometry.size));
+        let extents = group.core.pools.iter().map(|pool| pool.extents.clone());
         Before { pools: pools.collect(), extents: extents.collect() }
     }
 
     /// Makes it so again; `growing` is the pool whose slots became more.
     fn restore(self, group: &mut Group, growing: PoolId) {
         for (pool, ((slots, size), extents)) in
-            group.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
+            group.core.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
         {
             (pool.slots, pool.geometry.size, pool.extents) = (slots, size, extents);
         }
-        group.pools[growing].held.clear();
+        group.core.pools[growing].held.clear();
     }
 }
 

@@ -12,8 +12,7 @@
 //!
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
-use crate::foreground::Verb;
-use crate::format::Record;
+use crate::core::traffic::Verb;
 use crate::group::Group;
 use crate::journal::Waiter;
 use crate::presence::around_blocks;
@@ -27,10 +26,11 @@ pub(crate) const SPOILS_MAX: u32 = 3;
 impl Group {
     /// True if `part` may start on its chunk; sets going what it has to wait for.
     pub(crate) fn pass_hazards(&mut self, now: Nanos, part: u32) -> bool {
-        let state = &self.parts[part];
+        let state = &self.core.parts[part];
         let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
-        let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && self.covers_chunk(part);
-        let traffic = &self.traffic[self.map.entry(chunk).traffic];
+        let frees =
+            matches!(state.verb, Verb::Zero | Verb::Discard) && self.core.covers_chunk(part);
+        let traffic = &self.core.traffic[self.core.map.entry(chunk).traffic];
         if !traffic.waiting.is_empty() || traffic.opening.is_some() {
             return false;
         }
@@ -39,25 +39,25 @@ impl Group {
         }
         let operation = traffic.operation;
         let idle = traffic.running.is_empty();
-        let changes_map = frees || writes && self.map.entry(chunk).first().is_none();
-        let adds_record = changes_map || writes && self.lacks_announcement(chunk);
-        if adds_record && self.records_pile_up() {
+        let changes_map = frees || writes && self.core.map.entry(chunk).first().is_none();
+        let adds_record = changes_map || writes && self.core.lacks_announcement(chunk);
+        if adds_record && self.core.records_pile_up() {
             self.await_room(chunk);
             return false;
         }
         if frees {
             if let Some(operation) = operation {
-                self.copier.operations[operation].cancelled = true;
+                self.core.operations[operation].cancelled = true;
                 return false;
             }
             return idle || mutant("unmapped_under_parts");
         }
-        let traffic = &self.traffic[self.map.entry(chunk).traffic];
+        let traffic = &self.core.traffic[self.core.map.entry(chunk).traffic];
         // No block of a chunk in two parts may be written on both sides at once.
-        let in_two = self.map.overlay(chunk).is_some();
+        let in_two = self.core.map.overlay(chunk).is_some();
         met_if(
-            writes && in_two && !self.writes_under_way(chunk, &range) && {
-                self.writes_under_way(chunk, &around_blocks(&range))
+            writes && in_two && !self.core.writes_under_way(chunk, &range) && {
+                self.core.writes_under_way(chunk, &around_blocks(&range))
             },
             "two writes into one block of a mirror",
         );
@@ -67,7 +67,7 @@ impl Group {
             range.clone()
         };
         met_if(writes && traffic.dropping > 0, "write waited for the record of a drop");
-        if writes && (traffic.dropping > 0 || self.writes_under_way(chunk, &touched)) {
+        if writes && (traffic.dropping > 0 || self.core.writes_under_way(chunk, &touched)) {
             return false;
         }
         if let Some(operation) = operation
@@ -76,22 +76,22 @@ impl Group {
             return false;
         }
         // What a write waits for is fetched while the journal is being told.
-        let at_hand = self.seal_is_at_hand(now, chunk);
+        let at_hand = self.checksums.seal_is_at_hand(&mut self.core, now, chunk);
         if !writes {
             return at_hand;
         }
         let may_write = self.journal_expects_writes(now, chunk) && at_hand;
         if may_write {
-            self.take_table(now, chunk);
+            self.checksums.take_table(&mut self.core, now, chunk);
         }
         may_write
     }
 
     /// The chunk's parts are looked at again when the journal has taken what is queued.
     fn await_room(&mut self, chunk: ChunkId) {
-        let traffic = self.map.entry(chunk).traffic;
-        if !std::mem::replace(&mut self.traffic[traffic].awaits_room, true) {
-            self.journal.join(Waiter::Room(chunk));
+        let traffic = self.core.map.entry(chunk).traffic;
+        if !std::mem::replace(&mut self.core.traffic[traffic].awaits_room, true) {
+            self.core.journal.join(Waiter::Room(chunk));
         }
     }
 
@@ -101,8 +101,8 @@ impl Group {
         writes: bool,
         range: &std::ops::Range<u32>,
     ) -> bool {
-        let locking = self.settings.copying.locking;
-        let operation = &mut self.copier.operations[operation];
+        let locking = self.core.settings.copying.locking;
+        let operation = &mut self.core.operations[operation];
         if locking && operation.is_copying() {
             return false;
         }
@@ -121,83 +121,37 @@ impl Group {
     /// True if the journal knows that the chunk's copies may differ, where there are several, and
     /// that its seal is broken, where it had one.
     fn journal_expects_writes(&mut self, now: Nanos, chunk: ChunkId) -> bool {
-        if self.needs_announcement(chunk) {
-            self.announce_writes(chunk);
-            if self.map.entry(chunk).is_called_right() {
-                self.open_regions(now, chunk);
+        if self.core.needs_announcement(chunk) {
+            self.core.announce_writes(chunk);
+            if self.core.map.entry(chunk).is_called_right() {
+                self.checksums.open_regions(&mut self.core, now, chunk);
             }
             return mutant("write_before_its_intent");
         }
-        !self.waits_for_region(chunk)
-    }
-
-    /// True if the journal says something of the chunk that a write would make false.
-    fn needs_announcement(&self, chunk: ChunkId) -> bool {
-        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
-        let equal = self.map.may_differ(chunk) && !announced;
-        let right = self.map.entry(chunk).is_called_right();
-        equal || right && !mutant("write_before_unsealing")
-    }
-
-    /// True if a write to the chunk would have to queue a record first.
-    fn lacks_announcement(&self, chunk: ChunkId) -> bool {
-        let traffic = self.map.entry(chunk).traffic;
-        !self.traffic[traffic].intent && self.needs_announcement(chunk)
-    }
-
-    /// Queues the record of a chunk to which writes are to come. Beside that it says only what
-    /// earlier records have said. So no pool need be flushed for it, unless blocks have changed
-    /// sides of which there is no record yet.
-    pub(crate) fn announce_only(&mut self, chunk: ChunkId) {
-        let state = self.durable_state(chunk);
-        let moved = self.map.overlay(chunk).is_some_and(|overlay| overlay.unsaved);
-        self.journal.announce(&Record::Chunk(chunk, state), moved);
-    }
-
-    /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
-    /// write begins until it knows.
-    pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
-        let traffic = self.traffic_of(chunk);
-        if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
-            self.announce_only(chunk);
-            // Who waits for it may go before it is told, when a mirror ends meanwhile.
-            self.map.hold(chunk.volume);
-            self.journal.join(Waiter::Intent(chunk));
-        }
-    }
-
-    /// A copy was dropped that the journal may call equal to those that stay: no write begins until
-    /// it has heard. Where writes have been announced it calls none equal.
-    pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
-        if !announced && !mutant("write_before_the_drop") {
-            let traffic = self.traffic_of(chunk);
-            self.traffic[traffic].dropping += 1;
-            self.map.hold(chunk.volume);
-            self.journal.join(Waiter::Dropped(chunk));
-        }
+        !self.checksums.waits_for_region(&mut self.core, chunk)
     }
 
     /// The journal knows now that a copy of the chunk is gone.
     pub(crate) fn drop_durable(&mut self, now: Nanos, chunk: ChunkId) {
-        let traffic = self.traffic_of(chunk);
-        assert!(self.traffic[traffic].dropping > 0, "each drop is durable once");
-        self.traffic[traffic].dropping -= 1;
-        self.map.let_go(chunk.volume);
+        let traffic = self.core.traffic_of(chunk);
+        assert!(self.core.traffic[traffic].dropping > 0, "each drop is durable once");
+        self.core.traffic[traffic].dropping -= 1;
+        self.core.map.let_go(chunk.volume);
         self.traffic_eased(now, chunk);
     }
 
     /// The journal knows now that the chunk's copies may differ, and that its seal is broken.
     pub(crate) fn intent_durable(&mut self, now: Nanos, chunk: ChunkId) {
-        let traffic = self.traffic_of(chunk);
-        self.traffic[traffic].intent = false;
-        self.map.let_go(chunk.volume);
-        self.break_seal(now, chunk);
-        if self.map.may_differ(chunk) {
-            let extra = self.map.extra_mut(chunk);
+        let traffic = self.core.traffic_of(chunk);
+        self.core.traffic[traffic].intent = false;
+        self.core.map.let_go(chunk.volume);
+        self.checksums.break_seal(&mut self.core, now, chunk);
+        if self.core.map.may_differ(chunk) {
+            let extra = self.core.map.extra_mut(chunk);
             if !std::mem::replace(&mut extra.dirty, true) {
-                self.housekeeping.dirty_chunks.push(chunk);
+                self.core.dirty_chunks.push(chunk);
             }
-            self.touch_copies(now, chunk);
+            self.core.touch_copies(now, chunk);
         }
         self.traffic_eased(now, chunk);
     }

@@ -174,12 +174,12 @@ impl Group {
         range: (u64, u64),
         due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
-        let found = self.map.volume(volume).filter(|volume| !volume.deleting);
+        let found = self.core.map.volume(volume).filter(|volume| !volume.deleting);
         let size = found.ok_or(HintRefusal::NoVolume(volume))?.size.0;
         if range.0 >= size {
             return Err(HintRefusal::Beyond(range.0, size));
         }
-        let chunk_size = u64::from(self.pools.chunk_bytes());
+        let chunk_size = u64::from(self.core.pools.chunk_bytes());
         let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {
@@ -187,9 +187,9 @@ impl Group {
                 break;
             }
             let chunk = ChunkId { volume, index: index as u32 };
-            let Some(home) = self.pool_of(chunk) else { continue };
-            let to = self.pools.ranks().faster_than(home).find(|&to| {
-                let pool = &self.pools[to];
+            let Some(home) = self.core.pool_of(chunk) else { continue };
+            let to = self.core.pools.ranks().faster_than(home).find(|&to| {
+                let pool = &self.core.pools[to];
                 pool.takes_chunks() && pool.reserve > 0
             });
             if let Some(to) = to {
@@ -223,20 +223,23 @@ impl Group {
         if hints.is_empty() {
             return Vec::new();
         }
-        let count = self.pools.count() as u16;
-        let Some(hint) = hints.of(self.now, chunk, self.chunk_size()) else { return Vec::new() };
+        let count = self.core.pools.count() as u16;
+        let Some(hint) = hints.of(self.core.now, chunk, self.core.chunk_size()) else {
+            return Vec::new();
+        };
         if hint.demoted {
-            return vec![self.near(self.pools.ranks().at_rank(PoolId(count - 1)))];
+            return vec![self.near(self.core.pools.ranks().at_rank(PoolId(count - 1)))];
         }
         let preferred = hints.preference(hint.class, count);
-        preferred.map(|rank| self.near(self.pools.ranks().at_rank(rank))).collect()
+        preferred.map(|rank| self.near(self.core.pools.ranks().at_rank(rank))).collect()
     }
 
     /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
     /// there as a whole, by a move.
     fn near(&self, pool: PoolId) -> PoolId {
-        let here = |pool: &PoolId| !self.pools[*pool].is_far();
-        let mut slowest = std::iter::once(pool).chain(self.pools.ranks().faster_than(pool).rev());
+        let here = |pool: &PoolId| !self.core.pools[*pool].is_far();
+        let mut slowest =
+            std::iter::once(pool).chain(self.core.pools.ranks().faster_than(pool).rev());
         slowest.find(here).unwrap_or(pool)
     }
 
@@ -250,30 +253,33 @@ impl Group {
     /// A write comes to a chunk: wishes it redirected, where its class wants a faster pool and the
     /// one that it is on is busy, or where that one is far.
     pub(crate) fn redirect_write(&mut self, chunk: ChunkId) {
-        let Some(home) = self.pool_of(chunk) else { return };
-        let far = self.pools[home].is_far();
+        let Some(home) = self.core.pool_of(chunk) else { return };
+        let far = self.core.pools[home].is_far();
         if self.hinting.hints.is_empty() && !far {
             return;
         }
-        let busy = self.pools[home].in_flight >= QUEUE
-            && self.pools.ranks().faster_than(home).next().is_some();
-        if !busy && !far || self.hinting.looks >= LOOKS_MAX || !self.map.is_simple(chunk) {
+        let busy = self.core.pools[home].in_flight >= QUEUE
+            && self.core.pools.ranks().faster_than(home).next().is_some();
+        if !busy && !far || self.hinting.looks >= LOOKS_MAX || !self.core.map.is_simple(chunk) {
             return;
         }
         self.hinting.looks += 1;
         let wanted = self.hinted_pools(chunk).into_iter();
         let wanted =
-            wanted.take_while(|&pool| self.pools.ranks().compare_speed(pool, home).is_lt());
-        let here = self.pools.ranks().faster_than(home).rev().filter(|_| far);
+            wanted.take_while(|&pool| self.core.pools.ranks().compare_speed(pool, home).is_lt());
+        let here = self.core.pools.ranks().faster_than(home).rev().filter(|_| far);
         let better = wanted.chain(here).find(|&to| {
-            let pool = &self.pools[to];
+            let pool = &self.core.pools[to];
             let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);
             suits && pool.takes_chunks() && pool.free_beside_reserve() > 0
         });
         let Some(to) = better else { return };
         let operation = Operation { kind: OperationKind::Redirect, chunk, to };
         let room = self.hinting.wishes.len() < REDIRECTS_MAX;
-        if room && self.refuse(&operation).is_ok() && !self.hinting.wishes.contains(&operation) {
+        if room
+            && self.moves.refuse(&self.core, &operation).is_ok()
+            && !self.hinting.wishes.contains(&operation)
+        {
             self.hinting.wishes.push_front(operation);
         }
     }

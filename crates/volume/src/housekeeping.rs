@@ -1,12 +1,14 @@
 //! What is due by the clock: epochs, commits that nobody waits for, cleaning up.
 
+use crate::copies::drop_copy;
 use crate::format::Record;
 use crate::group::Group;
 use crate::map::NONE;
+use crate::moves::Proposed;
 use crate::observer::Decision;
 use crate::operation::{Operation, OperationKind, Refusal};
 use crate::pools::pool::{Evacuation, Pool, PoolState};
-use thermocline_policy::placement::{Budget, Move};
+use thermocline_policy::placement::{Budget, Move, VolumeView};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
@@ -30,8 +32,6 @@ pub(crate) struct Housekeeping {
     /// Moment of the next round.
     round: Nanos,
     rounds: u32,
-    /// Chunks whose copies may differ.
-    pub(crate) dirty_chunks: Vec<ChunkId>,
     /// Volumes being deleted, until their last part has ended.
     pub(crate) dying_volumes: Vec<VolumeId>,
 }
@@ -44,7 +44,6 @@ impl Housekeeping {
             epoch_length: epoch,
             round: Nanos(0),
             rounds: 0,
-            dirty_chunks: Vec::new(),
             dying_volumes: Vec::new(),
         }
     }
@@ -59,24 +58,24 @@ impl Housekeeping {
 impl Group {
     /// Moment at which housekeeping is due; `None` when there is nothing to do.
     pub(crate) fn next_housekeeping(&self) -> Option<Nanos> {
-        let due = self.has_changes()
-            || !self.housekeeping.dirty_chunks.is_empty()
+        let due = self.core.has_changes()
+            || !self.core.dirty_chunks.is_empty()
             || !self.housekeeping.dying_volumes.is_empty()
-            || self.copier.has_wishes()
+            || self.moves.has_wishes()
             || self.has_hint_wishes()
-            || self.keeps_checksums() && self.checksums.has_watched()
-            || !self.regions.is_empty()
-            || self.pools.iter().any(|pool| pool.state == PoolState::Draining);
+            || self.core.pools.keep_checksums() && self.checksums.has_watched()
+            || self.checksums.has_open_regions()
+            || self.core.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
         let probe = self.next_probe();
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        let pacing = self.rate_control.next(&self.settings.copying, self.slas.are_set());
+        let pacing = self.pacing.rate.next(&self.core.settings.copying, self.slas.are_set());
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.ask_router(now);
-        self.rate_control.set_rate(now, &self.settings.copying, self.slas.answered());
+        self.pacing.rate.set_rate(now, &self.core.settings.copying, self.slas.answered());
         self.probe_full_pools(now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
@@ -86,28 +85,29 @@ impl Group {
         }
         self.housekeeping.round = Nanos(now.0 + ROUND.0);
         self.housekeeping.rounds += 1;
-        if self.journal.switches_waiting() > 0 {
-            self.journal.want_commit();
+        if self.core.journal.switches_waiting() > 0 {
+            self.core.journal.want_commit();
         }
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             // What clients wrote and did not flush is no reason: on some disks each flush is felt.
-            self.want_commit_of_changes();
-            self.grow_areas_when_short();
+            self.core.want_commit_of_changes();
+            self.core.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);
-        self.seal_quiet_chunks(now);
-        self.close_quiet_regions(now);
+        self.checksums.seal_quiet_chunks(&mut self.core, now);
+        self.carry_out(now);
+        self.checksums.close_quiet_regions(&mut self.core, now);
         self.bury_volumes();
         for _ in 0..WISHES_PER_ROUND {
-            let Some(wish) = self.copier.take_wish() else { break };
+            let Some(wish) = self.moves.take_wish() else { break };
             self.grant(now, wish);
         }
         self.grant_hint_wishes(now);
         self.evacuate(now);
-        for pool in self.pools.iter_mut() {
+        for pool in self.core.pools.iter_mut() {
             if pool.state == PoolState::Draining && pool.slots_used() == 0 {
                 pool.state = PoolState::Drained;
-                self.journal.want_checkpoint();
+                self.core.journal.want_checkpoint();
             }
         }
     }
@@ -115,10 +115,10 @@ impl Group {
     /// Starts an operation that the machine itself wants; one that must wait is put back.
     fn grant(&mut self, now: Nanos, wish: Operation) {
         match self.start(now, wish) {
-            Err(Refusal::Busy | Refusal::QueueFull) => self.copier.wish(wish),
+            Err(Refusal::Busy | Refusal::QueueFull) => self.moves.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
                 // Anywhere else is as good.
-                for to in self.pools.ranks().order().to_vec() {
+                for to in self.core.pools.ranks().order().to_vec() {
                     if self.start(now, Operation { to, ..wish }).is_ok() {
                         break;
                     }
@@ -131,30 +131,31 @@ impl Group {
     /// Moves chunks off pools that are being drained.
     fn evacuate(&mut self, now: Nanos) {
         let draining = |pool: &Pool| pool.state == PoolState::Draining;
-        if !self.pools.iter().any(draining) || self.copier.is_busy() {
+        if !self.core.pools.iter().any(draining) || self.has_operations() {
             return;
         }
-        let batch = self.settings.copying.concurrent as usize;
+        let batch = self.core.settings.copying.concurrent as usize;
         let found: Vec<(ChunkId, PoolId)> = self
+            .core
             .map
             .chunks()
-            .filter(|chunk| !self.copier.chunks.contains_key(chunk))
+            .filter(|chunk| !self.moves.chunks.contains_key(chunk))
             .filter_map(|chunk| {
-                let copies = self.map.copies(chunk).map(|copy| copy.place);
-                let above = self.map.overlay(chunk).map(|overlay| overlay.place);
+                let copies = self.core.map.copies(chunk).map(|copy| copy.place);
+                let above = self.core.map.overlay(chunk).map(|overlay| overlay.place);
                 let mut places = copies.chain(above);
-                let place = places.find(|place| draining(&self.pools[place.pool]))?;
+                let place = places.find(|place| draining(&self.core.pools[place.pool]))?;
                 Some((chunk, place.pool))
             })
             .take(batch)
             .collect();
         for (chunk, from) in found {
             // A further copy needs no move: it is dropped.
-            if self.map.copies(chunk).count() > 1 {
-                self.drop_copy(chunk, from, false);
+            if self.core.map.copies(chunk).count() > 1 {
+                drop_copy(&mut self.core, &mut self.checksums, chunk, from, false);
                 continue;
             }
-            let others = self.pools.ranks().by_likeness(from).into_iter();
+            let others = self.core.pools.ranks().by_likeness(from).into_iter();
             let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
             // The first pool that takes it; when none does, the next round tries again. What lies
             // over a copy elsewhere may have to be brought together here before it can leave.
@@ -167,7 +168,7 @@ impl Group {
 
     /// True if a drain of `from` may send chunks to `to`.
     fn may_evacuate(&self, from: PoolId, to: PoolId) -> bool {
-        let (from, to) = (&self.pools[from], &self.pools[to]);
+        let (from, to) = (&self.core.pools[from], &self.core.pools[to]);
         !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere
     }
 
@@ -185,7 +186,7 @@ impl Group {
 
     /// Asks the placement's router, where it is time.
     fn ask_router(&mut self, now: Nanos) {
-        let Some(loads) = self.routing.loads(now, &mut self.pools) else { return };
+        let Some(loads) = self.routing.loads(now, &mut self.core.pools) else { return };
         let router = self.placement.as_mut().and_then(|placement| placement.router());
         let Some(route) = router.map(|router| router.route(&loads)) else { return };
         self.routing.set(route);
@@ -196,13 +197,13 @@ impl Group {
 
     /// Asks the placement what should move, and queues it.
     fn end_epoch(&mut self, now: Nanos) {
-        let epoch = self.settings.epoch.0.max(1);
+        let epoch = self.core.settings.epoch.0.max(1);
         let passed = (now.0 - self.housekeeping.epoch_end.0) / epoch + 1;
         self.housekeeping.epoch_end.0 += passed * epoch;
         self.epoch = self.epoch.wrapping_add(1);
         let began = std::mem::replace(&mut self.housekeeping.epoch_began, now);
         self.housekeeping.epoch_length = now.saturating_sub(began).max(Nanos(1));
-        self.pools.iter_mut().for_each(Pool::end_epoch);
+        self.core.pools.iter_mut().for_each(Pool::end_epoch);
         self.end_epoch_of_shadows(now);
         let mut moves: Vec<Move> = Vec::new();
         if let Some(mut placement) = self.placement.take() {
@@ -215,39 +216,59 @@ impl Group {
             }
         }
         self.direct(now, &mut moves);
-        self.pools.ranks().translate_moves(&mut moves);
-        self.take_over(now, moves);
+        self.core.pools.ranks().translate_moves(&mut moves);
+        let flows = self.flows_of(&moves);
+        self.moves.take_over(now, moves, flows);
+    }
+
+    /// What a proposal moves; none: it is empty.
+    fn flows_of(&self, moves: &[Move]) -> Option<Proposed> {
+        let mut proposed = Proposed::default();
+        for planned in moves {
+            // A mirror that is brought together where it is moves nothing.
+            let from = self.core.pool_of(planned.chunk).filter(|from| *from != planned.to);
+            let Some(from) = from else { continue };
+            let flow = proposed.flows.entry((from, planned.to)).or_default();
+            flow.chunks += 1;
+            flow.requests += self.view().accesses(planned.chunk);
+        }
+        (!moves.is_empty()).then_some(proposed)
+    }
+
+    /// True if operations are queued or under way.
+    pub(crate) fn has_operations(&self) -> bool {
+        self.moves.has_queued() || !self.core.operations.is_empty()
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle
     /// flushes them first.
     fn settle_quiet_copies(&mut self, now: Nanos) {
-        let mut dirty = std::mem::take(&mut self.housekeeping.dirty_chunks);
+        let mut dirty = std::mem::take(&mut self.core.dirty_chunks);
         dirty.retain(|&chunk| {
-            if !self.map.has(chunk) || self.records_pile_up() {
-                return self.map.has(chunk);
+            if !self.core.map.has(chunk) || self.core.records_pile_up() {
+                return self.core.map.has(chunk);
             }
-            let Some(extra) = self.map.extra(chunk).filter(|extra| extra.dirty) else {
+            let Some(extra) = self.core.map.extra(chunk).filter(|extra| extra.dirty) else {
                 return false;
             };
             let quiet = now.saturating_sub(extra.last_write) >= QUIET
                 || mutant("copies_equal_without_rest");
-            let busy = self.map.entry(chunk).traffic != NONE;
+            let busy = self.core.map.entry(chunk).traffic != NONE;
             if !quiet || busy && !mutant("copies_equal_under_a_write") {
                 return true;
             }
-            self.map.extra_mut(chunk).dirty = false;
-            let state = self.durable_state(chunk);
-            self.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+            self.core.map.extra_mut(chunk).dirty = false;
+            let state = self.core.durable_state(chunk);
+            self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
             false
         });
-        self.housekeeping.dirty_chunks = dirty;
+        self.core.dirty_chunks = dirty;
     }
 
     /// Frees the chunks of deleted volumes on which nothing is under way any more.
     pub(crate) fn bury_volumes(&mut self) {
         for volume in std::mem::take(&mut self.housekeeping.dying_volumes) {
-            let busy = self.map.volume(volume).is_some_and(|volume| volume.busy > 0);
+            let busy = self.core.map.volume(volume).is_some_and(|volume| volume.busy > 0);
             if busy {
                 self.housekeeping.dying_volumes.push(volume);
                 continue;
@@ -257,28 +278,28 @@ impl Group {
     }
 
     fn bury(&mut self, volume: VolumeId) {
-        let count = self.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
+        let count = self.core.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
         let mut left = Vec::new();
         for index in 0..count {
             let chunk = ChunkId { volume, index };
-            let state = self.map.state(chunk);
-            self.copier.overlays -= usize::from(state.overlay.is_some());
+            let state = self.core.map.state(chunk);
+            self.core.overlays -= usize::from(state.overlay.is_some());
             for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-                self.pools[copy.place.pool].uncount_prefetched();
+                self.core.pools[copy.place.pool].uncount_prefetched();
             }
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
-            self.map.set_state(chunk, &Default::default());
+            self.core.map.set_state(chunk, &Default::default());
             self.checksums.forget(chunk);
         }
-        self.map.remove_volume(volume);
+        self.core.map.remove_volume(volume);
         self.losses.forget(volume);
         if mutant("deleted_volume_frees_at_once") {
-            self.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
-            left.into_iter().for_each(|place| self.free_slot(self.now, place));
+            self.core.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
+            left.into_iter().for_each(|place| self.free_slot(self.core.now, place));
             return;
         }
-        self.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
-        self.journal.want_commit();
+        self.core.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
+        self.core.journal.want_commit();
     }
 }

@@ -9,8 +9,8 @@
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
-use crate::copying::REDIRECT_CHUNK_MAX;
 use crate::format::{BLOCK_BYTES, Superblock, VERSION_WITH_TABLE_SLOTS};
+use crate::moves::REDIRECT_CHUNK_MAX;
 use crate::pools::extents::Extents;
 use crate::settings::Limits;
 use thermocline_ports::SECTOR;

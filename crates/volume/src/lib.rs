@@ -15,13 +15,15 @@
 //! - Every queue has a bound with a name ([`settings`]).
 
 mod admin;
+mod below;
 mod block_checksums;
 mod calls;
-mod comparison;
+
 mod copies;
-mod copying;
+mod core;
 mod creation;
 mod finding;
+mod first_slot;
 mod foreground;
 mod format;
 mod fsck;
@@ -34,24 +36,25 @@ mod housekeeping;
 mod journal;
 mod label;
 mod layout;
+mod leaving;
+mod losses;
 mod map;
+mod moves;
 mod naming;
 mod observer;
 mod opening;
 mod operation;
-mod operations;
 mod overlaid;
 mod overlay;
+mod pacing;
 mod pool_traits;
 mod pools;
 mod presence;
-mod proposal;
 mod reading;
 mod regions;
 mod report;
 mod request;
 mod requests;
-mod room;
 mod routing;
 mod scheduler;
 mod scrub;
@@ -60,20 +63,22 @@ mod settling;
 mod shadowing;
 mod shares;
 mod slas;
+mod sources;
 mod sums;
-mod switching;
 mod tables;
 mod view;
 mod writing;
 
 pub use admin::AdminError;
 pub use block_checksums::ChecksumStatus;
+pub use core::service::Service;
 pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;
-pub use group::{Group, Service};
+pub use group::Group;
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
 pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use map::{ChunkCopy, Place, Tag};
+pub use moves::{Flow, Proposed};
 pub use naming::is_volume_name;
 pub use observer::{Decision, Observer};
 pub use opening::replicas::DamagedReplica;
@@ -82,7 +87,6 @@ pub use opening::{CreateError, OpenError};
 pub use operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 pub use pool_traits::traits_of;
 pub use pools::pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
-pub use proposal::{Flow, Proposed};
 pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
     VolumeStatus,

@@ -10,7 +10,6 @@ use crate::map::Place;
 use crate::overlay::{Goal, Holder, Side};
 use crate::presence::{around_blocks, whole_blocks};
 use crate::request::RequestError;
-use std::collections::BTreeSet;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -18,20 +17,15 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 
 impl Group {
     fn is_alive_on(&self, chunk: ChunkId, side: Side) -> bool {
-        self.pools[self.map.place_on(chunk, side).pool].is_alive()
-    }
-
-    /// Goal of the operation on a chunk, where the chunk is in two parts.
-    pub(crate) fn goal_on(&self, chunk: ChunkId) -> Option<Goal> {
-        self.copier.operations[self.operation_on(chunk)?].goal
+        self.core.pools[self.core.map.place_on(chunk, side).pool].is_alive()
     }
 
     /// The side for a part where both would do; `None` where blocks stay where they are, as they
     /// do in a redirected chunk that nobody brings together.
     fn side_for(&mut self, chunk: ChunkId, write: bool) -> Option<Side> {
-        let towards = self.goal_on(chunk).filter(|_| write).and_then(Goal::side);
+        let towards = self.core.goal_on(chunk).filter(|_| write).and_then(Goal::side);
         let towards = towards.filter(|&side| self.is_alive_on(chunk, side));
-        if towards.is_some() || !self.map.overlay_of(chunk).blocks.is_mirror() {
+        if towards.is_some() || !self.core.map.overlay_of(chunk).blocks.is_mirror() {
             return towards;
         }
         match [Side::Base, Side::Above].map(|side| self.is_alive_on(chunk, side)) {
@@ -39,28 +33,28 @@ impl Group {
             [false, true] => Some(Side::Above),
             _ => {
                 let pools =
-                    [Side::Base, Side::Above].map(|side| self.map.place_on(chunk, side).pool);
-                Some(self.routing.choose(&self.pools, self.now, pools, write))
+                    [Side::Base, Side::Above].map(|side| self.core.map.place_on(chunk, side).pool);
+                Some(self.routing.choose(&self.core.pools, self.core.now, pools, write))
             }
         }
     }
 
     /// Reads `range` of a chunk in two parts, each run on a side that has it.
     pub(crate) fn read_sides(&mut self, now: Nanos, part: u32, range: &Range<u32>) {
-        let chunk = self.parts[part].chunk;
+        let chunk = self.core.parts[part].chunk;
         for (run, side) in self.sources_of(chunk, range) {
-            let place = self.map.place_on(chunk, side);
-            if self.pools[place.pool].is_alive() {
+            let place = self.core.map.place_on(chunk, side);
+            if self.core.pools[place.pool].is_alive() {
                 self.part_read(now, part, place, run);
             } else {
-                self.parts[part].error = Some(RequestError::Io);
+                self.core.parts[part].error = Some(RequestError::Io);
             }
         }
     }
 
     /// From where to read each run of a chunk in two parts.
     fn sources_of(&mut self, chunk: ChunkId, range: &Range<u32>) -> Vec<(Range<u32>, Side)> {
-        let runs = self.map.overlay_of(chunk).blocks.runs(range);
+        let runs = self.core.map.overlay_of(chunk).blocks.runs(range);
         let shared = runs.iter().any(|(_, holder)| *holder == Holder::Both);
         let choice = if shared { self.side_for(chunk, false) } else { None };
         let mut sources = Vec::with_capacity(runs.len());
@@ -72,10 +66,10 @@ impl Group {
 
     /// Side for each run of a write to a chunk in two parts.
     pub(crate) fn targets_of(&mut self, part: u32) -> Vec<(Range<u32>, Side)> {
-        let (chunk, range) = (self.parts[part].chunk, self.parts[part].range.clone());
+        let (chunk, range) = (self.core.parts[part].chunk, self.core.parts[part].range.clone());
         let choice = self.side_for(chunk, true);
         let mut targets = Vec::new();
-        for (run, holder) in self.map.overlay_of(chunk).blocks.runs(&range) {
+        for (run, holder) in self.core.map.overlay_of(chunk).blocks.runs(&range) {
             let side = holder.or(choice);
             match choice.filter(|&choice| choice != side) {
                 // Whole blocks may change sides; what is left of others is where they are.
@@ -91,59 +85,33 @@ impl Group {
         targets
     }
 
-    /// Runs were written, each at a place; whether blocks have changed sides by that.
-    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) -> bool {
-        let Some(overlay) = self.map.overlay_mut(chunk) else { return false };
-        let mut changed = false;
-        for (run, place) in runs {
-            let side = if *place == overlay.place { Side::Above } else { Side::Base };
-            changed |= overlay.blocks.written(side, run);
-        }
-        self.blocks_changed(chunk, changed);
-        changed
-    }
-
-    /// A run was copied from one side to the other.
-    pub(crate) fn blocks_copied(&mut self, chunk: ChunkId, run: &Range<u32>) {
-        let Some(overlay) = self.map.overlay_mut(chunk) else { return };
-        let changed = overlay.blocks.copied(run);
-        self.blocks_changed(chunk, changed);
-    }
-
-    fn blocks_changed(&mut self, chunk: ChunkId, changed: bool) {
-        let overlay = self.map.overlay_mut(chunk).expect("the callers have it");
-        if changed && !std::mem::replace(&mut overlay.unsaved, true) {
-            self.copier.unsaved_overlays.push(chunk);
-        }
-    }
-
     /// Side to which a run that a side's device failed may go instead, if there is one.
     fn other_side(&self, part: u32, run: &Range<u32>, pool: PoolId) -> Option<Side> {
-        let chunk = self.parts[part].chunk;
-        let overlay = self.map.mirror(chunk)?;
+        let chunk = self.core.parts[part].chunk;
+        let overlay = self.core.map.mirror(chunk)?;
         let other = self.side_at(chunk, pool)?.other();
-        let able = match self.parts[part].is_write() {
+        let able = match self.core.parts[part].is_write() {
             true => {
                 let parting = self.is_parting(chunk) && !mutant("write_sent_to_a_parting_side");
                 overlay.blocks.takes(other, run) && !parting
             }
             false => !overlay.blocks.any_only_on(other.other(), run),
         };
-        let place = self.map.place_on(chunk, other);
-        let untried = !self.parts[part].avoided.contains(&place);
-        (able && untried && self.pools[place.pool].is_alive()).then_some(other)
+        let place = self.core.map.place_on(chunk, other);
+        let untried = !self.core.parts[part].avoided.contains(&place);
+        (able && untried && self.core.pools[place.pool].is_alive()).then_some(other)
     }
 
     /// The side that a pool is; `None` where the chunk has left that pool.
     fn side_at(&self, chunk: ChunkId, pool: PoolId) -> Option<Side> {
         let sides = [Side::Base, Side::Above];
-        sides.into_iter().find(|&side| self.map.place_on(chunk, side).pool == pool)
+        sides.into_iter().find(|&side| self.core.map.place_on(chunk, side).pool == pool)
     }
 
     /// True if a record is on its way to the journal that one of the sides is gone.
     fn is_parting(&self, chunk: ChunkId) -> bool {
-        self.operation_on(chunk).is_some_and(|operation| {
-            let copy = &self.copier.operations[operation];
+        self.core.operation_on(chunk).is_some_and(|operation| {
+            let copy = &self.core.operations[operation];
             !copy.is_copying() && copy.goal.and_then(Goal::side).is_some()
         })
     }
@@ -152,7 +120,7 @@ impl Group {
     /// counts. When one side is about to go, the one that stays counts whatever it holds: what was
     /// read on the other could not be read again.
     fn distrust(&mut self, chunk: ChunkId, run: &Range<u32>, pool: PoolId) {
-        let staying = self.goal_on(chunk).and_then(Goal::side);
+        let staying = self.core.goal_on(chunk).and_then(Goal::side);
         let parting = staying.filter(|_| self.is_parting(chunk));
         met_if(parting.is_some(), "side of a mirror failed while the other was about to go");
         let Some(other) = parting.or(self.side_at(chunk, pool).map(Side::other)) else { return };
@@ -160,42 +128,42 @@ impl Group {
         if both || !self.is_alive_on(chunk, other) {
             return;
         }
-        let runs = self.map.overlay_of(chunk).blocks.runs(run);
+        let runs = self.core.map.overlay_of(chunk).blocks.runs(run);
         let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
-        let place = self.map.place_on(chunk, other);
+        let place = self.core.map.place_on(chunk, other);
         let shared: Vec<(Range<u32>, Place)> = shared.map(|(run, _)| (run, place)).collect();
-        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
+        let announced = self.core.map.extra(chunk).is_some_and(|extra| extra.dirty);
         // The journal calls these blocks equal on both sides until it hears otherwise.
-        if self.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
-            self.await_drop(chunk, announced);
+        if self.core.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
+            self.core.await_drop(chunk, announced);
         }
     }
 
     /// The run of a write that begins at byte `at` failed: sends it to the other side of a mirrored
     /// chunk where that may be; whether it did.
     pub(crate) fn write_elsewhere(&mut self, part: u32, at: u32, pool: PoolId) -> bool {
-        let chunk = self.parts[part].chunk;
-        let sent = self.parts[part].sent.iter().position(|(run, _)| run.start == at);
-        let (Some(sent), Some(_)) = (sent, self.map.overlay(chunk)) else { return false };
-        let (run, place) = self.parts[part].sent.remove(sent);
+        let chunk = self.core.parts[part].chunk;
+        let sent = self.core.parts[part].sent.iter().position(|(run, _)| run.start == at);
+        let (Some(sent), Some(_)) = (sent, self.core.map.overlay(chunk)) else { return false };
+        let (run, place) = self.core.parts[part].sent.remove(sent);
         let other = self.other_side(part, &run, pool);
         met_if(other.is_none(), "both sides of a mirror failed a write");
         if !mutant("failed_side_trusted") {
             self.distrust(chunk, &run, pool);
         }
-        self.parts[part].avoided.push(place);
+        self.core.parts[part].avoided.push(place);
         let Some(side) = other else { return false };
-        let place = self.map.place_on(chunk, side);
-        self.parts[part].sent.push((run.clone(), place));
-        self.part_write(self.now, part, place, run);
+        let place = self.core.map.place_on(chunk, side);
+        self.core.parts[part].sent.push((run.clone(), place));
+        self.part_write(self.core.now, part, place, run);
         true
     }
 
     /// A run of a chunk in two parts could not be read: reads it on the other side of a mirrored
     /// chunk where that has it, and where the chunk is now if it has left the pool since.
     pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, from: Place) {
-        let (chunk, pool) = (self.parts[part].chunk, from.pool);
-        let sides = [Side::Base, Side::Above].map(|side| self.map.place_on(chunk, side));
+        let (chunk, pool) = (self.core.parts[part].chunk, from.pool);
+        let sides = [Side::Base, Side::Above].map(|side| self.core.map.place_on(chunk, side));
         let back = !sides.contains(&from) && sides.iter().any(|place| place.pool == pool);
         met_if(back, "read failed on a pool that the chunk left and came back to");
         let left = match back {
@@ -203,55 +171,20 @@ impl Group {
             false => !sides.contains(&from) && !mutant("read_fails_where_the_chunk_was"),
         };
         if left {
-            return self.read_sides(self.now, part, &run);
+            return self.read_sides(self.core.now, part, &run);
         }
         let other = self.other_side(part, &run, pool);
-        self.parts[part].avoided.push(from);
+        self.core.parts[part].avoided.push(from);
         let Some(side) = other else {
-            self.parts[part].error = Some(RequestError::Io);
+            self.core.parts[part].error = Some(RequestError::Io);
             return;
         };
-        let under_way = self.writes_under_way(chunk, &around_blocks(&run));
+        let under_way = self.core.writes_under_way(chunk, &around_blocks(&run));
         met_if(under_way, "read failed on a side of a mirror under a write");
         if !under_way || mutant("failed_read_distrusts_under_a_write") {
             self.distrust(chunk, &run, pool);
         }
-        self.part_read(self.now, part, self.map.place_on(chunk, side), run);
-    }
-
-    /// True if a chunk has something that is on dead pools only, and on one of `lost`. What pools
-    /// took with them that died before has been told.
-    pub(crate) fn has_lost_part(&self, chunk: ChunkId, lost: &BTreeSet<PoolId>) -> bool {
-        let again = !lost.is_empty() && mutant("losses_told_again");
-        (again || self.any_place(chunk, |place| lost.contains(&place.pool)))
-            && self.loses_part(chunk, |place| !self.pools[place.pool].is_alive())
-    }
-
-    /// True if some chunk has something that is on this pool only, or on pools that are dead.
-    pub(crate) fn is_needed(&self, pool: PoolId) -> bool {
-        let gone = |place: Place| place.pool == pool || !self.pools[place.pool].is_alive();
-        self.map.chunks().any(|chunk| {
-            self.any_place(chunk, |place| place.pool == pool) && self.loses_part(chunk, gone)
-        })
-    }
-
-    fn any_place(&self, chunk: ChunkId, is: impl Fn(Place) -> bool) -> bool {
-        let above = self.map.overlay(chunk).map(|overlay| overlay.place);
-        self.map.copies(chunk).map(|copy| copy.place).chain(above).any(is)
-    }
-
-    /// True if a chunk has something that is on `dead` places only.
-    fn loses_part(&self, chunk: ChunkId, dead: impl Fn(Place) -> bool) -> bool {
-        let mut copies = self.map.copies(chunk).map(|copy| copy.place).peekable();
-        let Some(overlay) = self.map.overlay(chunk) else {
-            return copies.peek().is_some() && copies.all(dead);
-        };
-        let whole = 0..self.pools.chunk_bytes();
-        let lost =
-            |side| dead(self.map.place_on(chunk, side)) && overlay.blocks.any_only_on(side, &whole);
-        let both =
-            [Side::Base, Side::Above].iter().all(|&side| dead(self.map.place_on(chunk, side)));
-        both || lost(Side::Base) || lost(Side::Above)
+        self.part_read(self.core.now, part, self.core.map.place_on(chunk, side), run);
     }
 }
 

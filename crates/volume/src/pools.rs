@@ -11,6 +11,7 @@ pub(crate) mod ranks;
 mod room;
 pub(crate) mod slots;
 
+use crate::map::Place;
 use crate::pools::flight::{Flight, Owner, TRIES_MAX};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::ranks::Ranks;
@@ -19,6 +20,7 @@ use crate::tables::Places;
 use std::ops::{Index, IndexMut};
 use thermocline_policy::migration::{self, Allowance};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
+use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId, Slab};
 
@@ -154,6 +156,16 @@ impl Pools {
         assert!(self.flights.iter().all(|(_, flight)| flight.pool != last), "{last:?} is in use");
         self.ranks = self.ranks.without_last();
         self.all.pop()
+    }
+
+    /// True if some pool has tables of checksums: sums are made and verified then.
+    pub(crate) fn keep_checksums(&self) -> bool {
+        self.iter().any(|pool| pool.checksums && pool.state != PoolState::Removed)
+    }
+
+    /// Where the table of checksums of a slot is on its pool.
+    pub(crate) fn table_address(&self, place: Place) -> Bytes {
+        self[place.pool].tables.offset(place.slot)
     }
 
     /// True if some living pool was written since its last flush.

@@ -1,14 +1,17 @@
 //! What a group tells about itself: volumes, pools, chunks, operations, journal. Read-only; nothing
 //! here changes what the machine does.
 
+use crate::block_checksums::ChecksumStatus;
 use crate::finding::Finding;
 use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
+use crate::moves::Proposed;
 use crate::opening::replicas::DamagedReplica;
 use crate::opening::salvage::Salvage;
 use crate::operation::{Operation, OperationId};
 use crate::overlay::Side;
 use crate::pools::pool::{PoolState, PoolStatus};
+use crate::scrub::ScrubStatus;
 use crate::slas::SlaRecord;
 use thermocline_policy::placement::{Pattern, PoolTraits, Route};
 use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
@@ -103,20 +106,20 @@ pub struct PoolLatencies<'a> {
 impl Group {
     /// State of a pool.
     pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
-        let rank = self.pools.ranks().rank_of(id).0;
-        Some(self.pools.find(id)?.status(rank))
+        let rank = self.core.pools.ranks().rank_of(id).0;
+        Some(self.core.pools.find(id)?.status(rank))
     }
 
     /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has
     /// one, seals. They must have room whatever happens: a pool whose metadata cannot be written is
     /// given up.
     pub fn pool_head(&self, id: PoolId) -> Option<Bytes> {
-        Some(Bytes(self.pools.find(id)?.first_slot))
+        Some(Bytes(self.core.pools.find(id)?.first_slot))
     }
 
     /// Pools that there are or were, fastest first.
     pub fn pools_by_rank(&self) -> &[PoolId] {
-        self.pools.ranks().order()
+        self.core.pools.ranks().order()
     }
 
     /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
@@ -125,33 +128,33 @@ impl Group {
     pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
         let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
         let slower = |id: &&PoolId| {
-            let pool = &self.pools[**id];
+            let pool = &self.core.pools[**id];
             let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
             known.is_some_and(|known| latency(&known) > latency(traits))
         };
-        self.pools.ranks().order().iter().find(slower).copied()
+        self.core.pools.ranks().order().iter().find(slower).copied()
     }
 
     /// A random read's time on a pool of which something was said; see [`Group::set_traits`].
     pub fn random_read_latency(&self, pool: PoolId) -> Option<Nanos> {
-        let pool = self.pools.find(pool)?;
+        let pool = self.core.pools.find(pool)?;
         pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
     }
 
     /// Number of pools that there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
-        self.pools.count() as u16
+        self.core.pools.count() as u16
     }
 
     /// The volume of this name, unless it is being deleted.
     pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
-        self.map.volume_named(name)
+        self.core.map.volume_named(name)
     }
 
     /// Volumes that exist, by ascending id.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
-        (0..self.map.volume_count()).map(VolumeId).filter_map(|id| {
-            let volume = self.map.volume(id).filter(|volume| !volume.deleting)?;
+        (0..self.core.map.volume_count()).map(VolumeId).filter_map(|id| {
+            let volume = self.core.map.volume(id).filter(|volume| !volume.deleting)?;
             let sla = self.slas.of(id).copied();
             let (identity, name) = (volume.identity, volume.name.clone());
             Some(VolumeStatus { id, identity, name, size: volume.size, sla })
@@ -160,99 +163,120 @@ impl Group {
 
     /// State of a chunk; `None` when its volume ends before it.
     pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
-        if !self.map.has(chunk) {
+        if !self.core.map.has(chunk) {
             return None;
         }
-        let overlay = self.map.overlay(chunk);
+        let overlay = self.core.map.overlay(chunk);
         let above = |mirrors| {
             let overlay = overlay.filter(|overlay| overlay.blocks.is_mirror() == mirrors);
             overlay.map(|overlay| overlay.place.pool)
         };
-        let (reads, writes) = self.map.entry(chunk).heat_in(self.epoch);
+        let (reads, writes) = self.core.map.entry(chunk).heat_in(self.epoch);
         Some(ChunkStatus {
-            copies: self.map.copies(chunk).collect(),
+            copies: self.core.map.copies(chunk).collect(),
             redirected_to: above(false),
             mirrored_on: above(true),
             reads,
             writes,
-            tag: self.map.entry(chunk).tag,
+            tag: self.core.map.entry(chunk).tag,
         })
     }
 
     /// True if a pool has all of a chunk as it was last written.
     pub fn is_whole_on(&self, chunk: ChunkId, pool: PoolId) -> bool {
-        if !self.map.has(chunk) {
+        if !self.core.map.has(chunk) {
             return false;
         }
-        let Some(overlay) = self.map.overlay(chunk) else {
-            return self.map.copies(chunk).any(|copy| copy.place.pool == pool);
+        let Some(overlay) = self.core.map.overlay(chunk) else {
+            return self.core.map.copies(chunk).any(|copy| copy.place.pool == pool);
         };
         [Side::Base, Side::Above].into_iter().any(|side| {
-            self.map.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side)
+            self.core.map.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side)
         })
     }
 
     /// Chunks with tables of checksums, and chunks that hold something. O(chunks).
     pub fn chunks_with_checksums(&self) -> (u64, u64) {
-        let mapped = self.map.chunks().filter(|&chunk| self.map.entry(chunk).first().is_some());
+        let mapped =
+            self.core.map.chunks().filter(|&chunk| self.core.map.entry(chunk).first().is_some());
         mapped.fold((0, 0), |(with, all), chunk| {
-            (with + u64::from(self.map.entry(chunk).is_sealed()), all + 1)
+            (with + u64::from(self.core.map.entry(chunk).is_sealed()), all + 1)
         })
     }
 
     /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
     /// before it. O(1), without allocation.
     pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
-        let mapped = self.map.has(chunk).then(|| self.map.entry(chunk).first());
-        mapped.flatten().map(|place| place.pool)
+        self.core.pool_of(chunk)
+    }
+
+    /// The placement's proposal since this was last asked; none: there was none. Only the last
+    /// proposal is kept.
+    pub fn take_proposed(&mut self) -> Option<Proposed> {
+        self.moves.take_proposed()
+    }
+
+    /// Moves that the placement has proposed and that have not ended.
+    pub fn moves_pending(&self) -> usize {
+        self.moves.pending(&self.core)
+    }
+
+    /// State of scrubs, and counts of findings.
+    pub fn scrub_status(&self) -> ScrubStatus {
+        self.scrub.status()
+    }
+
+    /// Counts of tables of checksums since the group was opened.
+    pub fn checksum_status(&self) -> ChecksumStatus {
+        self.checksums.status()
     }
 
     /// Bytes that one chunk takes on a pool.
     pub fn chunk_size(&self) -> Bytes {
-        Bytes(u64::from(self.pools.chunk_bytes()))
+        self.core.chunk_size()
     }
 
     /// Memory that the chunk map holds.
     pub fn map_memory(&self) -> Bytes {
-        self.map.memory()
+        self.core.map.memory()
     }
 
     /// Chunks in two parts.
     pub fn parts(&self) -> PartsStatus {
-        let (chunks, room) = (self.copier.overlays, self.overlay_room());
+        let (chunks, room) = (self.core.overlays, self.core.overlay_room());
         PartsStatus { chunks, most: chunks + room, route: self.routing.route() }
     }
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.rate_control.paced(&self.settings.copying).rate_per_second
+        self.pacing.rate.paced(&self.core.settings.copying).rate_per_second
     }
 
     /// Proposed moves that were given up, since opening.
     pub fn moves_dropped(&self) -> MovesDropped {
         MovesDropped {
-            expired: self.proposal.expired,
-            slower: self.copier.trials_lost,
-            worn: self.proposal.worn,
+            expired: self.moves.proposal.expired,
+            slower: self.moves.trials_lost,
+            worn: self.moves.proposal.worn,
         }
     }
 
     /// Operations queued and under way, with the moves that a placement still wants.
     pub fn operations_pending(&self) -> usize {
-        self.copier.count() + self.proposal.waiting()
+        self.moves.count() + self.moves.proposal.waiting()
     }
 
     /// Operations under way, then those queued, at most `limit`; moves that a placement still
     /// wants are not among them.
     pub fn operations(&self, limit: usize) -> Vec<OperationStatus> {
         let block = u64::from(crate::settings::BLOCK);
-        let going = self.copier.operations.iter().map(|(_, copy)| OperationStatus {
+        let going = self.core.operations.iter().map(|(_, copy)| OperationStatus {
             id: copy.id,
             operation: copy.what,
             from: Some(copy.source.pool),
             copied: Bytes(copy.presence.count() * block),
         });
-        let queued = self.copier.queue.iter().map(|&(id, operation)| OperationStatus {
+        let queued = self.moves.queue.iter().map(|&(id, operation)| OperationStatus {
             id,
             operation,
             from: None,
@@ -263,7 +287,7 @@ impl Group {
 
     /// Latencies on a pool since the group was opened.
     pub fn pool_latencies(&self, id: PoolId) -> Option<PoolLatencies<'_>> {
-        let pool = self.pools.find(id)?;
+        let pool = self.core.pools.find(id)?;
         let [reads, writes] = &pool.latencies;
         Some(PoolLatencies { reads, writes })
     }
@@ -272,7 +296,7 @@ impl Group {
     /// that are dead may lack what came later.
     pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
         let lives = |pool: PoolId| {
-            let state = self.pools.find(pool).map(|pool| pool.state);
+            let state = self.core.pools.find(pool).map(|pool| pool.state);
             !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
         };
         self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
@@ -285,25 +309,25 @@ impl Group {
 
     /// Appends what verifying has found since this was last called; of floods only the first.
     pub fn take_findings(&mut self, out: &mut Vec<Finding>) {
-        self.findings.take(out);
+        self.core.findings.take(out);
     }
 
     /// Findings that nobody will be told of, because too many came at once.
     pub fn findings_untold(&self) -> u64 {
-        self.findings.untold()
+        self.core.findings.untold()
     }
 
     /// The number that no other group has.
     pub fn identity(&self) -> u64 {
-        self.journal.identity()
+        self.core.journal.identity()
     }
 
     /// Fill of the journal.
     pub fn journal(&self) -> JournalStatus {
         JournalStatus {
-            blocks: u64::from(self.settings.journal_blocks),
-            used: self.journal.used(),
-            written: self.journal.written(),
+            blocks: u64::from(self.core.settings.journal_blocks),
+            used: self.core.journal.used(),
+            written: self.core.journal.written(),
         }
     }
 }

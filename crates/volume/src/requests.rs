@@ -1,6 +1,8 @@
 //! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
 
-use crate::foreground::{Part, RequestState, Verb};
+use crate::core::traffic::Part;
+use crate::core::traffic::Verb;
+use crate::foreground::RequestState;
 use crate::group::Group;
 use crate::map::NONE;
 use crate::request::{Action, Reply, RequestError, RequestId};
@@ -24,10 +26,10 @@ impl Group {
             if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
                 break;
             }
-            let index = cursor / u64::from(self.pools.chunk_bytes());
+            let index = cursor / u64::from(self.core.pools.chunk_bytes());
             let chunk = ChunkId { volume: ongoing.volume, index: index as u32 };
-            let base = index * u64::from(self.pools.chunk_bytes());
-            let stop = end.min(base + u64::from(self.pools.chunk_bytes()));
+            let base = index * u64::from(self.core.pools.chunk_bytes());
+            let stop = end.min(base + u64::from(self.core.pools.chunk_bytes()));
             let range = (cursor - base) as u32..(stop - base) as u32;
             self.requests[request].cursor = stop;
             steps += 1;
@@ -46,23 +48,23 @@ impl Group {
     /// True if the request would do nothing to the chunk: zeroes onto a chunk that holds none.
     /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
     pub(crate) fn is_void(&self, request: u32, chunk: ChunkId) -> bool {
-        let entry = self.map.entry(chunk);
+        let entry = self.core.map.entry(chunk);
         let ongoing = &self.requests[request];
         let zeroes = Action::is_zeroing(&ongoing.action);
         let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
         let waits = forced
             && ongoing.parts == 0
-            && self.has_changes()
+            && self.core.has_changes()
             && !mutant("forced_zeroes_on_nothing_at_once");
         zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
     }
 
     pub(crate) fn make_part(&mut self, request: u32, chunk: ChunkId, range: Range<u32>) {
         assert!(range.start < range.end, "a part is not empty");
-        assert!(range.end <= self.pools.chunk_bytes(), "a part stays within its chunk");
+        assert!(range.end <= self.core.pools.chunk_bytes(), "a part stays within its chunk");
         let ongoing = &mut self.requests[request];
-        let at =
-            u64::from(chunk.index) * u64::from(self.pools.chunk_bytes()) + u64::from(range.start);
+        let at = u64::from(chunk.index) * u64::from(self.core.pools.chunk_bytes())
+            + u64::from(range.start);
         let from = (at - ongoing.start) as u32;
         let (verb, fua) = match &ongoing.action {
             Action::Read { .. } => (Verb::Read, false),
@@ -77,9 +79,9 @@ impl Group {
         ongoing.parts += 1;
         assert!(ongoing.parts <= PARTS_PER_REQUEST_MAX, "a request has a bounded number of parts");
         let priority = ongoing.priority;
-        self.map.hold(chunk.volume);
+        self.core.map.hold(chunk.volume);
         let lane = self.lane_for(chunk, &verb);
-        let part = self.parts.insert(Part {
+        let part = self.core.parts.insert(Part {
             request,
             chunk,
             range,
@@ -112,10 +114,10 @@ impl Group {
 
     /// Answers for a part that is durable as far as it promised.
     pub(crate) fn end_part(&mut self, part: u32) {
-        let part = self.parts.remove(part);
+        let part = self.core.parts.remove(part);
         assert_eq!(part.outstanding, 0, "no device has a part that ends");
         self.scheduler.ended(part.lane, part.priority);
-        self.map.let_go(part.chunk.volume);
+        self.core.map.let_go(part.chunk.volume);
         let request = &mut self.requests[part.request];
         assert!(request.parts > 0, "each part ends once");
         request.parts -= 1;
@@ -153,7 +155,7 @@ impl Group {
             None => Ok(request.pieces),
         };
         if result.is_ok() {
-            self.slas.judge(request.volume, self.now.saturating_sub(request.since));
+            self.slas.judge(request.volume, self.core.now.saturating_sub(request.since));
         }
         self.reply(Reply { id: request.id, result });
     }
@@ -161,7 +163,7 @@ impl Group {
     /// Hands an answer to its client.
     pub(crate) fn reply(&mut self, reply: Reply) {
         if let Some(observer) = &mut self.observer {
-            observer.answered(self.now, reply.id, reply.result.is_ok());
+            observer.answered(self.core.now, reply.id, reply.result.is_ok());
         }
         self.replies_out.push(reply);
     }

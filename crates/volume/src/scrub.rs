@@ -1,5 +1,5 @@
 //! The scrub: reads what pools hold, holds it against its checksums and the copies against each
-//! other, and repairs. This file says which chunk comes next; [`crate::comparison`] looks at one.
+//! other, and repairs. This file says which chunk comes next; [`comparison`] looks at one.
 //!
 //! 1. Somebody asks for a scrub, of all pools or of one: it goes through the map from its beginning
 //!    to its end, behind the throttle of operations.
@@ -11,9 +11,13 @@
 //! A chunk in which nothing could be repaired is remembered as damaged: reads that meet it again do
 //! not start anything. A write to it, or a scrub that finds it well, forgets that.
 
-use crate::comparison::{Comparison, Purpose};
-use crate::group::{Group, Service};
-use crate::map::NONE;
+use crate::core::service::Service;
+use comparison::{Comparison, Purpose, comparison_of};
+mod comparison;
+
+use crate::below::Below;
+use crate::core::Core;
+use crate::map::ChunkMap;
 use std::collections::{BTreeSet, VecDeque};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -79,8 +83,8 @@ pub(crate) struct Scrub {
     deferred: BTreeSet<ChunkId>,
     /// Chunks in which something cannot be repaired.
     damaged: BTreeSet<ChunkId>,
-    pub(crate) current: Option<Comparison>,
-    pub(crate) status: ScrubStatus,
+    current: Option<Comparison>,
+    counts: ScrubStatus,
 }
 
 impl Scrub {
@@ -131,136 +135,128 @@ impl Scrub {
     }
 }
 
-impl Group {
-    /// Begins a scrub of all pools, or of one; true if the group is in service.
-    pub(crate) fn begin_scrub(&mut self, pool: Option<PoolId>) -> bool {
-        if self.service != Service::Ready {
-            return false;
-        }
-        let volumes = (0..self.map.volume_count()).filter_map(|id| self.map.volume(VolumeId(id)));
+impl Scrub {
+    /// Begins a scrub of all pools, or of one.
+    pub(crate) fn begin(&mut self, map: &ChunkMap, pool: Option<PoolId>) {
+        let volumes = (0..map.volume_count()).filter_map(|id| map.volume(VolumeId(id)));
         let total = volumes.map(|volume| volume.entries.len() as u64).sum();
-        let number = self.scrub.run.map_or(0, |run| run.number) + 1;
+        let number = self.run.map_or(0, |run| run.number) + 1;
         let run = ScrubRun { number, pool, ended: false, passed: 0, total, skipped: 0 };
-        self.scrub.run = Some(run);
-        self.scrub.cursor = ChunkId::default();
-        true
+        self.run = Some(run);
+        self.cursor = ChunkId::default();
     }
 
     /// Ends the scrub that is under way, once what is on devices has come back; whether there was
     /// one.
-    pub fn cancel_scrub(&mut self) -> bool {
-        let found = self.scrub.goes_on();
-        if let Some(run) = &mut self.scrub.run {
+    pub(crate) fn cancel(&mut self) -> bool {
+        let found = self.goes_on();
+        if let Some(run) = &mut self.run {
             run.ended = true;
         }
         found
     }
 
     /// State of scrubs, and counts of findings.
-    pub fn scrub_status(&self) -> ScrubStatus {
-        let Scrub { run, current, urgent, .. } = &self.scrub;
-        let running = self.scrub.goes_on() || current.is_some() || !urgent.is_empty();
-        ScrubStatus { running, run: *run, ..self.scrub.status }
+    pub(crate) fn status(&self) -> ScrubStatus {
+        let Scrub { run, current, urgent, .. } = self;
+        let running = self.goes_on() || current.is_some() || !urgent.is_empty();
+        ScrubStatus { running, run: *run, ..self.counts }
     }
 
     /// The group closes: nothing more is begun.
-    pub(crate) fn stop_scrub(&mut self) {
-        self.cancel_scrub();
-        self.scrub.urgent.clear();
-        self.scrub.listed.clear();
-        self.scrub.deferred.clear();
+    pub(crate) fn stop(&mut self) {
+        self.cancel();
+        self.urgent.clear();
+        self.listed.clear();
+        self.deferred.clear();
     }
 
-    /// Somebody read wrong contents from a copy of the chunk: it is looked at soon.
-    pub(crate) fn mend(&mut self, chunk: ChunkId) {
-        self.scrub.request(chunk, Purpose::Repair);
+    /// Takes note that somebody read wrong contents from a copy of the chunk, so many blocks: it is
+    /// looked at soon.
+    pub(crate) fn mend(&mut self, chunk: ChunkId, blocks: u32) {
+        self.counts.checksum_errors += u64::from(blocks);
+        self.request(chunk, Purpose::Repair);
     }
 
     /// Takes the next step.
-    pub(crate) fn pump_scrub(&mut self, now: Nanos) {
-        while !self.scrub.is_on_devices() {
-            if self.service != Service::Ready {
-                self.scrub.current = None;
+    pub(crate) fn pump(&mut self, below: &mut Below) {
+        while !self.is_on_devices() {
+            if below.core.service != Service::Ready {
+                self.current = None;
                 return;
             }
-            if self.scrub.current.is_some() {
-                if !self.compare_on(now) {
+            if self.current.is_some() {
+                if !self.compare_on(below) {
                     return;
                 }
                 continue;
             }
-            if self.records_pile_up() && !mutant("scrub_adds_to_the_pile") {
+            if below.core.records_pile_up() && !mutant("scrub_adds_to_the_pile") {
                 return; // A chunk that gets its tables adds a record.
             }
-            let Some((chunk, purpose)) = self.next_to_compare(now) else { return };
-            self.scrub.current = self.comparison_of(chunk, purpose);
-            if self.scrub.current.is_none() {
-                self.pass_over(now, chunk, purpose);
+            let Some((chunk, purpose)) = self.next_to_compare(below) else { return };
+            self.current = comparison_of(below.core, chunk, purpose);
+            if self.current.is_none() {
+                self.pass_over(below, chunk, purpose);
             }
         }
     }
 
     /// The chunk cannot be looked at now.
-    fn pass_over(&mut self, now: Nanos, chunk: ChunkId, purpose: Purpose) {
-        if !self.map.has(chunk) || self.map.entry(chunk).first().is_none() {
+    fn pass_over(&mut self, below: &mut Below, chunk: ChunkId, purpose: Purpose) {
+        if !below.core.map.has(chunk) || below.core.map.entry(chunk).first().is_none() {
             return;
         }
         match purpose {
-            Purpose::Tables => self.watch(now, chunk),
-            Purpose::Repair if self.operation_on(chunk).is_some() => {
-                self.scrub.deferred.insert(chunk);
+            Purpose::Tables => below.checksums.watch(below.core, below.now, chunk),
+            Purpose::Repair if below.core.operation_on(chunk).is_some() => {
+                self.deferred.insert(chunk);
             }
             Purpose::Repair => {}
             Purpose::Scrub => {
-                let run = self.scrub.run.as_mut().expect("a run asked for it");
+                let run = self.run.as_mut().expect("a run asked for it");
                 run.skipped += 1;
             }
         }
     }
 
-    fn next_to_compare(&mut self, now: Nanos) -> Option<(ChunkId, Purpose)> {
-        if let Some((chunk, purpose)) = self.scrub.urgent.pop_front() {
-            self.scrub.listed.remove(&chunk);
+    fn next_to_compare(&mut self, below: &mut Below) -> Option<(ChunkId, Purpose)> {
+        if let Some((chunk, purpose)) = self.urgent.pop_front() {
+            self.listed.remove(&chunk);
             return Some((chunk, purpose));
         }
-        if !self.scrub.goes_on() {
+        if !self.goes_on() {
             return None;
         }
         for _ in 0..STEPS_MAX {
-            let chunk = self.scrub.cursor;
-            let run = self.scrub.run.as_mut().expect("it goes on");
-            if chunk.volume.0 >= self.map.volume_count() {
+            let chunk = self.cursor;
+            let run = self.run.as_mut().expect("it goes on");
+            if chunk.volume.0 >= below.core.map.volume_count() {
                 run.ended = true;
                 return None;
             }
-            if !self.map.has(chunk) {
-                self.scrub.cursor = ChunkId { volume: VolumeId(chunk.volume.0 + 1), index: 0 };
+            if !below.core.map.has(chunk) {
+                self.cursor = ChunkId { volume: VolumeId(chunk.volume.0 + 1), index: 0 };
                 continue;
             }
-            self.scrub.cursor.index += 1;
+            self.cursor.index += 1;
             run.passed = (run.passed + 1).min(run.total);
             let pool = run.pool;
-            if self.is_in_scope(chunk, pool) {
+            if is_in_scope(below.core, chunk, pool) {
                 return Some((chunk, Purpose::Scrub));
             }
         }
-        self.throttle.wake_at(Nanos(now.0 + 1));
+        below.pacing.wake_at(Nanos(below.now.0 + 1));
         None
     }
+}
 
-    fn is_in_scope(&self, chunk: ChunkId, pool: Option<PoolId>) -> bool {
-        let overlay = self.map.overlay(chunk).map(|overlay| overlay.place);
-        let mut places = self.map.copies(chunk).map(|copy| copy.place).chain(overlay);
-        match pool {
-            Some(pool) => places.any(|place| place.pool == pool),
-            None => places.any(|place| !self.pools[place.pool].is_far()),
-        }
-    }
-
-    /// True if a chunk may get tables: it has none, nobody is on it, it is here, and there is room.
-    pub(crate) fn may_get_tables(&self, chunk: ChunkId) -> bool {
-        let entry = self.map.entry(chunk);
-        let idle = entry.traffic == NONE && !entry.is_sealed();
-        idle && self.can_have_tables(chunk)
+/// True if a scrub of `pool`, or of all, reads the chunk.
+fn is_in_scope(core: &Core, chunk: ChunkId, pool: Option<PoolId>) -> bool {
+    let overlay = core.map.overlay(chunk).map(|overlay| overlay.place);
+    let mut places = core.map.copies(chunk).map(|copy| copy.place).chain(overlay);
+    match pool {
+        Some(pool) => places.any(|place| place.pool == pool),
+        None => places.any(|place| !core.pools[place.pool].is_far()),
     }
 }

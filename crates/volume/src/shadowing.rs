@@ -25,7 +25,7 @@ impl Group {
         self.shadows = shadows;
         begun?;
         if !mattered {
-            self.housekeeping.begin_epoch(now, self.settings.epoch);
+            self.housekeeping.begin_epoch(now, self.core.settings.epoch);
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Group {
     /// # Errors
     /// When nobody decides, or the bytes are not its own.
     pub fn learn_from(&mut self, learnt: &[u8]) -> Result<(), Unreadable> {
-        let map = &self.map;
+        let map = &self.core.map;
         let placement = self.placement.as_mut().ok_or(Unreadable)?;
         placement.learn_from(learnt, &|chunk| map.has(chunk))
     }
@@ -69,7 +69,7 @@ impl Group {
 
     pub(crate) fn end_epoch_of_shadows(&mut self, now: Nanos) {
         let mut shadows = std::mem::take(&mut self.shadows);
-        shadows.end_epoch(now, &self.view(), self.settings.copying.rate_per_second);
+        shadows.end_epoch(now, &self.view(), self.core.settings.copying.rate_per_second);
         self.shadows = shadows;
     }
 }

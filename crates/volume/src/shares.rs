@@ -7,7 +7,7 @@
 //! 1998, with a factor of one). Flushes, and what needs no pool, count together like one more pool.
 //! Where there is one pool only, it has all of them.
 
-use crate::foreground::Verb;
+use crate::core::traffic::Verb;
 use crate::group::Group;
 use crate::request::{Action, Request};
 use crate::scheduler::Lane;
@@ -54,8 +54,8 @@ impl Group {
 
     /// True if one more request that counts for `lane` may be taken.
     pub(crate) fn has_share(&self, lane: Lane) -> bool {
-        let free = self.settings.limits.requests.saturating_sub(self.requests.len());
-        let alone = self.pools.count() < 2 || mutant("backlog_takes_all_requests");
+        let free = self.core.settings.limits.requests.saturating_sub(self.requests.len());
+        let alone = self.core.pools.count() < 2 || mutant("backlog_takes_all_requests");
         free > 0 && (alone || self.shares.of(lane) < free)
     }
 
@@ -71,15 +71,15 @@ impl Group {
             Action::WriteZeroes { offset, length, .. } => (offset.0, length.0, Verb::Zero),
             Action::Discard { offset, length } => (offset.0, length.0, Verb::Discard),
         };
-        let chunk_size = u64::from(self.pools.chunk_bytes());
+        let chunk_size = u64::from(self.core.pools.chunk_bytes());
         let first = start / chunk_size;
         let last = start.saturating_add(length).saturating_sub(1) / chunk_size;
         let chunks = first..=last.max(first).min(first.saturating_add(CHUNKS_MAX - 1));
         let lanes = chunks.filter_map(|index| {
             let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
-            self.map.has(chunk).then(|| self.lane_for(chunk, &verb))
+            self.core.map.has(chunk).then(|| self.lane_for(chunk, &verb))
         });
-        let rank = |lane: &Lane| lane.pool().map(|pool| self.pools.ranks().rank_of(pool));
+        let rank = |lane: &Lane| lane.pool().map(|pool| self.core.pools.ranks().rank_of(pool));
         lanes.max_by_key(rank).unwrap_or(Lane::NONE)
     }
 }

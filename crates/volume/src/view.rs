@@ -11,7 +11,7 @@ pub(crate) struct View<'a>(&'a Group);
 impl View<'_> {
     /// The pool of a rank.
     fn pool(&self, rank: PoolId) -> &Pool {
-        &self.0.pools[self.0.pools.ranks().at_rank(rank)]
+        &self.0.core.pools[self.0.core.pools.ranks().at_rank(rank)]
     }
 }
 
@@ -40,7 +40,7 @@ impl VolumeView for View<'_> {
     }
 
     fn volume_count(&self) -> u32 {
-        self.0.map.volume_count()
+        self.0.core.map.volume_count()
     }
 
     fn sla(&self, volume: VolumeId) -> Option<Sla> {
@@ -48,7 +48,7 @@ impl VolumeView for View<'_> {
     }
 
     fn pool_count(&self) -> u16 {
-        self.0.pools.count() as u16
+        self.0.core.pools.count() as u16
     }
 
     /// Chunks that the pool can hold beside the reserve for prefetched copies; 0 when it takes no
@@ -63,34 +63,34 @@ impl VolumeView for View<'_> {
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
         let slowest = PoolId(self.pool_count() - 1);
-        if !self.0.map.has(chunk) {
+        if !self.0.core.map.has(chunk) {
             return slowest;
         }
-        let first = self.0.map.entry(chunk).first();
-        first.map_or(slowest, |place| self.0.pools.ranks().rank_of(place.pool))
+        let first = self.0.core.map.entry(chunk).first();
+        first.map_or(slowest, |place| self.0.core.pools.ranks().rank_of(place.pool))
     }
 
     fn accesses(&self, chunk: ChunkId) -> u64 {
-        if !self.0.map.has(chunk) {
+        if !self.0.core.map.has(chunk) {
             return 0;
         }
         let ended = self.0.epoch.wrapping_sub(1);
-        let (reads, writes) = self.0.map.entry(chunk).heat_in(ended);
+        let (reads, writes) = self.0.core.map.entry(chunk).heat_in(ended);
         u64::from(reads) + u64::from(writes)
     }
 
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
-        let several = self.0.map.chunks().filter(|&chunk| !self.0.map.is_simple(chunk));
+        let several = self.0.core.map.chunks().filter(|&chunk| !self.0.core.map.is_simple(chunk));
         for chunk in several {
-            if let Some(side) = self.0.map.mirror(chunk) {
-                visit(chunk, self.0.pools.ranks().rank_of(side.place.pool));
+            if let Some(side) = self.0.core.map.mirror(chunk) {
+                visit(chunk, self.0.core.pools.ranks().rank_of(side.place.pool));
             }
         }
     }
 
     fn is_replicated(&self, chunk: ChunkId) -> bool {
-        self.0.map.has(chunk)
-            && self.0.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
+        self.0.core.map.has(chunk)
+            && self.0.core.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
     }
 
     /// Without prefetched copies in the reserve: the capacity is without them, too.
@@ -100,9 +100,9 @@ impl VolumeView for View<'_> {
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
-        let pool = self.0.pools.ranks().at_rank(pool);
-        for chunk in self.0.map.chunks() {
-            if self.0.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
+        let pool = self.0.core.pools.ranks().at_rank(pool);
+        for chunk in self.0.core.map.chunks() {
+            if self.0.core.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
                 visit(chunk);
             }
         }

@@ -1,13 +1,13 @@
 //! Room for the map on disk, as the group is now; [`crate::pools`] has it.
 
-use crate::group::Group;
-use crate::layout::Need;
+use super::Core;
+use crate::layout::{self, Need};
 use thermocline_units::PoolId;
 
-impl Group {
+impl Core {
     /// Room that checkpoints must have as the group is now.
     pub(crate) fn need(&self) -> Need {
-        self.pools.need(self.copier.overlays, self.map.living_volumes())
+        self.pools.need(self.overlays, self.map.living_volumes())
     }
 
     /// The pools that would hold journal and checkpoints now.
@@ -17,10 +17,10 @@ impl Group {
 
     /// True if checkpoints have room for another volume; makes room where they have not.
     pub(crate) fn makes_room_for_volume(&mut self) -> bool {
-        let has_room = |group: &Group| {
-            let now = group.need();
+        let has_room = |core: &Core| {
+            let now = core.need();
             let need = Need { volumes: now.volumes + 1, ..now };
-            group.pools.have_room(now, group.journal.coming_replicas(), need)
+            core.pools.have_room(now, core.journal.coming_replicas(), need)
         };
         has_room(self) || self.grow_areas() && has_room(self)
     }
@@ -37,6 +37,15 @@ impl Group {
             self.journal.want_checkpoint();
         }
         growth.suffices
+    }
+
+    /// Number of chunks more that may be in two parts: the checkpoint has room for their bits.
+    pub(crate) fn overlay_room(&self) -> usize {
+        // As many volumes as there may be: another one shall not need an overlay's room.
+        let need = Need { volumes: self.settings.limits.volumes, ..self.need() };
+        let (blocks, limits) = (self.area_capacity(), &self.settings.limits);
+        let most = layout::overlays_max(blocks, need, self.pools.chunk_bytes(), limits);
+        most.saturating_sub(self.overlays)
     }
 
     /// Tries again to give areas room, where a pool that could hold the metadata lacks it.

@@ -11,13 +11,17 @@
 //! 5. At the end: tables that differ from what the journal means are written again; a chunk without
 //!    tables gets them, if nobody wrote to it meanwhile.
 
-use crate::block_checksums::{decode_table, encode_table};
+use super::Scrub;
+use crate::below::Below;
+use crate::block_checksums::BlockChecksums;
+use crate::block_checksums::table::can_have_tables;
+use crate::block_checksums::table::{decode_table, encode_table, table_name};
+use crate::copies::copy_failed;
+use crate::core::{Core, Effect};
 use crate::finding::FindingKind;
-use crate::group::Group;
-use crate::map::{Place, Table};
+use crate::map::{NONE, Place, Table};
 use crate::pools::flight::Owner;
 use crate::settings::BLOCK;
-use crate::sums::checksums;
 use std::ops::Range;
 use thermocline_policy::migration::Held;
 use thermocline_ports::{DeviceError, Io, Payload};
@@ -116,87 +120,66 @@ impl Comparison {
     }
 }
 
-impl Group {
-    /// The chunk's comparison; none when its copies are not all of it.
-    pub(crate) fn comparison_of(&self, chunk: ChunkId, purpose: Purpose) -> Option<Comparison> {
-        if !self.is_whole(chunk) {
-            return None;
-        }
-        let places: Vec<Place> = self.map.copies(chunk).map(|copy| copy.place).collect();
-        let lives = places.iter().all(|place| self.pools[place.pool].is_alive());
-        (lives && !places.is_empty()).then(|| Comparison {
-            chunk,
-            purpose,
-            places,
-            stage: Stage::Reading,
-            range: 0..0,
-            found: Vec::new(),
-            outstanding: 0,
-            spoiled: false,
-            touched: false,
-            sums: Vec::new(),
-            reads: false,
-            damaged: false,
-            repaired: 0,
-            repairs: Vec::new(),
-            seal_failed: false,
-            table: 0,
-            held_since: None,
-        })
-    }
-
+impl Scrub {
     fn comparison(&mut self) -> &mut Comparison {
-        self.scrub.current.as_mut().expect("a chunk is being compared")
+        self.current.as_mut().expect("a chunk is being compared")
     }
 
     /// Takes the next step; false when something holds it back.
-    pub(crate) fn compare_on(&mut self, now: Nanos) -> bool {
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
-        let (chunk, read) = (current.chunk, current.range.end == self.pools.chunk_bytes());
-        if !self.still_there(chunk, &current.places) {
-            self.end_comparison(now, false);
+    pub(crate) fn compare_on(&mut self, below: &mut Below) -> bool {
+        let current = self.current.as_ref().expect("a chunk is being compared");
+        let (chunk, read) = (current.chunk, current.range.end == below.core.pools.chunk_bytes());
+        if !still_there(below.core, chunk, &current.places) {
+            self.end_comparison(below, false);
             return true;
         }
         match current.stage {
-            Stage::Reading if read => self.data_compared(now),
-            Stage::Reading => self.compare_piece(now),
+            Stage::Reading if read => self.data_compared(below),
+            Stage::Reading => self.compare_piece(below),
             Stage::Repairing => unreachable!("its writes are on devices"),
             Stage::Tables => {
-                self.judge_tables(now);
+                self.judge_tables(below);
                 true
             }
             Stage::Restoring | Stage::Sealing => {
-                self.end_comparison(now, true);
+                self.end_comparison(below, true);
                 true
             }
         }
     }
 
     /// Sends the reads of the next piece; false when something holds them back.
-    fn compare_piece(&mut self, now: Nanos) -> bool {
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
+    fn compare_piece(&mut self, below: &mut Below) -> bool {
+        let current = self.current.as_ref().expect("a chunk is being compared");
         let (chunk, start, purpose) = (current.chunk, current.range.end, current.purpose);
         let held_since = current.held_since;
-        if !self.seal_is_at_hand(now, chunk) {
+        if !below.has_table_at_hand(chunk) {
             return false; // Its arrival leads back here.
         }
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
+        let current = self.current.as_ref().expect("a chunk is being compared");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let far = pools.iter().any(|&pool| self.pools[pool].is_far());
-        let piece = (self.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
-        let range = start..start + piece.min(self.pools.chunk_bytes() - start);
-        if self.writes_under_way(chunk, &range) {
+        let far = pools.iter().any(|&pool| below.core.pools[pool].is_far());
+        let piece =
+            (below.core.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
+        let range = start..start + piece.min(below.core.pools.chunk_bytes() - start);
+        if below.core.writes_under_way(chunk, &range) {
             return false; // The write's end leads back here.
         }
         let known =
-            self.checksums.sums(chunk).and_then(|sums| sums.of(&range)).map(<[u32]>::to_vec);
+            below.checksums.sums(chunk).and_then(|sums| sums.of(&range)).map(<[u32]>::to_vec);
         if let Some(known) = known.filter(|_| purpose == Purpose::Tables) {
             let current = self.comparison();
             current.sums.extend(known);
             current.range = range;
             return true;
         }
-        let held = self.hold_back(now, &pools, range.end - range.start, held_since);
+        let held = below.pacing.hold_back(
+            below.core,
+            below.now,
+            &pools,
+            range.end - range.start,
+            held_since,
+        );
         let current = self.comparison();
         current.held_since = held.since();
         if held != Held::Free {
@@ -205,83 +188,90 @@ impl Group {
         current.range = range.clone();
         current.spoiled = false;
         current.reads = true;
-        self.read_all(now, |group, place| {
+        self.read_all(below, |core, place| {
             let offset =
-                group.pools[place.pool].address(place, range.start, group.pools.chunk_bytes());
+                core.pools[place.pool].address(place, range.start, core.pools.chunk_bytes());
             Some(Io::Read { offset, length: range.end - range.start })
         });
         true
     }
 
     /// Sends a read to every copy that has something to be read.
-    fn read_all(&mut self, now: Nanos, read: impl Fn(&Group, Place) -> Option<Io>) {
+    fn read_all(&mut self, below: &mut Below, read: impl Fn(&Core, Place) -> Option<Io>) {
         let places = self.comparison().places.clone();
-        let reads: Vec<Option<Io>> = places.iter().map(|&place| read(self, place)).collect();
+        let reads: Vec<Option<Io>> = places.iter().map(|&place| read(below.core, place)).collect();
         let current = self.comparison();
         current.found = vec![None; places.len()];
         current.outstanding = reads.iter().flatten().count() as u32;
         for (index, (place, io)) in places.into_iter().zip(reads).enumerate() {
             let Some(io) = io else { continue };
-            self.send(now, place.pool, Owner::Scrub { copy: index as u8 }, io);
+            below.core.pools.send(
+                below.now,
+                place.pool,
+                Owner::Scrub { copy: index as u8 },
+                io,
+                false,
+            );
         }
     }
 
     /// The chunk's contents were looked at from end to end: its tables are next.
-    fn data_compared(&mut self, now: Nanos) -> bool {
-        let current = self.scrub.current.as_ref().expect("a chunk is being compared");
+    fn data_compared(&mut self, below: &mut Below) -> bool {
+        let current = self.current.as_ref().expect("a chunk is being compared");
         let (chunk, purpose) = (current.chunk, current.purpose);
         let touched = current.touched && !mutant("sealed_though_written");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let checks = matches!(self.map.entry(chunk).table(), Table::Summed(_))
-            && self.checksums.sums(chunk).is_some();
+        let checks = matches!(below.core.map.entry(chunk).table(), Table::Summed(_))
+            && below.checksums.sums(chunk).is_some();
         // One that is still being watched gets its tables when it has rested.
-        let rests = purpose == Purpose::Tables || !self.map.entry(chunk).is_watched();
-        let seals = !touched && rests && self.may_get_tables(chunk);
+        let rests = purpose == Purpose::Tables || !below.core.map.entry(chunk).is_watched();
+        let seals = !touched && rests && may_get_tables(below.core, chunk);
         if !checks && !seals {
-            self.end_comparison(now, true);
+            self.end_comparison(below, true);
             return true;
         }
-        let bytes = crate::layout::seal_bytes(self.pools.chunk_bytes()) as u32;
-        let held = self.hold_back(now, &pools, bytes, current.held_since);
+        let bytes = crate::layout::seal_bytes(below.core.pools.chunk_bytes()) as u32;
+        let held = below.pacing.hold_back(below.core, below.now, &pools, bytes, current.held_since);
         self.comparison().held_since = held.since();
         if held != Held::Free {
             return false;
         }
         if seals {
             let sums = std::mem::take(&mut self.comparison().sums);
-            let (outstanding, table) = self.write_seals(now, chunk, &sums);
+            let (outstanding, table) =
+                below.checksums.write_seals(below.core, below.now, chunk, &sums);
             let current = self.comparison();
             (current.stage, current.outstanding) = (Stage::Sealing, outstanding);
             (current.sums, current.table) = (sums, table);
         } else {
             self.comparison().stage = Stage::Tables;
-            self.read_all(now, |group, place| {
-                let offset = group.seal_address(place);
-                group.pools[place.pool].checksums.then_some(Io::Read { offset, length: bytes })
+            self.read_all(below, |core, place| {
+                let offset = core.pools.table_address(place);
+                core.pools[place.pool].checksums.then_some(Io::Read { offset, length: bytes })
             });
         }
         true
     }
 
     /// The tables were read: those that are not as the journal means are written again.
-    fn judge_tables(&mut self, now: Nanos) {
+    fn judge_tables(&mut self, below: &mut Below) {
         let current = self.comparison();
         let (chunk, places) = (current.chunk, current.places.clone());
         let found = std::mem::take(&mut current.found);
-        let table = self.map.entry(chunk).table();
-        let name = self.table_name(chunk);
-        let sums = self.checksums.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
-        let expected = sums.map(|sums| encode_table(name, &sums, self.pools.chunk_bytes()));
+        let table = below.core.map.entry(chunk).table();
+        let name = table_name(below.core, chunk);
+        let sums = below.checksums.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
+        let expected = sums.map(|sums| encode_table(name, &sums, below.core.pools.chunk_bytes()));
         let Some((right, _)) = expected.filter(|(_, sum)| table == Table::Summed(*sum)) else {
-            return self.end_comparison(now, true); // A write has begun.
+            return self.end_comparison(below, true); // A write has begun.
         };
         let mut outstanding = 0;
         for (&place, found) in places.iter().zip(found) {
             let Some(found) = found else { continue }; // It has no room for one.
             let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
-            if decode_table(name, table, &bytes, self.pools.chunk_bytes()).is_none() {
-                self.write_table(now, place, right.clone());
-                self.scrub.status.tables_repaired += 1;
+            if decode_table(name, table, &bytes, below.core.pools.chunk_bytes()).is_none() {
+                below.checksums.write_table(below.core, below.now, place, right.clone());
+                self.counts.tables_repaired += 1;
                 outstanding += 1;
             }
         }
@@ -290,25 +280,25 @@ impl Group {
     }
 
     /// The chunk was looked at from end to end, or has moved.
-    fn end_comparison(&mut self, now: Nanos, whole: bool) {
-        let current = self.scrub.current.take().expect("a chunk is being compared");
+    fn end_comparison(&mut self, below: &mut Below, whole: bool) {
+        let current = self.current.take().expect("a chunk is being compared");
         let chunk = current.chunk;
         let sealing = current.stage == Stage::Sealing;
-        self.scrub.status.chunks += u64::from(whole && current.reads);
+        self.counts.chunks += u64::from(whole && current.reads);
         if whole && current.damaged {
-            self.scrub.note_damaged(chunk);
+            self.note_damaged(chunk);
         } else if whole && !current.touched {
-            self.scrub.note_well(chunk);
+            self.note_well(chunk);
         }
         let touched = current.touched && !mutant("sealed_though_written");
         let seals = whole && sealing && !touched && !current.seal_failed;
-        if seals && self.may_get_tables(chunk) {
-            self.seal(chunk, &current.sums, current.table, !current.reads);
-        } else if self.map.has(chunk) && !(whole && current.damaged) {
-            self.watch(now, chunk);
+        if seals && may_get_tables(below.core, chunk) {
+            below.checksums.seal(below.core, chunk, &current.sums, current.table, !current.reads);
+        } else if below.core.map.has(chunk) && !(whole && current.damaged) {
+            below.checksums.watch(below.core, below.now, chunk);
         }
         if !whole && current.purpose != Purpose::Tables {
-            self.mend(chunk); // It comes again when it is whole.
+            self.mend(chunk, 0); // It comes again when it is whole.
         }
     }
 
@@ -320,28 +310,15 @@ impl Group {
         current.seal_failed |= !written;
     }
 
-    fn still_there(&self, chunk: ChunkId, places: &[Place]) -> bool {
-        self.is_whole(chunk)
-            && self.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
-            && places.iter().all(|place| self.pools[place.pool].is_alive())
-    }
-
-    /// True if the chunk's copies hold all of it: no operation is under way, nothing redirected.
-    fn is_whole(&self, chunk: ChunkId) -> bool {
-        self.map.has(chunk)
-            && self.operation_on(chunk).is_none()
-            && self.map.overlay(chunk).is_none()
-    }
-
     /// A copy's piece or table was read, or could not be.
     pub(crate) fn scrub_io_done(
         &mut self,
-        now: Nanos,
+        below: &mut Below,
         copy: u8,
         bytes: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        self.scrub.status.read.0 += u64::from(bytes);
+        self.counts.read.0 += u64::from(bytes);
         let current = self.comparison();
         current.found[usize::from(copy)] = Some(result);
         assert!(current.outstanding > 0, "each request of a comparison is answered once");
@@ -349,14 +326,14 @@ impl Group {
         if current.outstanding > 0 || current.stage != Stage::Reading {
             return;
         }
-        let current = self.scrub.current.as_ref().expect("still there");
-        if self.still_there(current.chunk, &current.places) {
-            self.judge(now);
+        let current = self.current.as_ref().expect("still there");
+        if still_there(below.core, current.chunk, &current.places) {
+            self.judge(below);
         }
     }
 
     /// Says of each block of the piece what is right, and repairs the copies that are not.
-    fn judge(&mut self, now: Nanos) {
+    fn judge(&mut self, below: &mut Below) {
         let current = self.comparison();
         let found: Vec<_> = std::mem::take(&mut current.found).into_iter().flatten().collect();
         let (chunk, range) = (current.chunk, current.range.clone());
@@ -365,47 +342,26 @@ impl Group {
             return;
         }
         let (places, repaired) = (current.places.clone(), current.repaired);
-        let verdict = self.verdict(chunk, &range, &found);
+        let verdict = verdict(below.checksums, chunk, &range, &found);
         for (place, &errors) in places.iter().zip(&verdict.errors) {
-            self.pools[place.pool].counters.checksum_errors += u64::from(errors);
-            self.scrub.status.checksum_errors += u64::from(errors);
+            below.core.pools[place.pool].counters.checksum_errors += u64::from(errors);
+            self.counts.checksum_errors += u64::from(errors);
         }
-        self.scrub.status.unreadable += found.iter().filter(|found| found.is_err()).count() as u64;
+        self.counts.unreadable += found.iter().filter(|found| found.is_err()).count() as u64;
         // A copy that was repaired and is wrong again will not be right the next time either.
         let hopeless = verdict.wrong.iter().map(|(copy, ..)| *copy);
         let hopeless: Vec<usize> = hopeless.filter(|copy| repaired >> copy & 1 == 1).collect();
         if let Some(&copy) = hopeless.first() {
-            return self.give_up_copy(chunk, copy, &range);
+            return self.give_up_copy(below, chunk, copy, &range);
         }
         if !verdict.wrong.is_empty() {
-            return self.repair(now, &found, &verdict);
+            return self.repair(below, &found, &verdict);
         }
-        self.note_verdict(chunk, range.start, &verdict);
-    }
-
-    /// Verdict on the copies of a piece.
-    fn verdict(
-        &self,
-        chunk: ChunkId,
-        range: &Range<u32>,
-        found: &[Result<Payload, DeviceError>],
-    ) -> Verdict {
-        let hashes: Vec<Option<Vec<u32>>> =
-            found.iter().map(|found| found.as_ref().ok().map(checksums)).collect();
-        let known = self.checksums.sums(chunk);
-        let mut verdict = Verdict { errors: vec![0; found.len()], ..Verdict::default() };
-        for block in 0..(range.end - range.start) / BLOCK {
-            let known = known.filter(|_| !mutant("scrub_ignores_checksums"));
-            let expected = known.and_then(|sums| sums.of_block(range.start / BLOCK + block));
-            let hash = |copy: usize| hashes[copy].as_ref().map(|hashes| hashes[block as usize]);
-            let hashes: Vec<Option<u32>> = (0..found.len()).map(hash).collect();
-            verdict.add(block, expected, &hashes);
-        }
-        verdict
+        self.note_verdict(below, chunk, range.start, &verdict);
     }
 
     /// Nothing is to be repaired in the piece: tells what could not be, and goes on.
-    fn note_verdict(&mut self, chunk: ChunkId, start: u32, verdict: &Verdict) {
+    fn note_verdict(&mut self, below: &mut Below, chunk: ChunkId, start: u32, verdict: &Verdict) {
         let shifted = |run: &Range<u32>| start + run.start..start + run.end;
         let blocks = |runs: &[Range<u32>]| -> u64 {
             runs.iter().map(|run| u64::from((run.end - run.start) / BLOCK)).sum()
@@ -413,20 +369,20 @@ impl Group {
         // What cannot be read at rest is looked at again, and told when somebody wants to read it.
         let resting = self.comparison().purpose == Purpose::Tables;
         let unreadable: &[Range<u32>] = if resting { &[] } else { &verdict.unreadable };
-        self.scrub.status.unrepairable += blocks(&verdict.unrepairable) + blocks(unreadable);
-        self.scrub.status.undecided += blocks(&verdict.undecided);
+        self.counts.unrepairable += blocks(&verdict.unrepairable) + blocks(unreadable);
+        self.counts.undecided += blocks(&verdict.undecided);
         for run in verdict.unrepairable.iter().chain(unreadable) {
-            self.findings.note(
+            below.core.findings.note(
                 FindingKind::Unrepairable,
-                (chunk, self.pools.chunk_bytes()),
+                (chunk, below.core.pools.chunk_bytes()),
                 &shifted(run),
                 None,
             );
         }
         for run in &verdict.undecided {
-            self.findings.note(
+            below.core.findings.note(
                 FindingKind::Undecided,
-                (chunk, self.pools.chunk_bytes()),
+                (chunk, below.core.pools.chunk_bytes()),
                 &shifted(run),
                 None,
             );
@@ -443,7 +399,12 @@ impl Group {
     }
 
     /// Writes copies again where they are wrong; the piece is read once more afterwards.
-    fn repair(&mut self, now: Nanos, found: &[Result<Payload, DeviceError>], verdict: &Verdict) {
+    fn repair(
+        &mut self,
+        below: &mut Below,
+        found: &[Result<Payload, DeviceError>],
+        verdict: &Verdict,
+    ) {
         let current = self.comparison();
         let (chunk, places, start) = (current.chunk, current.places.clone(), current.range.start);
         current.range.end = start;
@@ -453,26 +414,29 @@ impl Group {
             let place = places[*copy];
             let contents = found[*right].as_ref().expect("right contents were read");
             let bytes = start + run.start..start + run.end;
-            let offset =
-                self.pools[place.pool].address(place, bytes.start, self.pools.chunk_bytes());
+            let offset = below.core.pools[place.pool].address(
+                place,
+                bytes.start,
+                below.core.pools.chunk_bytes(),
+            );
             let io = Io::Write { offset, data: contents.slice(run.clone()), fua: false };
             let current = self.comparison();
             let index = current.repairs.len() as u32;
             current.repairs.push((*copy, bytes));
             current.repaired |= 1 << copy;
             current.outstanding += 1;
-            self.send(now, place.pool, Owner::Repair { index }, io);
+            below.core.pools.send(below.now, place.pool, Owner::Repair { index }, io, false);
         }
         // Nobody writes to the chunk meanwhile, and no slot of it is given to others.
-        let traffic = self.traffic_of(chunk);
-        self.traffic[traffic].repairing = true;
-        self.map.hold(chunk.volume);
+        let traffic = below.core.traffic_of(chunk);
+        below.core.traffic[traffic].repairing = true;
+        below.core.map.hold(chunk.volume);
     }
 
     /// A copy was written again, or could not be.
     pub(crate) fn repair_done(
         &mut self,
-        now: Nanos,
+        below: &mut Below,
         index: u32,
         result: &Result<Payload, DeviceError>,
     ) {
@@ -483,37 +447,104 @@ impl Group {
         current.outstanding -= 1;
         let last = current.outstanding == 0;
         if result.is_ok() {
-            self.scrub.status.repaired += u64::from((bytes.end - bytes.start) / BLOCK);
-            self.findings.note(
+            self.counts.repaired += u64::from((bytes.end - bytes.start) / BLOCK);
+            below.core.findings.note(
                 FindingKind::Repaired,
-                (chunk, self.pools.chunk_bytes()),
+                (chunk, below.core.pools.chunk_bytes()),
                 &bytes,
                 Some(pool),
             );
         } else {
-            self.give_up_copy(chunk, copy, &bytes);
+            self.give_up_copy(below, chunk, copy, &bytes);
         }
         if last {
             self.comparison().stage = Stage::Reading;
-            let traffic = self.traffic_of(chunk);
-            self.traffic[traffic].repairing = false;
-            self.map.let_go(chunk.volume);
-            self.traffic_eased(now, chunk);
+            let traffic = below.core.traffic_of(chunk);
+            below.core.traffic[traffic].repairing = false;
+            below.core.map.let_go(chunk.volume);
+            below.core.emit(Effect::Eased(chunk));
         }
     }
 
     /// A copy cannot be repaired in place: it is dropped, and made anew.
-    fn give_up_copy(&mut self, chunk: ChunkId, copy: usize, bytes: &Range<u32>) {
+    fn give_up_copy(&mut self, below: &mut Below, chunk: ChunkId, copy: usize, bytes: &Range<u32>) {
         let pool = self.comparison().places[copy].pool;
-        self.scrub.status.dropped += 1;
-        self.findings.note(
+        self.counts.dropped += 1;
+        below.core.findings.note(
             FindingKind::Dropped,
-            (chunk, self.pools.chunk_bytes()),
+            (chunk, below.core.pools.chunk_bytes()),
             bytes,
             Some(pool),
         );
-        self.copy_failed(chunk, pool);
+        copy_failed(below.core, below.checksums, chunk, pool);
     }
+}
+
+/// The chunk's comparison; none when its copies are not all of it.
+pub(super) fn comparison_of(core: &Core, chunk: ChunkId, purpose: Purpose) -> Option<Comparison> {
+    if !is_whole(core, chunk) {
+        return None;
+    }
+    let places: Vec<Place> = core.map.copies(chunk).map(|copy| copy.place).collect();
+    let lives = places.iter().all(|place| core.pools[place.pool].is_alive());
+    (lives && !places.is_empty()).then(|| Comparison {
+        chunk,
+        purpose,
+        places,
+        stage: Stage::Reading,
+        range: 0..0,
+        found: Vec::new(),
+        outstanding: 0,
+        spoiled: false,
+        touched: false,
+        sums: Vec::new(),
+        reads: false,
+        damaged: false,
+        repaired: 0,
+        repairs: Vec::new(),
+        seal_failed: false,
+        table: 0,
+        held_since: None,
+    })
+}
+
+fn still_there(core: &Core, chunk: ChunkId, places: &[Place]) -> bool {
+    is_whole(core, chunk)
+        && core.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
+        && places.iter().all(|place| core.pools[place.pool].is_alive())
+}
+
+/// True if the chunk's copies hold all of it: no operation is under way, nothing redirected.
+fn is_whole(core: &Core, chunk: ChunkId) -> bool {
+    core.map.has(chunk) && core.operation_on(chunk).is_none() && core.map.overlay(chunk).is_none()
+}
+
+/// True if a chunk may get tables: it has none, nobody is on it, it is here, and there is room.
+fn may_get_tables(core: &Core, chunk: ChunkId) -> bool {
+    let entry = core.map.entry(chunk);
+    let idle = entry.traffic == NONE && !entry.is_sealed();
+    idle && can_have_tables(core, chunk)
+}
+
+/// Verdict on the copies of a piece.
+fn verdict(
+    checksums: &BlockChecksums,
+    chunk: ChunkId,
+    range: &Range<u32>,
+    found: &[Result<Payload, DeviceError>],
+) -> Verdict {
+    let hashes: Vec<Option<Vec<u32>>> =
+        found.iter().map(|found| found.as_ref().ok().map(crate::sums::checksums)).collect();
+    let known = checksums.sums(chunk);
+    let mut verdict = Verdict { errors: vec![0; found.len()], ..Verdict::default() };
+    for block in 0..(range.end - range.start) / BLOCK {
+        let known = known.filter(|_| !mutant("scrub_ignores_checksums"));
+        let expected = known.and_then(|sums| sums.of_block(range.start / BLOCK + block));
+        let hash = |copy: usize| hashes[copy].as_ref().map(|hashes| hashes[block as usize]);
+        let hashes: Vec<Option<u32>> = (0..found.len()).map(hash).collect();
+        verdict.add(block, expected, &hashes);
+    }
+    verdict
 }
 
 impl Verdict {

@@ -1,0 +1,150 @@
+//! Regions of chunks that the journal expects writes to, and what is said of their chunks' tables
+//! ([`crate::regions`]).
+
+use super::BlockChecksums;
+use crate::core::{Core, Effect};
+use crate::format::Record;
+use crate::journal::Waiter;
+use crate::regions::{Region, Regions};
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
+use thermocline_units::{ChunkId, Nanos};
+
+/// Regions that one round of housekeeping looks at.
+const LOOKS_PER_ROUND: usize = 64;
+
+/// The region of a chunk.
+pub(super) fn region_of(core: &Core, chunk: ChunkId) -> Region {
+    Regions::of(chunk, core.pools.chunk_bytes(), core.settings.limits.region_chunks)
+}
+
+fn chunks_of(core: &Core, region: Region) -> impl Iterator<Item = ChunkId> + use<> {
+    let volume = core.map.volume(region.volume());
+    region.chunks(volume.map_or(0, |volume| volume.entries.len() as u32))
+}
+
+impl BlockChecksums {
+    /// True if some region is open.
+    pub(crate) fn has_open_regions(&self) -> bool {
+        !self.regions.is_empty()
+    }
+
+    /// Opens the region of a chunk whose writes are being announced, for the other chunks in it,
+    /// and regions ahead of it.
+    pub(crate) fn open_regions(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) {
+        let region = region_of(core, chunk);
+        let ahead = self.regions.ahead_of(region);
+        self.open_region(core, now, region, Some(chunk));
+        for region in ahead {
+            if !core.records_pile_up() && chunks_of(core, region).next().is_some() {
+                met("region opened ahead");
+                self.open_region(core, now, region, None);
+            }
+        }
+    }
+
+    /// Opens a region for all its chunks but the one whose writes have been announced.
+    fn open_region(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        region: Region,
+        announced: Option<ChunkId>,
+    ) {
+        if !self.regions.begin(region, now, core.settings.limits.regions_open) {
+            return;
+        }
+        for other in chunks_of(core, region) {
+            let has_table = Some(other) != announced && core.map.entry(other).is_sealed();
+            if has_table && !core.records_pile_up() {
+                met("region opened for more than one chunk");
+                core.map.entry_mut(other).set_unsaid(true);
+                if !mutant("region_opened_for_one_chunk") {
+                    core.announce_only(other);
+                }
+            }
+        }
+        core.journal.join(Waiter::Region(region));
+    }
+
+    /// Lets writes go on that waited for a region: its commit is durable. Another commit follows
+    /// soon, so that damage to this one is not taken for the journal's end.
+    pub(crate) fn region_opened(&mut self, core: &mut Core, region: Region) {
+        let mut chunks = chunks_of(core, region);
+        let chunk = chunks.find(|&chunk| core.map.entry(chunk).first().is_some());
+        if let Some(chunk) = chunk.filter(|_| !core.records_pile_up()) {
+            core.announce_only(chunk);
+        }
+        for chunk in self.regions.opened(region) {
+            if core.map.is_busy(chunk) {
+                core.emit(Effect::Eased(chunk));
+            }
+        }
+    }
+
+    /// True if a write to the chunk must wait until its region is open; it is told then.
+    pub(crate) fn waits_for_region(&mut self, core: &mut Core, chunk: ChunkId) -> bool {
+        if !core.map.entry(chunk).is_unsaid() || mutant("written_before_its_region_is_open") {
+            return false;
+        }
+        let waits = self.regions.awaits(region_of(core, chunk), chunk);
+        met_if(waits, "write waited for its region");
+        waits
+    }
+
+    /// Makes the table of a chunk in an open region count no more: a write begins.
+    pub(crate) fn take_table(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) {
+        if core.map.entry(chunk).is_unsaid() {
+            met("write without an announcement of its own");
+            self.break_seal(core, now, chunk);
+        }
+    }
+
+    /// Closes regions in which nobody has written for a while.
+    pub(crate) fn close_quiet_regions(&mut self, core: &mut Core, now: Nanos) {
+        for _ in 0..LOOKS_PER_ROUND {
+            let Some(region) = self.regions.due(now) else { return };
+            let mut written = false;
+            for chunk in chunks_of(core, region) {
+                written |= core.map.entry_mut(chunk).take_region_written();
+            }
+            if !written && !self.close_region(core, region) {
+                return; // It comes again when there is room for its records.
+            }
+            self.regions.looked_at(region, now, !written);
+        }
+    }
+
+    /// Closes regions as far as there is room for their records: the group closes.
+    pub(crate) fn close_regions(&mut self, core: &mut Core) {
+        while let Some(region) = self.regions.first() {
+            if !self.close_region(core, region) {
+                return;
+            }
+            self.regions.looked_at(region, core.now, true);
+        }
+    }
+
+    /// Tells the journal which tables of the region are right; false while it is being opened, or
+    /// the journal has no room.
+    fn close_region(&mut self, core: &mut Core, region: Region) -> bool {
+        if !self.regions.may_close(region) {
+            return false;
+        }
+        for chunk in chunks_of(core, region) {
+            if !core.map.entry(chunk).is_unsaid() {
+                continue;
+            }
+            if core.records_half_pile_up() {
+                met("region closed in parts");
+                core.want_commit_of_changes();
+                return false;
+            }
+            core.map.entry_mut(chunk).set_unsaid(false);
+            let state = core.durable_state(chunk);
+            core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        }
+        met("region closed");
+        true
+    }
+}

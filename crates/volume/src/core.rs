@@ -1,0 +1,253 @@
+//! What every part of a group stands on: the time, the settings, where chunks are, what is under
+//! way on them, and what the journal is told.
+//!
+//! A machine above it (checksums, the scrub, operations, requests of clients) is handed the core
+//! for each step, beside its own state. It changes the core through the functions here, and says
+//! what others must do in [`Effect`]s, which the group carries out when the step has ended. So no
+//! machine calls another one back.
+
+pub(crate) mod active;
+mod announcing;
+mod room;
+pub(crate) mod service;
+pub(crate) mod traffic;
+
+use crate::finding::Findings;
+use crate::journal::Journal;
+use crate::journal::Wishes;
+use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
+use crate::operation::Operation;
+use crate::overlay::{Goal, Side};
+use crate::pools::{Pools, Sizes};
+use crate::settings::Settings;
+use active::ActiveOperations;
+use service::Service;
+use std::collections::VecDeque;
+use std::ops::Range;
+use thermocline_units::Bytes;
+use thermocline_units::PoolId;
+use thermocline_units::mutants::mutant;
+use thermocline_units::{ChunkId, Nanos, Slab};
+use traffic::{Part, Traffic};
+
+/// What a step of a machine leaves to others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Effect {
+    /// Somebody has left the chunk, or what was waited for has come: others may go on.
+    Eased(ChunkId),
+    /// A copy of the chunk has wrong contents: the scrub looks at it soon.
+    Mend {
+        chunk: ChunkId,
+        /// Blocks whose contents were wrong in what was read.
+        blocks: u32,
+    },
+    /// The chunk has come to rest: the scrub makes its tables.
+    Tables(ChunkId),
+    /// The chunk has left a slot that no durable map names any more.
+    Left(ChunkId, Place),
+    /// The chunk has left a slot that the last record of it still names: another one drops it.
+    Parted(ChunkId, Place),
+    /// The operation on the chunk has ended.
+    Ended(ChunkId),
+    /// An operation is to begin when there is leisure.
+    Wish(Operation),
+}
+
+/// State that all machines of a group share.
+pub(crate) struct Core {
+    pub(crate) settings: Settings,
+    pub(crate) service: Service,
+    /// The time of the last event.
+    pub(crate) now: Nanos,
+    pub(crate) map: ChunkMap,
+    pub(crate) pools: Pools,
+    pub(crate) journal: Journal,
+    pub(crate) parts: Slab<Part>,
+    /// Parts that were begun, ever; orders them among each other.
+    pub(crate) parts_begun: u64,
+    pub(crate) traffic: Slab<Traffic>,
+    /// Operations that have begun.
+    pub(crate) operations: ActiveOperations,
+    /// Chunks in two parts.
+    pub(crate) overlays: usize,
+    /// Of these, those with blocks that changed sides since the journal was told.
+    pub(crate) unsaved_overlays: Vec<ChunkId>,
+    /// Chunks whose copies may differ.
+    pub(crate) dirty_chunks: Vec<ChunkId>,
+    pub(crate) findings: Findings,
+    effects: VecDeque<Effect>,
+}
+
+/// A chunk as the journal must say it: as it is once all that is queued is durable.
+pub(crate) fn durable_state(
+    map: &ChunkMap,
+    traffic: &Slab<Traffic>,
+    operations: &ActiveOperations,
+    chunk: ChunkId,
+) -> ChunkState {
+    let mut state = map.state(chunk);
+    let index = map.entry(chunk).traffic;
+    if index != NONE {
+        let traffic = &traffic[index];
+        state.dirty |= traffic.intent && !mutant("intent_not_in_the_record");
+        if traffic.intent {
+            state.table = Table::None;
+        }
+        if let Some(operation) = traffic.operation {
+            operations[operation].foretell(&mut state);
+        }
+    }
+    state
+}
+
+impl Core {
+    /// The core of a group without pools and volumes.
+    pub(crate) fn new(settings: Settings, sizes: Sizes, identity: u64) -> Core {
+        Core {
+            settings,
+            service: Service::Opening,
+            now: Nanos(0),
+            map: ChunkMap::new(1),
+            pools: Pools::new(sizes),
+            journal: Journal::new(identity),
+            parts: Slab::default(),
+            parts_begun: 0,
+            traffic: Slab::default(),
+            operations: ActiveOperations::default(),
+            overlays: 0,
+            unsaved_overlays: Vec::new(),
+            dirty_chunks: Vec::new(),
+            findings: Findings::default(),
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Leaves something to others, which is done when the step has ended.
+    pub(crate) fn emit(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    /// The first thing that was left to others and is not done yet.
+    pub(crate) fn take_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Bytes that one chunk takes on a pool.
+    pub(crate) fn chunk_size(&self) -> Bytes {
+        Bytes(u64::from(self.pools.chunk_bytes()))
+    }
+
+    /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
+    /// before it.
+    pub(crate) fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
+        let mapped = self.map.has(chunk).then(|| self.map.entry(chunk).first());
+        mapped.flatten().map(|place| place.pool)
+    }
+
+    /// The chunk's traffic, made when it has none.
+    pub(crate) fn traffic_of(&mut self, chunk: ChunkId) -> u32 {
+        let index = self.map.entry(chunk).traffic;
+        if index != NONE {
+            return index;
+        }
+        let index = self.traffic.insert(Traffic::default());
+        self.map.entry_mut(chunk).traffic = index;
+        index
+    }
+
+    /// True if a write to the chunk that overlaps `range` is on devices.
+    pub(crate) fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
+        let traffic = self.map.entry(chunk).traffic;
+        traffic != NONE
+            && self.traffic[traffic].running.iter().any(|&part| {
+                let part = &self.parts[part];
+                part.is_write() && part.overlaps(range)
+            })
+    }
+
+    pub(crate) fn covers_chunk(&self, part: u32) -> bool {
+        let part = &self.parts[part];
+        let volume = self.map.volume(part.chunk.volume).expect("busy volumes stay");
+        let start = u64::from(part.chunk.index) * u64::from(self.pools.chunk_bytes());
+        let bytes = (volume.size.0 - start).min(u64::from(self.pools.chunk_bytes()));
+        part.range.start == 0 && u64::from(part.range.end) >= bytes
+    }
+
+    /// The chunk as the journal shall have it once all that is queued is durable.
+    pub(crate) fn durable_state(&self, chunk: ChunkId) -> ChunkState {
+        durable_state(&self.map, &self.traffic, &self.operations, chunk)
+    }
+
+    /// Notes when the copies were last written.
+    pub(crate) fn touch_copies(&mut self, now: Nanos, chunk: ChunkId) {
+        let mirrored = self.map.mirror(chunk).is_some();
+        if mirrored || self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
+            self.map.extra_mut(chunk).last_write = now;
+        }
+    }
+
+    /// Goal of the operation on a chunk, where the chunk is in two parts.
+    pub(crate) fn goal_on(&self, chunk: ChunkId) -> Option<Goal> {
+        self.operations[self.operation_on(chunk)?].goal
+    }
+
+    /// Runs were written, each at a place; whether blocks have changed sides by that.
+    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) -> bool {
+        let Some(overlay) = self.map.overlay_mut(chunk) else { return false };
+        let mut changed = false;
+        for (run, place) in runs {
+            let side = if *place == overlay.place { Side::Above } else { Side::Base };
+            changed |= overlay.blocks.written(side, run);
+        }
+        self.blocks_changed(chunk, changed);
+        changed
+    }
+
+    /// A run was copied from one side to the other.
+    pub(crate) fn blocks_copied(&mut self, chunk: ChunkId, run: &Range<u32>) {
+        let Some(overlay) = self.map.overlay_mut(chunk) else { return };
+        let changed = overlay.blocks.copied(run);
+        self.blocks_changed(chunk, changed);
+    }
+
+    fn blocks_changed(&mut self, chunk: ChunkId, changed: bool) {
+        let overlay = self.map.overlay_mut(chunk).expect("the callers have it");
+        if changed && !std::mem::replace(&mut overlay.unsaved, true) {
+            self.unsaved_overlays.push(chunk);
+        }
+    }
+
+    /// The operation on a chunk, by its number.
+    pub(crate) fn operation_on(&self, chunk: ChunkId) -> Option<u32> {
+        let traffic = self.map.entry(chunk).traffic;
+        if traffic == NONE { None } else { self.traffic[traffic].operation }
+    }
+
+    /// Reasons for a commit that the journal does not know of.
+    pub(crate) fn wishes(&self) -> Wishes {
+        let unsaved = !self.unsaved_overlays.is_empty();
+        Wishes { unsaved, hurried: !self.operations.is_copying() }
+    }
+
+    /// True if the map in memory is ahead of the journal.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.journal.has_records() || self.wishes().unsaved
+    }
+
+    /// Wants a cycle for what is queued, although nobody waits for it.
+    pub(crate) fn want_commit_of_changes(&mut self) {
+        if self.journal.is_queued() || self.wishes().unsaved {
+            self.journal.want_commit();
+        }
+    }
+
+    /// True if so much is queued that nobody may add to it before the next cycle.
+    pub(crate) fn records_pile_up(&self) -> bool {
+        self.journal.records_pile_up(self.pools.sizes())
+    }
+
+    /// True if records that nobody waits for must leave the rest of the room to others.
+    pub(crate) fn records_half_pile_up(&self) -> bool {
+        self.journal.records_half_pile_up(self.pools.sizes())
+    }
+}

@@ -1,0 +1,56 @@
+//! What the journal is told before writes begin: that a chunk's copies may differ from now on, that
+//! its tables are not right any more, that a copy is gone.
+
+use super::Core;
+use crate::format::Record;
+use crate::journal::Waiter;
+use thermocline_units::ChunkId;
+use thermocline_units::mutants::mutant;
+
+impl Core {
+    /// True if the journal says something of the chunk that a write would make false.
+    pub(crate) fn needs_announcement(&self, chunk: ChunkId) -> bool {
+        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
+        let equal = self.map.may_differ(chunk) && !announced;
+        let right = self.map.entry(chunk).is_called_right();
+        equal || right && !mutant("write_before_unsealing")
+    }
+
+    /// True if a write to the chunk would have to queue a record first.
+    pub(crate) fn lacks_announcement(&self, chunk: ChunkId) -> bool {
+        let traffic = self.map.entry(chunk).traffic;
+        !self.traffic[traffic].intent && self.needs_announcement(chunk)
+    }
+
+    /// Queues the record of a chunk to which writes are to come. Beside that it says only what
+    /// earlier records have said. So no pool need be flushed for it, unless blocks have changed
+    /// sides of which there is no record yet.
+    pub(crate) fn announce_only(&mut self, chunk: ChunkId) {
+        let state = self.durable_state(chunk);
+        let moved = self.map.overlay(chunk).is_some_and(|overlay| overlay.unsaved);
+        self.journal.announce(&Record::Chunk(chunk, state), moved);
+    }
+
+    /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
+    /// write begins until it knows.
+    pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
+        let traffic = self.traffic_of(chunk);
+        if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
+            self.announce_only(chunk);
+            // Who waits for it may go before it is told, when a mirror ends meanwhile.
+            self.map.hold(chunk.volume);
+            self.journal.join(Waiter::Intent(chunk));
+        }
+    }
+
+    /// A copy was dropped that the journal may call equal to those that stay: no write begins until
+    /// it has heard. Where writes have been announced it calls none equal.
+    pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
+        if !announced && !mutant("write_before_the_drop") {
+            let traffic = self.traffic_of(chunk);
+            self.traffic[traffic].dropping += 1;
+            self.map.hold(chunk.volume);
+            self.journal.join(Waiter::Dropped(chunk));
+        }
+    }
+}

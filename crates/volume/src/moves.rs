@@ -1,0 +1,388 @@
+//! The four operations as live state machines: a chunk is copied while it is in use.
+//!
+//! ```text
+//! queued ──► copying ──► switching ──► over
+//!               │            │
+//!               └────────────┴──► failed or cancelled: the copy is given up
+//! ```
+//!
+//! *Copying.* The chunk is copied piece by piece, each piece read from a copy and written to the
+//! destination. A block counts as present at the destination once a copy of it arrived that no
+//! foreground write overlapped. MIGRATE, REPLICATE and PREFETCH *mirror*: a write goes to the
+//! original, and to the destination as well where blocks of it are present. REDIRECT *forwards*:
+//! whole blocks go to the destination alone, and become present with that; the journal keeps the
+//! bits. MIRROR leaves both sides for good, whichever of them has a block ([`crate::overlay`]), and
+//! a mirrored chunk is brought together on one of them by MIGRATE. No piece is started that a write
+//! under way overlaps.
+//!
+//! *Switching.* With all blocks present, the record that names the destination is queued. It waits
+//! for up to a tenth of a second for those of others, beca
+mod copying;
+mod proposal;
+mod refusal;
+pub(crate) mod switching;
+
+pub use proposal::{Flow, Proposed};
+
+use crate::below::Below;
+use crate::copies::keep_prefetched;
+use crate::core::Core;
+use crate::core::active::ActiveOperation;
+use crate::core::active::Stage;
+use crate::core::service::Service;
+use crate::journal::SWITCHES_TOGETHER;
+use crate::map::Place;
+use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
+use crate::overlay::{Blocks, Goal, Overlay};
+use crate::presence::Presence;
+use proposal::{Proposal, WINDOW};
+pub(crate) use refusal::REDIRECT_CHUNK_MAX;
+use refusal::{goal_of, is_prefetched_there};
+use std::collections::{BTreeMap, VecDeque};
+use switching::take_back;
+use thermocline_policy::migration::Trial;
+use thermocline_policy::placement::{How, Move};
+use thermocline_units::situations::met;
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+
+/// Copies that are to be made anew; beyond it the oldest wish is forgotten.
+const WISHES_MAX: usize = 4096;
+
+/// All operations of a group.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    pub(crate) queue: VecDeque<(OperationId, Operation)>,
+    /// Chunks that have an operation queued or under way.
+    pub(crate) chunks: BTreeMap<ChunkId, OperationId>,
+    pub(crate) wishes: VecDeque<Operation>,
+    pub(crate) ids: u64,
+    /// Moves given up because the part that was brought first was slower, since opening.
+    pub(crate) trials_lost: u64,
+    pub(crate) proposal: Proposal,
+    finished: Vec<Finished>,
+}
+
+impl Moves {
+    /// Asks for an operation later, when there is leisure.
+    pub(crate) fn wish(&mut self, operation: Operation) {
+        if self.wishes.len() == WISHES_MAX {
+            self.wishes.pop_front();
+        }
+        self.wishes.push_back(operation);
+    }
+
+    pub(crate) fn take_wish(&mut self) -> Option<Operation> {
+        self.wishes.pop_front()
+    }
+
+    pub(crate) fn has_wishes(&self) -> bool {
+        !self.wishes.is_empty()
+    }
+
+    pub(crate) fn next_id(&mut self) -> OperationId {
+        self.ids += 1;
+        OperationId(self.ids)
+    }
+
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Operations queued and under way.
+    pub(crate) fn count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Queues an operation, which begins at the next opportunity.
+    ///
+    /// # Errors
+    /// When it makes no sense now; nothing has changed then.
+    pub(crate) fn enqueue(
+        &mut self,
+        core: &Core,
+        operation: Operation,
+    ) -> Result<OperationId, Refusal> {
+        self.refuse(core, &operation)?;
+        let id = self.next_id();
+        let before = self.chunks.insert(operation.chunk, id);
+        assert!(before.is_none(), "a chunk has one operation, queued or under way");
+        self.queue.push_back((id, operation));
+        Ok(id)
+    }
+
+    /// Ends an operation that is queued as cancelled; true if it was.
+    pub(crate) fn cancel_queued(&mut self, id: OperationId) -> bool {
+        let found = self.queue.iter().position(|(queued, _)| *queued == id);
+        let Some(at) = found else { return false };
+        let (_, operation) = self.queue.remove(at).expect("just found");
+        self.chunks.remove(&operation.chunk);
+        self.end_at_once(id, operation, Outcome::Cancelled, None, false);
+        true
+    }
+
+    /// Lets an operation that is copying end as cancelled; true if it is.
+    pub(crate) fn cancel_copying(&mut self, core: &mut Core, id: OperationId) -> bool {
+        let copying = |copy: &ActiveOperation| copy.id == id && copy.is_copying();
+        let found = core.operations.iter_mut().find(|(_, copy)| copying(copy));
+        let Some((_, copy)) = found else { return false };
+        copy.cancelled = true;
+        true
+    }
+
+    /// Cancels everything that can be cancelled.
+    pub(crate) fn cancel_all(&mut self, core: &mut Core, now: Nanos) {
+        self.proposal.replace(now, Vec::new());
+        let queued: Vec<OperationId> = self.queue.iter().map(|(id, _)| *id).collect();
+        for id in queued {
+            self.cancel_queued(id);
+        }
+        for (_, copy) in core.operations.iter_mut() {
+            copy.cancelled = true;
+        }
+    }
+
+    /// `proposed`: whether the placement wanted it.
+    pub(crate) fn begin_operation(
+        &mut self,
+        below: &mut Below,
+        id: OperationId,
+        what: Operation,
+        proposed: bool,
+    ) {
+        self.chunks.remove(&what.chunk);
+        if let Err(refusal) = self.refuse(below.core, &what) {
+            let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
+            let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
+            return self.end_at_once(id, what, outcome, None, proposed);
+        }
+        if is_prefetched_there(below.core, &what) {
+            met("prefetched copy kept");
+            let from = below.core.pool_of(what.chunk);
+            keep_prefetched(
+                below.core,
+                below.checksums,
+                what.chunk,
+                what.to,
+                what.kind == OperationKind::Migrate,
+            );
+            return self.end_at_once(id, what, Outcome::Done, from, proposed);
+        }
+        let chunk = what.chunk;
+        self.chunks.insert(chunk, id);
+        let base = below.core.map.entry(chunk).first().expect("refused otherwise");
+        let goal = goal_of(below.core, &what);
+        let above = below.core.map.overlay(chunk).map(|overlay| overlay.place);
+        let above = above.unwrap_or_else(|| {
+            let slots = &mut below.core.pools[what.to].slots;
+            let (slot, _) = slots.take().expect("refused otherwise");
+            Place { pool: what.to, slot }
+        });
+        let goal = goal.or_else(|| begin_sides(below.core, &what, above));
+        let (source, destination) =
+            if goal == Some(Goal::Base) { (above, base) } else { (base, above) };
+        if what.kind == OperationKind::Prefetch {
+            below.core.pools[what.to].prefetched += 1;
+        }
+        assert!(source != destination, "an operation goes somewhere else");
+        let copy = ActiveOperation {
+            id,
+            what,
+            proposed,
+            trial: Trial::default(),
+            goal,
+            stage: Stage::Copying,
+            destination,
+            source,
+            presence: Presence::none(below.core.pools.chunk_bytes()),
+            piece: None,
+            cursor: 0,
+            spoils: 0,
+            failed_sources: 0,
+            cancelled: false,
+            failed: false,
+            held_since: None,
+        };
+        let index = below.core.operations.insert(copy);
+        below.core.map.hold(chunk.volume);
+        let traffic = below.core.traffic_of(chunk);
+        assert!(below.core.traffic[traffic].operation.is_none(), "a chunk has one operation");
+        below.core.traffic[traffic].operation = Some(index);
+        self.advance(below, index);
+    }
+
+    /// Ends an operation for which nothing was to be copied.
+    fn end_at_once(
+        &mut self,
+        id: OperationId,
+        operation: Operation,
+        outcome: Outcome,
+        from: Option<PoolId>,
+        proposed: bool,
+    ) {
+        self.finished.push(Finished { id, operation, outcome, from, proposed });
+    }
+
+    /// Begins the next operation that may; false if there is none.
+    pub(crate) fn begin_next(&mut self, below: &mut Below) -> bool {
+        if !has_turn(below.core) {
+            return false;
+        }
+        if let Some((id, operation)) = self.queue.pop_front() {
+            self.begin_operation(below, id, operation, false);
+        } else if let Some((id, operation)) = self.next_move(below.core) {
+            self.begin_operation(below, id, operation, true);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The placement's proposal since this was last asked; none: there was none. Only the last
+    /// proposal is kept.
+    pub(crate) fn take_proposed(&mut self) -> Option<Proposed> {
+        self.proposal.told.take()
+    }
+
+    /// Moves that the placement has proposed and that have not ended.
+    pub(crate) fn pending(&self, core: &Core) -> usize {
+        let under_way = core.operations.iter().filter(|(_, copy)| copy.proposed);
+        self.proposal.waiting() + under_way.count()
+    }
+
+    /// Takes a proposal over at the end of an epoch; `flows`: what it moves, where it is not empty.
+    pub(crate) fn take_over(&mut self, now: Nanos, moves: Vec<Move>, flows: Option<Proposed>) {
+        if flows.is_some() {
+            self.proposal.told = flows;
+        }
+        self.proposal.replace(now, moves);
+    }
+
+    /// A slot is free: a move may begin that had no room.
+    pub(crate) fn look_again(&mut self) {
+        self.proposal.look_again();
+    }
+
+    /// True if some operation might begin.
+    pub(crate) fn can_begin(&self, core: &Core) -> bool {
+        (self.has_queued() || self.proposal.is_worth_a_look()) && has_turn(core)
+    }
+
+    /// Takes the operations that have ended.
+    pub(crate) fn take_finished(&mut self, out: &mut Vec<Finished>) {
+        out.append(&mut self.finished);
+    }
+
+    /// The group is out of service: all operations end as failed.
+    pub(crate) fn fail_all(&mut self, core: &Core) {
+        let queued = std::mem::take(&mut self.queue).into_iter();
+        let under_way = core.operations.iter().map(|(_, copy)| (copy.id, copy.what));
+        let ended = queued.chain(under_way).map(|(id, operation)| {
+            let (outcome, from, proposed) = (Outcome::Failed, None, false);
+            Finished { id, operation, outcome, from, proposed }
+        });
+        self.finished.extend(ended);
+        self.chunks.clear();
+    }
+
+    /// The next move that can begin.
+    fn next_move(&mut self, core: &mut Core) -> Option<(OperationId, Operation)> {
+        self.proposal.expire(core.now, core.settings.copying.deadline);
+        if !self.proposal.is_worth_a_look() || core.service != Service::Ready {
+            return None;
+        }
+        let mut at = 0;
+        while at < self.proposal.moves.len().min(WINDOW) {
+            let Move { chunk, to, how } = self.proposal.moves[at];
+            if core.map.has(chunk) && core.map.entry(chunk).tag.pinned {
+                self.proposal.moves.remove(at);
+                continue;
+            }
+            let kind = match how {
+                How::Move => OperationKind::Migrate,
+                How::Mirror => OperationKind::Mirror,
+            };
+            let operation = Operation { kind, chunk, to };
+            let size = Bytes(u64::from(core.pools.chunk_bytes()));
+            let worn =
+                core.pools.find_mut(to).is_some_and(|pool| !pool.wear.allows(core.now, size));
+            if worn {
+                self.proposal.moves.remove(at);
+                self.proposal.worn += 1;
+                continue;
+            }
+            match self.refuse(core, &operation) {
+                Ok(()) => {
+                    core.pools[to].wear.spend(size);
+                    self.proposal.moves.remove(at);
+                    return Some((self.next_id(), operation));
+                }
+                Err(Refusal::NoRoom | Refusal::Busy) => at += 1,
+                Err(refusal) => {
+                    self.proposal.moves.remove(at);
+                    // A placement that knows no mirrors met one: it is brought together first, and
+                    // goes where it shall go when it is proposed again.
+                    let in_two = refusal == Refusal::InTwoParts;
+                    if let Some(home) = home_of_mirror(core, chunk).filter(|_| in_two) {
+                        self.proposal.moves.insert(at, Move::to(chunk, home));
+                    }
+                }
+            }
+        }
+        self.proposal.stuck = true;
+        None
+    }
+}
+
+/// Puts a chunk in two parts, of which `above` is one, where that is what an operation does;
+/// what it strives for then.
+fn begin_sides(core: &mut Core, what: &Operation, above: Place) -> Option<Goal> {
+    let (goal, blocks) = match what.kind {
+        OperationKind::Redirect => (Goal::Above, Blocks::redirected(core.pools.chunk_bytes())),
+        OperationKind::Mirror => (Goal::Both, Blocks::mirrored(core.pools.chunk_bytes())),
+        _ => return None,
+    };
+    assert!(core.map.overlay(what.chunk).is_none(), "a chunk has two parts at most");
+    let overlay = Overlay { place: above, blocks, unsaved: true };
+    core.map.extra_mut(what.chunk).overlay = Some(overlay);
+    core.unsaved_overlays.push(what.chunk);
+    core.overlays += 1;
+    Some(goal)
+}
+
+/// A pool died: operations that fill a copy there fail.
+pub(crate) fn operations_lose(core: &mut Core, pool: PoolId) {
+    let hit: Vec<u32> = core
+        .operations
+        .iter()
+        .filter(|(_, copy)| {
+            let either = copy.goal == Some(Goal::Both) && copy.source.pool == pool;
+            copy.destination.pool == pool || either
+        })
+        .map(|(index, _)| index)
+        .collect();
+    for index in hit {
+        match core.operations[index].stage {
+            Stage::Copying => core.operations[index].failed = true,
+            Stage::Switching => take_back(core, index),
+        }
+    }
+}
+
+/// True if another operation may begin beside those under way. Those that wait for their switch
+/// to be durable do not count among the `concurrent`, while there is room for their records.
+fn has_turn(core: &Core) -> bool {
+    let concurrent = core.settings.copying.concurrent as usize;
+    let all = core.operations.iter();
+    let copying = all.filter(|(_, copy)| copy.is_copying()).count();
+    let most = match core.records_half_pile_up() {
+        true => concurrent,
+        false => concurrent + SWITCHES_TOGETHER,
+    };
+    copying < concurrent && core.operations.len() < most
+}
+
+/// The pool of a mirrored chunk's first side.
+fn home_of_mirror(core: &Core, chunk: ChunkId) -> Option<PoolId> {
+    let mirrored = core.map.has(chunk) && core.map.mirror(chunk).is_some();
+    core.map.entry(mirrored.then_some(chunk)?).first().map(|home| home.pool)
+}

@@ -1,0 +1,77 @@
+//! A placement's proposal on its way: which of its moves is next.
+//!
+//! A proposal is in order: a departure that makes room stands before the arrival that needs it. So
+//! a move whose destination is full waits while earlier ones are under way; moves behind it that
+//! have room may go first, within a window. The next epoch's proposal replaces what has not begun;
+//! with a deadline, what has not begun by then is dropped before that.
+
+use std::collections::{BTreeMap, VecDeque};
+use thermocline_policy::placement::Move;
+use thermocline_units::{Nanos, PoolId};
+
+/// Moves looked at to find one that can begin.
+pub(super) const WINDOW: usize = 32;
+
+/// A placement's proposal at an epoch's end, where it was not empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Proposed {
+    /// By origin and destination, in their order.
+    pub flows: BTreeMap<(PoolId, PoolId), Flow>,
+}
+
+/// Chunks that shall go from one pool to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flow {
+    /// Number of chunks.
+    pub chunks: u64,
+    /// Number of requests for them in the epoch that ended.
+    pub requests: u64,
+}
+
+/// Moves that a placement wants, in the order of their worth.
+#[derive(Debug, Default)]
+pub(crate) struct Proposal {
+    /// The last one, until somebody has taken note.
+    pub(super) told: Option<Proposed>,
+    pub(super) moves: VecDeque<Move>,
+    /// True if nothing in the window could begin when it was last looked at.
+    pub(super) stuck: bool,
+    /// Moment at which it was made.
+    since: Nanos,
+    /// Moves whose deadline passed before they began, since opening.
+    pub(crate) expired: u64,
+    /// Moves to a pool whose wear budget was used up, since opening.
+    pub(crate) worn: u64,
+}
+
+impl Proposal {
+    /// Puts these moves, best first, in the place of those that have not begun yet.
+    pub(crate) fn replace(&mut self, now: Nanos, moves: Vec<Move>) {
+        self.moves = moves.into();
+        self.stuck = false;
+        self.since = now;
+    }
+
+    /// Drops what has not begun by its deadline.
+    pub(super) fn expire(&mut self, now: Nanos, deadline: Option<Nanos>) {
+        let late = |deadline: Nanos| now.saturating_sub(self.since) >= deadline;
+        if deadline.is_some_and(late) {
+            self.expired += self.moves.len() as u64;
+            self.moves.clear();
+        }
+    }
+
+    /// An operation has ended, or a slot is free.
+    pub(crate) fn look_again(&mut self) {
+        self.stuck = false;
+    }
+
+    /// True if a move might begin.
+    pub(crate) fn is_worth_a_look(&self) -> bool {
+        !self.stuck && !self.moves.is_empty()
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.moves.len()
+    }
+}

@@ -1,0 +1,43 @@
+//! How fast copying goes: the throttle of operations and of the scrub, at the rate of now.
+
+use crate::core::Core;
+use std::ops::{Deref, DerefMut};
+use thermocline_policy::migration::{Held, RateControl, Throttle};
+use thermocline_units::{Nanos, PoolId};
+
+/// The throttle, and the control of its rate.
+#[derive(Debug, Default)]
+pub(crate) struct Pacing {
+    throttle: Throttle,
+    pub(crate) rate: RateControl,
+}
+
+impl Pacing {
+    /// Asks the throttle about a piece that touches these pools, at the rate of now; `held` is the
+    /// moment since which the foreground holds it back.
+    pub(crate) fn hold_back(
+        &mut self,
+        core: &mut Core,
+        now: Nanos,
+        touched: &[PoolId],
+        bytes: u32,
+        held: Option<Nanos>,
+    ) -> Held {
+        let copying = self.rate.paced(&core.settings.copying);
+        self.throttle.hold_back(&mut core.pools, &copying, now, touched, (bytes, held))
+    }
+}
+
+impl Deref for Pacing {
+    type Target = Throttle;
+
+    fn deref(&self) -> &Throttle {
+        &self.throttle
+    }
+}
+
+impl DerefMut for Pacing {
+    fn deref_mut(&mut self) -> &mut Throttle {
+        &mut self.throttle
+    }
+}
