@@ -199,7 +199,7 @@ impl Group {
         if !mutant("deletion_said_late") {
             self.core.journal.record(&Record::VolumeGone(id));
         }
-        self.slas.forget(id);
+        self.requests.slas.forget(id);
         self.hinting.hints.forget_volume(id);
         self.core.operations.cancel_volume(id);
         self.housekeeping.dying_volumes.push(id);
@@ -255,7 +255,7 @@ impl Group {
     ) -> Result<PoolId, AdminError> {
         self.join(&spec, before)?;
         let id = PoolId(self.core.pools.count() as u16 - 1);
-        self.shadows.insert_pool(self.core.pools.ranks().rank_of(id));
+        self.epochs.shadows.insert_pool(self.core.pools.ranks().rank_of(id));
         self.core.journal.want_checkpoint();
         self.pump(now);
         Ok(id)
@@ -429,8 +429,8 @@ impl Group {
     /// proposed and has not begun is dropped.
     pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {
         self.moves.proposal.replace(self.core.now, Vec::new());
-        self.placement = placement;
-        self.placement_name.clear();
+        self.epochs.placement = placement;
+        self.epochs.placement_name.clear();
         self.placement_begins();
     }
 
@@ -438,17 +438,18 @@ impl Group {
     /// its settings, so that a recording can be replayed.
     pub fn set_named_placement(&mut self, name: &str, placement: Box<dyn Placement>) {
         self.moves.proposal.replace(self.core.now, Vec::new());
-        self.placement = Some(placement);
-        self.placement_name = name.to_string();
+        self.epochs.placement = Some(placement);
+        self.epochs.placement_name = name.to_string();
         self.placement_begins();
     }
 
     /// A placement has taken over, or nobody.
     fn placement_begins(&mut self) {
-        let routes = self.placement.as_mut().is_some_and(|placement| placement.router().is_some());
+        let routes =
+            self.epochs.placement.as_mut().is_some_and(|placement| placement.router().is_some());
         self.routing.begin(self.core.now, routes, &mut self.core.pools);
-        if let Some(observer) = &mut self.observer {
-            observer.placed(self.core.now, &self.placement_name);
+        if let Some(observer) = &mut self.epochs.observer {
+            observer.placed(self.core.now, &self.epochs.placement_name);
         }
     }
 
@@ -464,7 +465,7 @@ impl Group {
         if self.core.map.volume(volume).is_none_or(|volume| volume.deleting) {
             return Err(AdminError::NoVolume(volume));
         }
-        self.slas.set(volume, sla);
+        self.requests.slas.set(volume, sla);
         Ok(())
     }
 
@@ -488,12 +489,12 @@ impl Group {
     /// settings say for all of them. Nothing happens when there is no such pool.
     pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
         if self.core.pools.find(pool).is_some() {
-            self.scheduler.set_depth(Lane::of(pool), depth);
+            self.requests.scheduler.set_depth(Lane::of(pool), depth);
         }
     }
 
     /// Name of the placement in force; empty when it was not said.
     pub fn placement_name(&self) -> &str {
-        &self.placement_name
+        &self.epochs.placement_name
     }
 }

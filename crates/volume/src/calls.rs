@@ -2,13 +2,17 @@
 //! that can be done now. Administration of pools and volumes: [`crate::admin`].
 
 use crate::core::service::Service;
-use crate::foreground::RequestState;
 use crate::group::Group;
+use crate::hinting::HintCounts;
 use crate::hinting::HintRefusal;
 use crate::journal::Waiter;
 use crate::observer::Observer;
 use crate::operation::{Operation, OperationId, Refusal};
 use crate::request::{Action, Reply, Request, RequestError};
+use crate::requests::RequestState;
+use crate::shares::lane_of;
+use thermocline_policy::hints::Level;
+use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Held, Hint, HintError, Hints};
 use thermocline_ports::SECTOR;
 use thermocline_units::situations::met;
@@ -22,19 +26,22 @@ impl Group {
     /// it waits for has its share of them: try again after a reply. Requests of other pools, by
     /// [`Group::counts_for`], may be taken meanwhile.
     pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
-        let share = self.lane_of(&request);
-        if !self.has_share(share) {
+        let share = lane_of(&self.core, &request);
+        if !self.requests.has_share(&self.core, share) {
             met("request handed back");
             return Err(request);
         }
         self.core.now = self.core.now.max(now);
         match self.check(&request) {
-            Err(error) => self.reply(Reply { id: request.id, result: Err(error) }),
+            Err(error) => {
+                let reply = Reply { id: request.id, result: Err(error) };
+                self.requests.reply(&self.core, &mut self.epochs, reply);
+            }
             Ok((start, end)) => {
-                if let Some(observer) = &mut self.observer {
+                if let Some(observer) = &mut self.epochs.observer {
                     observer.asked(now, &request);
                 }
-                let priority = self.lower(now, &request, (start, end));
+                let priority = self.hinting.lower(now, &request, (start, end));
                 let flush = matches!(request.action, Action::Flush);
                 let ongoing = RequestState {
                     id: request.id,
@@ -51,17 +58,23 @@ impl Group {
                     error: None,
                     pieces: Vec::new(),
                 };
-                self.shares.take(share);
-                let index = self.requests.insert(ongoing);
+                self.requests.shares.take(share);
+                let index = self.requests.all.insert(ongoing);
                 if flush {
                     self.core.journal.join(Waiter::Flush(index));
                 } else {
-                    self.unsplit.push(index);
+                    self.requests.unsplit.push(index);
                 }
                 self.pump(now);
             }
         }
         Ok(())
+    }
+
+    /// The pool whose share a request needs a place in, by which requests that were handed back are
+    /// best kept apart; `None`: it waits for no single pool.
+    pub fn counts_for(&self, request: &Request) -> Option<PoolId> {
+        lane_of(&self.core, request).pool()
     }
 
     /// The request's range in bytes of its volume.
@@ -199,7 +212,7 @@ impl Group {
         range: (u64, u64),
         due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
-        let wished = self.wish_prefetches(volume, range, due)?;
+        let wished = self.hinting.wish_prefetches(&self.core, volume, range, due)?;
         self.pump(now);
         Ok(wished)
     }
@@ -212,11 +225,48 @@ impl Group {
         &mut self,
         observer: Option<Box<dyn Observer>>,
     ) -> Option<Box<dyn Observer>> {
-        std::mem::replace(&mut self.observer, observer)
+        std::mem::replace(&mut self.epochs.observer, observer)
     }
 
     /// True if somebody listens.
     pub fn is_observed(&self) -> bool {
-        self.observer.is_some()
+        self.epochs.observer.is_some()
+    }
+
+    /// Hints in force, by source.
+    pub fn hints(&self) -> &Hints {
+        &self.hinting.hints
+    }
+
+    /// Counts of what hints led to.
+    pub fn hint_counts(&self) -> HintCounts {
+        self.hinting.counts
+    }
+
+    /// Withdraws what a source said of a range of a volume at a level.
+    pub fn withdraw_hint(
+        &mut self,
+        source: &str,
+        level: Level,
+        volume: VolumeId,
+        range: std::ops::Range<u64>,
+    ) {
+        self.hinting.hints.withdraw(source, level, volume, range);
+    }
+
+    /// Withdraws everything that a source said. Whether there is such a source.
+    pub fn forget_hints(&mut self, source: &str) -> bool {
+        self.hinting.hints.forget(source)
+    }
+
+    /// Accuracy of a source, as it was before a restart.
+    pub fn put_back_score(&mut self, source: &str, class: &str, score: f64) {
+        self.hinting.hints.put_back_score(source, class, score);
+    }
+
+    /// Takes another table of classes; hints given before are forgotten, since they were classified
+    /// by the old one.
+    pub fn set_hint_classes(&mut self, classes: Classes) {
+        self.hinting.hints = Hints::new(classes);
     }
 }

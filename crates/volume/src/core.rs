@@ -47,6 +47,10 @@ pub(crate) enum Effect {
     Left(ChunkId, Place),
     /// The chunk has left a slot that the last record of it still names: another one drops it.
     Parted(ChunkId, Place),
+    /// A slot is free.
+    SlotFree,
+    /// A slot may be free for a part that waits for one.
+    Space(u32),
     /// The operation on the chunk has ended.
     Ended(ChunkId),
     /// An operation is to begin when there is leisure.

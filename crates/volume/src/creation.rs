@@ -3,12 +3,14 @@
 use crate::block_checksums::BlockChecksums;
 use crate::core::Core;
 use crate::core::service::Service;
+use crate::epochs::Epochs;
 use crate::format::{Membership, PAYLOAD_BYTES, PoolRecord};
 use crate::group::Group;
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::journal::Journal;
 use crate::layout;
+use crate::leaving::Leaving;
 use crate::losses::Losses;
 use crate::moves::Moves;
 use crate::opening::recovery::Recovered;
@@ -19,16 +21,13 @@ use crate::pacing::Pacing;
 use crate::pools::Sizes;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
+use crate::requests::Requests;
 use crate::routing::Routing;
-use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
-use crate::shares::Shares;
-use crate::slas::Slas;
-use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{DeviceError, Geometry, Payload};
 use thermocline_units::mutants::mutant;
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Slab};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 impl Group {
     /// A new group on `pools`, fastest first, whose contents are lost. It becomes ready by
@@ -104,29 +103,19 @@ impl Group {
         };
         Group {
             routing: Routing::default(),
-            requests: Slab::default(),
-            scheduler: Scheduler::new(settings.depth),
-            shares: Shares::default(),
-            unsplit: Vec::new(),
-            slots_leaving: 0,
-            space_waiters: Vec::new(),
             losses: Losses::default(),
+            requests: Requests::new(settings.depth),
+            leaving: Leaving::default(),
+            epochs: Epochs::default(),
             moves: Moves::default(),
             pacing: Pacing::default(),
-            slas: Slas::default(),
             scrub: Scrub::default(),
             checksums: BlockChecksums::default(),
             opening: None,
             salvage: None,
             damaged_replicas: DamagedReplicas::default(),
-            placement: None,
-            placement_name: String::new(),
-            shadows: Shadows::default(),
             hinting: Hinting::default(),
-            observer: None,
             housekeeping: Housekeeping::new(settings.epoch),
-            epoch: 0,
-            replies_out: Vec::new(),
             core: Core::new(settings, sizes, identity),
         }
     }

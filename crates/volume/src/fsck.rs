@@ -123,8 +123,8 @@ impl Group {
         }
         // Who fails answers all requests at once, whatever parts of them are still under way.
         let failed = matches!(self.core.service, Service::Failed(_));
-        let parts = !self.core.parts.is_empty() || self.scheduler.queued() != (0, 0);
-        if self.requests.is_empty() && parts && !failed {
+        let parts = !self.core.parts.is_empty() || self.requests.scheduler.queued() != (0, 0);
+        if self.requests.all.is_empty() && parts && !failed {
             flaws.push(Flaw("parts without requests".to_string()));
         }
     }

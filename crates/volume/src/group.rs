@@ -37,32 +37,29 @@ use crate::block_checksums::BlockChecksums;
 use crate::core::Core;
 use crate::core::Effect;
 use crate::core::service::Service;
-use crate::foreground::RequestState;
+use crate::epochs::Epochs;
 use crate::format::Record;
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
+use crate::leaving::Leaving;
 use crate::losses::Losses;
 use crate::map::Place;
 use crate::moves::Moves;
-use crate::observer::Observer;
 use crate::opening::Opening;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::operation::Finished;
 use crate::pacing::Pacing;
+use crate::path::Path;
 use crate::pools::flight::Owner;
 use crate::request::Reply;
+use crate::requests::Requests;
 use crate::routing::Routing;
-use crate::scheduler::Scheduler;
 use crate::scrub::Scrub;
 use crate::settings::Settings;
-use crate::shares::Shares;
-use crate::slas::Slas;
-use thermocline_policy::placement::Placement;
-use thermocline_policy::placement::shadow::Shadows;
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
-use thermocline_units::{Nanos, PoolId, Slab};
+use thermocline_units::{Nanos, PoolId};
 
 /// A group of pools and volumes, and everything under way in it.
 ///
@@ -127,36 +124,22 @@ use thermocline_units::{Nanos, PoolId, Slab};
 /// ```
 pub struct Group {
     pub(crate) core: Core,
-    pub(crate) requests: Slab<RequestState>,
-    pub(crate) scheduler: Scheduler,
-    /// Shares of the requests in flight.
-    pub(crate) shares: Shares,
-    /// Requests that have parts to be made.
-    pub(crate) unsplit: Vec<u32>,
+    pub(crate) requests: Requests,
+    pub(crate) leaving: Leaving,
+    pub(crate) epochs: Epochs,
     pub(crate) housekeeping: Housekeeping,
-    /// Slots that some part is still on, or that are being made to read as zeroes.
-    pub(crate) slots_leaving: u32,
-    /// Parts that wait for such a slot.
-    pub(crate) space_waiters: Vec<u32>,
     /// Writes that died with their pools.
     pub(crate) losses: Losses,
     pub(crate) moves: Moves,
     pub(crate) pacing: Pacing,
     pub(crate) routing: Routing,
-    pub(crate) slas: Slas,
     pub(crate) scrub: Scrub,
     pub(crate) checksums: BlockChecksums,
     pub(crate) opening: Option<Opening>,
     /// Record of a damaged group that is opened nevertheless.
     pub(crate) salvage: Option<Box<Salvage>>,
     pub(crate) damaged_replicas: DamagedReplicas,
-    pub(crate) placement: Option<Box<dyn Placement>>,
-    pub(crate) placement_name: String,
-    pub(crate) shadows: Shadows,
     pub(crate) hinting: Hinting,
-    pub(crate) observer: Option<Box<dyn Observer>>,
-    pub(crate) epoch: u16,
-    pub(crate) replies_out: Vec<Reply>,
 }
 
 impl Group {
@@ -177,7 +160,7 @@ impl Group {
 
     /// Appends the answers to clients.
     pub fn take_replies(&mut self, out: &mut Vec<Reply>) {
-        out.append(&mut self.replies_out);
+        self.requests.take_replies(out);
     }
 
     /// Appends the operations that have ended.
@@ -205,7 +188,9 @@ impl Group {
             return;
         }
         match flight.owner {
-            Owner::Part { part, at } => self.part_io_done(now, part, at, &flight, result),
+            Owner::Part { part, at } => {
+                self.path().part_io_done(now, part, at, &flight, result);
+            }
             Owner::Copy { operation } => {
                 let (moves, mut below) = self.moves_and_below(now);
                 moves.copy_io_done(&mut below, operation, &flight, result);
@@ -224,8 +209,13 @@ impl Group {
             Owner::Journal | Owner::Checkpoint | Owner::Super => {
                 self.journal_answered(now, &flight, result.is_err());
             }
-            Owner::Probe { slot } => self.probe_done(now, Place { pool, slot }, result),
-            Owner::Clean { slot } => self.clean_done(now, Place { pool, slot }, result.is_ok()),
+            Owner::Probe { slot } => {
+                self.leaving.probe_done(&mut self.core, now, Place { pool, slot }, result);
+            }
+            Owner::Clean { slot } => {
+                let place = Place { pool, slot };
+                self.leaving.clean_done(&mut self.core, place, result.is_ok());
+            }
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
         self.carry_out(now);
@@ -246,7 +236,7 @@ impl Group {
         if self.core.service != Service::Ready && self.core.service != Service::Closing {
             return None;
         }
-        let mut next = self.scheduler.next_deadline();
+        let mut next = self.requests.scheduler.next_deadline();
         let mut sooner = |at: Option<Nanos>| {
             next = match (next, at) {
                 (Some(a), Some(b)) => Some(a.min(b)),
@@ -268,7 +258,7 @@ impl Group {
         }
         self.settle_journal();
         loop {
-            self.pump_foreground(now);
+            self.path().pump_foreground(now);
             self.pump_moves(now);
             let (scrub, mut below) = self.scrub_and_below(now);
             scrub.pump(&mut below);
@@ -276,8 +266,7 @@ impl Group {
             self.pump_commit();
             self.pump_checkpoint();
             self.pump_closing();
-            let more = !self.unsplit.is_empty()
-                || self.scheduler.has_work()
+            let more = self.requests.has_work()
                 || self.cycle_can_start()
                 || self.checkpoint_is_due()
                 || self.moves.can_begin(&self.core);
@@ -298,20 +287,39 @@ impl Group {
         while let Some(effect) = self.core.take_effect() {
             match effect {
                 Effect::Eased(chunk) if self.core.map.is_busy(chunk) => {
-                    self.traffic_eased(now, chunk);
+                    self.path().traffic_eased(now, chunk);
                 }
                 Effect::Eased(_) => {}
                 Effect::Mend { chunk, blocks } => self.scrub.mend(chunk, blocks),
                 Effect::Tables(chunk) => self.scrub.request_tables(chunk),
-                Effect::Left(chunk, place) => self.leave(now, chunk, place),
+                Effect::Left(chunk, place) => self.leaving.leave(&mut self.core, now, chunk, place),
                 Effect::Parted(chunk, place) => {
                     let state = self.core.durable_state(chunk);
                     self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[place]);
                 }
+                Effect::SlotFree => self.moves.look_again(),
+                Effect::Space(part) => self.path().space_may_be_free(now, part),
                 Effect::Ended(chunk) => self.scrub.operation_ended(chunk),
                 Effect::Wish(operation) => self.moves.wish(operation),
             }
         }
+    }
+
+    /// The path of requests.
+    pub(crate) fn path(&mut self) -> Path<'_> {
+        let Group {
+            core,
+            checksums,
+            requests,
+            leaving,
+            scrub,
+            moves,
+            hinting,
+            routing,
+            epochs,
+            ..
+        } = self;
+        Path { core, checksums, requests, leaving, scrub, moves, hinting, routing, epochs }
     }
 
     /// Operations, and what they stand on.
@@ -341,7 +349,7 @@ impl Group {
     /// Once every part and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
         if self.core.service != Service::Closing
-            || !self.requests.is_empty()
+            || !self.requests.all.is_empty()
             || self.has_operations()
         {
             return;

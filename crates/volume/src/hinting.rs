@@ -14,16 +14,15 @@
 //! Without hints and far pools it costs one look at an empty list a request, and at the chunk's
 //! pool a write.
 
-use crate::group::Group;
+use crate::core::Core;
 use crate::map::Place;
+use crate::moves::Moves;
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use crate::request::{Action, Priority, Request};
 use std::collections::{BTreeMap, VecDeque};
-use thermocline_policy::hints::Level;
 use thermocline_policy::hints::director::Directed;
-use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{HintError, Hints};
-use thermocline_policy::placement::Move;
+use thermocline_policy::placement::{Move, VolumeView};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Requests under way on a pool from which on a write is better redirected.
@@ -129,178 +128,138 @@ impl Hinting {
     }
 }
 
-impl Group {
-    /// Hints in force, by source.
-    pub fn hints(&self) -> &Hints {
-        &self.hinting.hints
-    }
-
-    /// Counts of what hints led to.
-    pub fn hint_counts(&self) -> HintCounts {
-        self.hinting.counts
-    }
-
-    /// Withdraws what a source said of a range of a volume at a level.
-    pub fn withdraw_hint(
-        &mut self,
-        source: &str,
-        level: Level,
-        volume: VolumeId,
-        range: std::ops::Range<u64>,
-    ) {
-        self.hinting.hints.withdraw(source, level, volume, range);
-    }
-
-    /// Withdraws everything that a source said. Whether there is such a source.
-    pub fn forget_hints(&mut self, source: &str) -> bool {
-        self.hinting.hints.forget(source)
-    }
-
-    /// Accuracy of a source, as it was before a restart.
-    pub fn put_back_score(&mut self, source: &str, class: &str, score: f64) {
-        self.hinting.hints.put_back_score(source, class, score);
-    }
-
-    /// Takes another table of classes; hints given before are forgotten, since they were classified
-    /// by the old one.
-    pub fn set_hint_classes(&mut self, classes: Classes) {
-        self.hinting.hints = Hints::new(classes);
-    }
-
-    /// As [`Group::prefetch`], to be begun at the next opportunity.
+impl Hinting {
+    /// As [`prefetch`](crate::Group::prefetch), to be begun at the next opportunity.
     pub(crate) fn wish_prefetches(
         &mut self,
+        core: &Core,
         volume: VolumeId,
         range: (u64, u64),
         due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
-        let found = self.core.map.volume(volume).filter(|volume| !volume.deleting);
+        let found = core.map.volume(volume).filter(|volume| !volume.deleting);
         let size = found.ok_or(HintRefusal::NoVolume(volume))?.size.0;
         if range.0 >= size {
             return Err(HintRefusal::Beyond(range.0, size));
         }
-        let chunk_size = u64::from(self.core.pools.chunk_bytes());
+        let chunk_size = u64::from(core.pools.chunk_bytes());
         let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {
-            if self.hinting.prefetches.len() >= HINT_WISHES_MAX {
+            if self.prefetches.len() >= HINT_WISHES_MAX {
                 break;
             }
             let chunk = ChunkId { volume, index: index as u32 };
-            let Some(home) = self.core.pool_of(chunk) else { continue };
-            let to = self.core.pools.ranks().faster_than(home).find(|&to| {
-                let pool = &self.core.pools[to];
+            let Some(home) = core.pool_of(chunk) else { continue };
+            let to = core.pools.ranks().faster_than(home).find(|&to| {
+                let pool = &core.pools[to];
                 pool.takes_chunks() && pool.reserve > 0
             });
             if let Some(to) = to {
                 let operation = Operation { kind: OperationKind::Prefetch, chunk, to };
-                let number = self.hinting.counts.prefetched + wished;
+                let number = self.counts.prefetched + wished;
                 let place = (due.unwrap_or(Nanos(u64::MAX)), number);
-                self.hinting.prefetches.insert(place, operation);
+                self.prefetches.insert(place, operation);
                 wished += 1;
             }
         }
-        self.hinting.counts.prefetched += wished;
+        self.counts.prefetched += wished;
         Ok(wished)
     }
 
     /// Lets the requests of background tasks wait.
     pub(crate) fn lower(&mut self, now: Nanos, request: &Request, range: (u64, u64)) -> Priority {
-        if self.hinting.hints.is_empty() || matches!(request.action, Action::Flush) {
+        if self.hints.is_empty() || matches!(request.action, Action::Flush) {
             return request.priority;
         }
-        let wait = self.hinting.hints.wait(now, request.volume, range.0..range.1);
+        let wait = self.hints.wait(now, request.volume, range.0..range.1);
         let Some(wait) = wait.filter(|_| request.priority == Priority::Foreground) else {
             return request.priority;
         };
-        self.hinting.counts.waited += 1;
+        self.counts.waited += 1;
         Priority::Background { deadline: Nanos(now.0 + wait.0) }
     }
 
     /// Pools for a chunk's first write, best first; empty without a hint.
-    pub(crate) fn hinted_pools(&self, chunk: ChunkId) -> Vec<PoolId> {
-        let Hinting { hints, .. } = &self.hinting;
+    pub(crate) fn pools_for(&self, core: &Core, chunk: ChunkId) -> Vec<PoolId> {
+        let Hinting { hints, .. } = self;
         if hints.is_empty() {
             return Vec::new();
         }
-        let count = self.core.pools.count() as u16;
-        let Some(hint) = hints.of(self.core.now, chunk, self.core.chunk_size()) else {
+        let count = core.pools.count() as u16;
+        let Some(hint) = hints.of(core.now, chunk, core.chunk_size()) else {
             return Vec::new();
         };
         if hint.demoted {
-            return vec![self.near(self.core.pools.ranks().at_rank(PoolId(count - 1)))];
+            return vec![near(core, core.pools.ranks().at_rank(PoolId(count - 1)))];
         }
         let preferred = hints.preference(hint.class, count);
-        preferred.map(|rank| self.near(self.core.pools.ranks().at_rank(rank))).collect()
-    }
-
-    /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
-    /// there as a whole, by a move.
-    fn near(&self, pool: PoolId) -> PoolId {
-        let here = |pool: &PoolId| !self.core.pools[*pool].is_far();
-        let mut slowest =
-            std::iter::once(pool).chain(self.core.pools.ranks().faster_than(pool).rev());
-        slowest.find(here).unwrap_or(pool)
+        preferred.map(|rank| near(core, core.pools.ranks().at_rank(rank))).collect()
     }
 
     /// A chunk was placed where its class wants.
-    pub(crate) fn note_hinted(&mut self, place: Place, pools: &[PoolId]) {
+    pub(crate) fn note_placed(&mut self, place: Place, pools: &[PoolId]) {
         if pools.contains(&place.pool) {
-            self.hinting.counts.placed += 1;
+            self.counts.placed += 1;
         }
     }
 
     /// A write comes to a chunk: wishes it redirected, where its class wants a faster pool and the
     /// one that it is on is busy, or where that one is far.
-    pub(crate) fn redirect_write(&mut self, chunk: ChunkId) {
-        let Some(home) = self.core.pool_of(chunk) else { return };
-        let far = self.core.pools[home].is_far();
-        if self.hinting.hints.is_empty() && !far {
+    pub(crate) fn redirect_write(&mut self, core: &Core, moves: &Moves, chunk: ChunkId) {
+        let Some(home) = core.pool_of(chunk) else { return };
+        let far = core.pools[home].is_far();
+        if self.hints.is_empty() && !far {
             return;
         }
-        let busy = self.core.pools[home].in_flight >= QUEUE
-            && self.core.pools.ranks().faster_than(home).next().is_some();
-        if !busy && !far || self.hinting.looks >= LOOKS_MAX || !self.core.map.is_simple(chunk) {
+        let busy = core.pools[home].in_flight >= QUEUE
+            && core.pools.ranks().faster_than(home).next().is_some();
+        if !busy && !far || self.looks >= LOOKS_MAX || !core.map.is_simple(chunk) {
             return;
         }
-        self.hinting.looks += 1;
-        let wanted = self.hinted_pools(chunk).into_iter();
+        self.looks += 1;
+        let wanted = self.pools_for(core, chunk).into_iter();
         let wanted =
-            wanted.take_while(|&pool| self.core.pools.ranks().compare_speed(pool, home).is_lt());
-        let here = self.core.pools.ranks().faster_than(home).rev().filter(|_| far);
+            wanted.take_while(|&pool| core.pools.ranks().compare_speed(pool, home).is_lt());
+        let here = core.pools.ranks().faster_than(home).rev().filter(|_| far);
         let better = wanted.chain(here).find(|&to| {
-            let pool = &self.core.pools[to];
+            let pool = &core.pools[to];
             let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);
             suits && pool.takes_chunks() && pool.free_beside_reserve() > 0
         });
         let Some(to) = better else { return };
         let operation = Operation { kind: OperationKind::Redirect, chunk, to };
-        let room = self.hinting.wishes.len() < REDIRECTS_MAX;
-        if room
-            && self.moves.refuse(&self.core, &operation).is_ok()
-            && !self.hinting.wishes.contains(&operation)
-        {
-            self.hinting.wishes.push_front(operation);
+        let room = self.wishes.len() < REDIRECTS_MAX;
+        if room && moves.refuse(core, &operation).is_ok() && !self.wishes.contains(&operation) {
+            self.wishes.push_front(operation);
         }
     }
 
     /// True if hints wish copies that have not begun.
-    pub(crate) fn has_hint_wishes(&self) -> bool {
-        let Hinting { wishes, prefetches, looks, .. } = &self.hinting;
+    pub(crate) fn has_wishes(&self) -> bool {
+        let Hinting { wishes, prefetches, looks, .. } = self;
         !wishes.is_empty() || !prefetches.is_empty() || *looks > 0
     }
 
     /// Puts what hints want among a placement's moves.
-    pub(crate) fn direct(&mut self, now: Nanos, moves: &mut Vec<Move>) {
-        if self.hinting.hints.is_empty() {
+    pub(crate) fn direct(&mut self, now: Nanos, view: &dyn VolumeView, moves: &mut Vec<Move>) {
+        if self.hints.is_empty() {
             return;
         }
-        let mut hints = std::mem::take(&mut self.hinting.hints);
-        let Directed { claimed, proposed, dropped } = hints.direct(now, &self.view(), moves);
-        self.hinting.hints = hints;
-        let counts = &mut self.hinting.counts;
+        let mut hints = std::mem::take(&mut self.hints);
+        let Directed { claimed, proposed, dropped } = hints.direct(now, view, moves);
+        self.hints = hints;
+        let counts = &mut self.counts;
         counts.claimed = claimed;
         counts.moves += proposed;
         counts.dropped += dropped;
     }
+}
+
+/// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
+/// there as a whole, by a move.
+fn near(core: &Core, pool: PoolId) -> PoolId {
+    let here = |pool: &PoolId| !core.pools[*pool].is_far();
+    let mut slowest = std::iter::once(pool).chain(core.pools.ranks().faster_than(pool).rev());
+    slowest.find(here).unwrap_or(pool)
 }

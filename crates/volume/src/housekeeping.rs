@@ -2,6 +2,7 @@
 
 use crate::copies::drop_copy;
 use crate::format::Record;
+use crate::fullness::next_probe;
 use crate::group::Group;
 use crate::map::NONE;
 use crate::moves::Proposed;
@@ -62,21 +63,22 @@ impl Group {
             || !self.core.dirty_chunks.is_empty()
             || !self.housekeeping.dying_volumes.is_empty()
             || self.moves.has_wishes()
-            || self.has_hint_wishes()
+            || self.hinting.has_wishes()
             || self.core.pools.keep_checksums() && self.checksums.has_watched()
             || self.checksums.has_open_regions()
             || self.core.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
-        let probe = self.next_probe();
+        let probe = next_probe(&self.core);
         let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
-        let pacing = self.pacing.rate.next(&self.core.settings.copying, self.slas.are_set());
+        let pacing =
+            self.pacing.rate.next(&self.core.settings.copying, self.requests.slas.are_set());
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.ask_router(now);
-        self.pacing.rate.set_rate(now, &self.core.settings.copying, self.slas.answered());
-        self.probe_full_pools(now);
+        self.pacing.rate.set_rate(now, &self.core.settings.copying, self.requests.slas.answered());
+        self.leaving.probe_full_pools(&mut self.core, now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }
@@ -187,10 +189,10 @@ impl Group {
     /// Asks the placement's router, where it is time.
     fn ask_router(&mut self, now: Nanos) {
         let Some(loads) = self.routing.loads(now, &mut self.core.pools) else { return };
-        let router = self.placement.as_mut().and_then(|placement| placement.router());
+        let router = self.epochs.placement.as_mut().and_then(|placement| placement.router());
         let Some(route) = router.map(|router| router.route(&loads)) else { return };
         self.routing.set(route);
-        if let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.epochs.observer {
             observer.routed(now, &loads, route);
         }
     }
@@ -200,22 +202,24 @@ impl Group {
         let epoch = self.core.settings.epoch.0.max(1);
         let passed = (now.0 - self.housekeeping.epoch_end.0) / epoch + 1;
         self.housekeeping.epoch_end.0 += passed * epoch;
-        self.epoch = self.epoch.wrapping_add(1);
+        self.epochs.number = self.epochs.number.wrapping_add(1);
         let began = std::mem::replace(&mut self.housekeeping.epoch_began, now);
         self.housekeeping.epoch_length = now.saturating_sub(began).max(Nanos(1));
         self.core.pools.iter_mut().for_each(Pool::end_epoch);
         self.end_epoch_of_shadows(now);
         let mut moves: Vec<Move> = Vec::new();
-        if let Some(mut placement) = self.placement.take() {
+        if let Some(mut placement) = self.epochs.placement.take() {
             placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
-            self.placement = Some(placement);
-            if let Some(mut observer) = self.observer.take() {
+            self.epochs.placement = Some(placement);
+            if let Some(mut observer) = self.epochs.observer.take() {
                 let (view, budget) = (&self.view(), Budget::UNLIMITED);
                 observer.decided(&Decision { at: now, view, budget, moves: &moves });
-                self.observer = Some(observer);
+                self.epochs.observer = Some(observer);
             }
         }
-        self.direct(now, &mut moves);
+        let mut hinting = std::mem::take(&mut self.hinting);
+        hinting.direct(now, &self.view(), &mut moves);
+        self.hinting = hinting;
         self.core.pools.ranks().translate_moves(&mut moves);
         let flows = self.flows_of(&moves);
         self.moves.take_over(now, moves, flows);
@@ -296,7 +300,8 @@ impl Group {
         self.losses.forget(volume);
         if mutant("deleted_volume_frees_at_once") {
             self.core.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
-            left.into_iter().for_each(|place| self.free_slot(self.core.now, place));
+            let now = self.core.now;
+            left.into_iter().for_each(|place| self.leaving.free_slot(&mut self.core, now, place));
             return;
         }
         self.core.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);

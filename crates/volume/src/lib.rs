@@ -22,9 +22,10 @@ mod calls;
 mod copies;
 mod core;
 mod creation;
+mod epochs;
 mod finding;
 mod first_slot;
-mod foreground;
+
 mod format;
 mod fsck;
 mod fullness;
@@ -44,13 +45,14 @@ mod naming;
 mod observer;
 mod opening;
 mod operation;
-mod overlaid;
+
 mod overlay;
 mod pacing;
+mod path;
 mod pool_traits;
 mod pools;
 mod presence;
-mod reading;
+
 mod regions;
 mod report;
 mod request;
@@ -62,12 +64,12 @@ pub mod settings;
 mod settling;
 mod shadowing;
 mod shares;
+mod sides;
 mod slas;
 mod sources;
 mod sums;
 mod tables;
 mod view;
-mod writing;
 
 pub use admin::AdminError;
 pub use block_checksums::ChecksumStatus;

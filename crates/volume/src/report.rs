@@ -155,7 +155,7 @@ impl Group {
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
         (0..self.core.map.volume_count()).map(VolumeId).filter_map(|id| {
             let volume = self.core.map.volume(id).filter(|volume| !volume.deleting)?;
-            let sla = self.slas.of(id).copied();
+            let sla = self.requests.slas.of(id).copied();
             let (identity, name) = (volume.identity, volume.name.clone());
             Some(VolumeStatus { id, identity, name, size: volume.size, sla })
         })
@@ -171,7 +171,7 @@ impl Group {
             let overlay = overlay.filter(|overlay| overlay.blocks.is_mirror() == mirrors);
             overlay.map(|overlay| overlay.place.pool)
         };
-        let (reads, writes) = self.core.map.entry(chunk).heat_in(self.epoch);
+        let (reads, writes) = self.core.map.entry(chunk).heat_in(self.epochs.number);
         Some(ChunkStatus {
             copies: self.core.map.copies(chunk).collect(),
             redirected_to: above(false),

@@ -1,70 +1,135 @@
 //! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
 
-use crate::core::traffic::Part;
-use crate::core::traffic::Verb;
-use crate::foreground::RequestState;
-use crate::group::Group;
+use crate::core::Core;
+use crate::core::traffic::{Part, Verb};
+use crate::epochs::Epochs;
 use crate::map::NONE;
-use crate::request::{Action, Reply, RequestError, RequestId};
+use crate::request::{Action, Piece, Priority, Reply, RequestError, RequestId};
+use crate::scheduler::{Lane, Scheduler};
+use crate::shares::Shares;
+use crate::slas::Slas;
+use crate::sources::lane_for;
 use std::ops::Range;
-use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
+use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 
 /// Parts of one request under way at once; the rest is split off as these end.
 const PARTS_PER_REQUEST_MAX: u32 = 64;
 /// Chunks of a discard looked at before others get a turn.
 const SPLIT_STEPS_MAX: u32 = 16_384;
 
-impl Group {
+/// A client's request under way.
+#[derive(Debug)]
+pub(crate) struct RequestState {
+    pub(crate) id: RequestId,
+    pub(crate) volume: VolumeId,
+    pub(crate) action: Action,
+    pub(crate) priority: Priority,
+    /// Lane that it counts for among the requests in flight.
+    pub(crate) share: Lane,
+    /// Moment of its arrival.
+    pub(crate) since: Nanos,
+    pub(crate) start: u64,
+    pub(crate) cursor: u64,
+    pub(crate) end: u64,
+    pub(crate) parts: u32,
+    /// True if it stands in the list of requests with parts to be made.
+    pub(crate) listed: bool,
+    pub(crate) error: Option<RequestError>,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// The requests of a group's clients that are under way.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    pub(crate) all: Slab<RequestState>,
+    /// Requests that have parts to be made.
+    pub(crate) unsplit: Vec<u32>,
+    pub(crate) scheduler: Scheduler,
+    /// Shares of the requests in flight.
+    pub(crate) shares: Shares,
+    pub(crate) slas: Slas,
+    replies: Vec<Reply>,
+}
+
+impl Requests {
+    /// None; so many parts may be under way on a pool at once.
+    pub(crate) fn new(depth: u32) -> Requests {
+        Requests {
+            all: Slab::default(),
+            unsplit: Vec::new(),
+            scheduler: Scheduler::new(depth),
+            shares: Shares::default(),
+            slas: Slas::default(),
+            replies: Vec::new(),
+        }
+    }
+
+    /// Appends the answers to clients.
+    pub(crate) fn take_replies(&mut self, out: &mut Vec<Reply>) {
+        out.append(&mut self.replies);
+    }
+
+    /// True if a request or a part can go on now.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.unsplit.is_empty() || self.scheduler.has_work()
+    }
+
     /// Makes parts until enough are under way or the request is split up.
-    pub(crate) fn split(&mut self, request: u32) {
+    pub(crate) fn split(&mut self, core: &mut Core, epochs: &mut Epochs, request: u32) {
         let mut steps = 0;
         loop {
-            let ongoing = &self.requests[request];
+            let ongoing = &self.all[request];
             let (cursor, end) = (ongoing.cursor, ongoing.end);
             assert!(cursor <= end, "what is split off is of the request");
             if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
                 break;
             }
-            let index = cursor / u64::from(self.core.pools.chunk_bytes());
+            let index = cursor / u64::from(core.pools.chunk_bytes());
             let chunk = ChunkId { volume: ongoing.volume, index: index as u32 };
-            let base = index * u64::from(self.core.pools.chunk_bytes());
-            let stop = end.min(base + u64::from(self.core.pools.chunk_bytes()));
+            let base = index * u64::from(core.pools.chunk_bytes());
+            let stop = end.min(base + u64::from(core.pools.chunk_bytes()));
             let range = (cursor - base) as u32..(stop - base) as u32;
-            self.requests[request].cursor = stop;
+            self.all[request].cursor = stop;
             steps += 1;
-            if self.is_void(request, chunk) {
+            if self.is_void(core, request, chunk) {
                 if steps >= SPLIT_STEPS_MAX && stop < end {
                     self.list(request);
                     return;
                 }
                 continue;
             }
-            self.make_part(request, chunk, range);
+            self.make_part(core, request, chunk, range);
         }
-        self.end_request_if_done(request);
+        self.end_request_if_done(core, epochs, request);
     }
 
     /// True if the request would do nothing to the chunk: zeroes onto a chunk that holds none.
     /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
-    pub(crate) fn is_void(&self, request: u32, chunk: ChunkId) -> bool {
-        let entry = self.core.map.entry(chunk);
-        let ongoing = &self.requests[request];
+    pub(crate) fn is_void(&self, core: &Core, request: u32, chunk: ChunkId) -> bool {
+        let entry = core.map.entry(chunk);
+        let ongoing = &self.all[request];
         let zeroes = Action::is_zeroing(&ongoing.action);
         let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
         let waits = forced
             && ongoing.parts == 0
-            && self.core.has_changes()
+            && core.has_changes()
             && !mutant("forced_zeroes_on_nothing_at_once");
         zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
     }
 
-    pub(crate) fn make_part(&mut self, request: u32, chunk: ChunkId, range: Range<u32>) {
+    pub(crate) fn make_part(
+        &mut self,
+        core: &mut Core,
+        request: u32,
+        chunk: ChunkId,
+        range: Range<u32>,
+    ) {
         assert!(range.start < range.end, "a part is not empty");
-        assert!(range.end <= self.core.pools.chunk_bytes(), "a part stays within its chunk");
-        let ongoing = &mut self.requests[request];
-        let at = u64::from(chunk.index) * u64::from(self.core.pools.chunk_bytes())
-            + u64::from(range.start);
+        assert!(range.end <= core.pools.chunk_bytes(), "a part stays within its chunk");
+        let ongoing = &mut self.all[request];
+        let at =
+            u64::from(chunk.index) * u64::from(core.pools.chunk_bytes()) + u64::from(range.start);
         let from = (at - ongoing.start) as u32;
         let (verb, fua) = match &ongoing.action {
             Action::Read { .. } => (Verb::Read, false),
@@ -79,9 +144,9 @@ impl Group {
         ongoing.parts += 1;
         assert!(ongoing.parts <= PARTS_PER_REQUEST_MAX, "a request has a bounded number of parts");
         let priority = ongoing.priority;
-        self.core.map.hold(chunk.volume);
-        let lane = self.lane_for(chunk, &verb);
-        let part = self.core.parts.insert(Part {
+        core.map.hold(chunk.volume);
+        let lane = lane_for(core, chunk, &verb);
+        let part = core.parts.insert(Part {
             request,
             chunk,
             range,
@@ -107,43 +172,43 @@ impl Group {
     }
 
     pub(crate) fn list(&mut self, request: u32) {
-        if !std::mem::replace(&mut self.requests[request].listed, true) {
+        if !std::mem::replace(&mut self.all[request].listed, true) {
             self.unsplit.push(request);
         }
     }
 
     /// Answers for a part that is durable as far as it promised.
-    pub(crate) fn end_part(&mut self, part: u32) {
-        let part = self.core.parts.remove(part);
+    pub(crate) fn end_part(&mut self, core: &mut Core, epochs: &mut Epochs, part: u32) {
+        let part = core.parts.remove(part);
         assert_eq!(part.outstanding, 0, "no device has a part that ends");
         self.scheduler.ended(part.lane, part.priority);
-        self.core.map.let_go(part.chunk.volume);
-        let request = &mut self.requests[part.request];
+        core.map.let_go(part.chunk.volume);
+        let request = &mut self.all[part.request];
         assert!(request.parts > 0, "each part ends once");
         request.parts -= 1;
         request.error = request.error.or(part.error);
         if request.cursor < request.end {
             self.list(part.request);
         } else {
-            self.end_request_if_done(part.request);
+            self.end_request_if_done(core, epochs, part.request);
         }
     }
 
     /// Takes a request out of flight.
     fn take_request(&mut self, index: u32) -> RequestState {
-        let request = self.requests.remove(index);
+        let request = self.all.remove(index);
         self.shares.give_back(request.share);
         request
     }
 
     /// Takes all requests out of flight; what devices still answer for them is ignored.
     pub(crate) fn drain_requests(&mut self) -> Vec<RequestId> {
-        let indices: Vec<u32> = self.requests.iter().map(|(index, _)| index).collect();
+        let indices: Vec<u32> = self.all.iter().map(|(index, _)| index).collect();
         indices.into_iter().map(|index| self.take_request(index).id).collect()
     }
 
-    pub(crate) fn end_request_if_done(&mut self, index: u32) {
-        let request = &self.requests[index];
+    pub(crate) fn end_request_if_done(&mut self, core: &mut Core, epochs: &mut Epochs, index: u32) {
+        let request = &self.all[index];
         if request.parts > 0 || request.cursor < request.end || request.listed {
             return;
         }
@@ -155,24 +220,28 @@ impl Group {
             None => Ok(request.pieces),
         };
         if result.is_ok() {
-            self.slas.judge(request.volume, self.core.now.saturating_sub(request.since));
+            self.slas.judge(request.volume, core.now.saturating_sub(request.since));
         }
-        self.reply(Reply { id: request.id, result });
+        self.reply(core, epochs, Reply { id: request.id, result });
     }
 
     /// Hands an answer to its client.
-    pub(crate) fn reply(&mut self, reply: Reply) {
-        if let Some(observer) = &mut self.observer {
-            observer.answered(self.core.now, reply.id, reply.result.is_ok());
-        }
-        self.replies_out.push(reply);
+    pub(crate) fn reply(&mut self, core: &Core, epochs: &mut Epochs, reply: Reply) {
+        epochs.answered(core.now, &reply);
+        self.replies.push(reply);
     }
 
     /// Answers a flush.
-    pub(crate) fn end_flush(&mut self, request: u32, result: Result<(), RequestError>) {
+    pub(crate) fn end_flush(
+        &mut self,
+        core: &mut Core,
+        epochs: &mut Epochs,
+        request: u32,
+        result: Result<(), RequestError>,
+    ) {
         let request = self.take_request(request);
         assert!(matches!(request.action, Action::Flush), "only flushes wait for the journal");
         assert_eq!(request.parts, 0, "a flush has no parts");
-        self.reply(Reply { id: request.id, result: result.map(|()| Vec::new()) });
+        self.reply(core, epochs, Reply { id: request.id, result: result.map(|()| Vec::new()) });
     }
 }

@@ -4,10 +4,13 @@
 use crate::copies::forget_copies_on;
 use crate::copies::has_spare_copy_on;
 use crate::core::Core;
+use crate::core::Effect;
 use crate::core::durable_state;
 use crate::core::service::Service;
 use crate::format::Record;
 use crate::group::Group;
+use crate::hazards::drop_durable;
+use crate::hazards::intent_durable;
 use crate::journal::{Below, Journal, Outcome, Waiter};
 use crate::losses::has_lost_part;
 use crate::losses::is_needed;
@@ -194,27 +197,31 @@ impl Group {
             }
         }
         for (chunk, place) in left {
-            self.leave(now, chunk, place);
+            self.leaving.leave(&mut self.core, now, chunk, place);
+            self.carry_out(now);
         }
         for waiter in waiters {
             match waiter {
                 Waiter::Flush(request) => {
-                    let volume = self.requests[request].volume;
+                    let volume = self.requests.all[request].volume;
                     let fails = !lost.is_empty() || self.losses.untold.contains(&volume);
                     told.push(volume);
-                    self.end_flush(request, if fails { Err(RequestError::Io) } else { Ok(()) });
+                    let result = if fails { Err(RequestError::Io) } else { Ok(()) };
+                    self.requests.end_flush(&mut self.core, &mut self.epochs, request, result);
                 }
                 Waiter::Part(part) => {
                     if has_lost_part(&self.core, self.core.parts[part].chunk, &lost) {
                         self.core.parts[part].error = Some(RequestError::Io);
                     }
-                    self.end_part(part);
+                    self.requests.end_part(&mut self.core, &mut self.epochs, part);
                 }
-                Waiter::Intent(chunk) => self.intent_durable(now, chunk),
-                Waiter::Dropped(chunk) => self.drop_durable(now, chunk),
+                Waiter::Intent(chunk) => {
+                    intent_durable(&mut self.core, &mut self.checksums, now, chunk);
+                }
+                Waiter::Dropped(chunk) => drop_durable(&mut self.core, chunk),
                 Waiter::Region(region) => self.checksums.region_opened(&mut self.core, region),
-                Waiter::Room(chunk) => self.room_may_be_there(now, chunk),
-                Waiter::Space(part) => self.space_may_be_free(now, part),
+                Waiter::Room(chunk) => self.room_may_be_there(chunk),
+                Waiter::Space(part) => self.path().space_may_be_free(now, part),
                 Waiter::Switch(_) => {}
                 Waiter::Checkpoint(_) => unreachable!("the journal tells its checkpoint itself"),
             }
@@ -224,12 +231,12 @@ impl Group {
     }
 
     /// Parts of a chunk waited until less is queued.
-    fn room_may_be_there(&mut self, now: Nanos, chunk: ChunkId) {
+    fn room_may_be_there(&mut self, chunk: ChunkId) {
         // Who waited may have gone with the mirror that it would have announced.
         if self.core.map.is_busy(chunk) {
             let traffic = self.core.traffic_of(chunk);
             self.core.traffic[traffic].awaits_room = false;
-            self.traffic_eased(now, chunk);
+            self.core.emit(Effect::Eased(chunk));
         }
     }
 
@@ -268,9 +275,9 @@ impl Group {
 
     /// Everybody who waits is told that the group is out of service.
     fn fail_everyone(&mut self) {
-        for request in self.drain_requests() {
+        for request in self.requests.drain_requests() {
             let result = Err(RequestError::NotReady);
-            self.reply(Reply { id: request, result });
+            self.requests.reply(&self.core, &mut self.epochs, Reply { id: request, result });
         }
         self.moves.fail_all(&self.core);
     }

@@ -20,9 +20,9 @@ impl Group {
         one_in: Option<u32>,
     ) -> Result<(), ShadowError> {
         let mattered = self.epochs_matter();
-        let mut shadows = std::mem::take(&mut self.shadows);
+        let mut shadows = std::mem::take(&mut self.epochs.shadows);
         let begun = shadows.begin(now, &self.view(), rival, one_in);
-        self.shadows = shadows;
+        self.epochs.shadows = shadows;
         begun?;
         if !mattered {
             self.housekeeping.begin_epoch(now, self.core.settings.epoch);
@@ -32,24 +32,24 @@ impl Group {
 
     /// Ends a shadow: see [`Shadows::end`].
     pub fn end_shadow(&mut self, name: &str) -> Option<Box<dyn Placement>> {
-        self.shadows.end(name)
+        self.epochs.shadows.end(name)
     }
 
     /// The shadows.
     pub fn shadows(&self) -> &Shadows {
-        &self.shadows
+        &self.epochs.shadows
     }
 
     /// Reasons for a chunk's place, in the words of the placement (see [`Placement::explain`]);
     /// `None` when nobody decides.
     pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
-        Some(self.placement.as_ref()?.explain(chunk))
+        Some(self.epochs.placement.as_ref()?.explain(chunk))
     }
 
     /// All that the placement has learnt (see [`Placement::learnt`]), and its name with all its
     /// settings.
     pub fn learnt(&self) -> Option<(&str, Vec<u8>)> {
-        Some((&self.placement_name, self.placement.as_ref()?.learnt()?))
+        Some((&self.epochs.placement_name, self.epochs.placement.as_ref()?.learnt()?))
     }
 
     /// Lets the placement go on from what one of the same name had learnt.
@@ -58,18 +58,20 @@ impl Group {
     /// When nobody decides, or the bytes are not its own.
     pub fn learn_from(&mut self, learnt: &[u8]) -> Result<(), Unreadable> {
         let map = &self.core.map;
-        let placement = self.placement.as_mut().ok_or(Unreadable)?;
+        let placement = self.epochs.placement.as_mut().ok_or(Unreadable)?;
         placement.learn_from(learnt, &|chunk| map.has(chunk))
     }
 
     /// True if somebody is asked at an epoch's end.
     pub(crate) fn epochs_matter(&self) -> bool {
-        self.placement.is_some() || !self.shadows.is_empty() || !self.hints().is_empty()
+        self.epochs.placement.is_some()
+            || !self.epochs.shadows.is_empty()
+            || !self.hints().is_empty()
     }
 
     pub(crate) fn end_epoch_of_shadows(&mut self, now: Nanos) {
-        let mut shadows = std::mem::take(&mut self.shadows);
+        let mut shadows = std::mem::take(&mut self.epochs.shadows);
         shadows.end_epoch(now, &self.view(), self.core.settings.copying.rate_per_second);
-        self.shadows = shadows;
+        self.epochs.shadows = shadows;
     }
 }

@@ -7,13 +7,15 @@
 //! 1998, with a factor of one). Flushes, and what needs no pool, count together like one more pool.
 //! Where there is one pool only, it has all of them.
 
+use crate::core::Core;
 use crate::core::traffic::Verb;
-use crate::group::Group;
 use crate::request::{Action, Request};
+use crate::requests::Requests;
 use crate::scheduler::Lane;
+use crate::sources::lane_for;
 use thermocline_ports::Payload;
+use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
-use thermocline_units::{ChunkId, PoolId};
 
 /// Chunks of a request that are looked at.
 const CHUNKS_MAX: u64 = 64;
@@ -45,41 +47,35 @@ impl Shares {
     }
 }
 
-impl Group {
-    /// The pool whose share a request needs a place in, by which requests that were handed back are
-    /// best kept apart; `None`: it waits for no single pool.
-    pub fn counts_for(&self, request: &Request) -> Option<PoolId> {
-        self.lane_of(request).pool()
-    }
-
+impl Requests {
     /// True if one more request that counts for `lane` may be taken.
-    pub(crate) fn has_share(&self, lane: Lane) -> bool {
-        let free = self.core.settings.limits.requests.saturating_sub(self.requests.len());
-        let alone = self.core.pools.count() < 2 || mutant("backlog_takes_all_requests");
+    pub(crate) fn has_share(&self, core: &Core, lane: Lane) -> bool {
+        let free = core.settings.limits.requests.saturating_sub(self.all.len());
+        let alone = core.pools.count() < 2 || mutant("backlog_takes_all_requests");
         free > 0 && (alone || self.shares.of(lane) < free)
     }
+}
 
-    /// The lane that a request counts for: the slowest pool of its first chunks.
-    pub(crate) fn lane_of(&self, request: &Request) -> Lane {
-        let (start, length, verb) = match &request.action {
-            Action::Flush => return Lane::NONE,
-            Action::Read { offset, length } => (offset.0, u64::from(*length), Verb::Read),
-            Action::Write { offset, payload, .. } => {
-                // Only that it is a write counts.
-                (offset.0, u64::from(payload.len()), Verb::Write(Payload::Zeroes(0)))
-            }
-            Action::WriteZeroes { offset, length, .. } => (offset.0, length.0, Verb::Zero),
-            Action::Discard { offset, length } => (offset.0, length.0, Verb::Discard),
-        };
-        let chunk_size = u64::from(self.core.pools.chunk_bytes());
-        let first = start / chunk_size;
-        let last = start.saturating_add(length).saturating_sub(1) / chunk_size;
-        let chunks = first..=last.max(first).min(first.saturating_add(CHUNKS_MAX - 1));
-        let lanes = chunks.filter_map(|index| {
-            let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
-            self.core.map.has(chunk).then(|| self.lane_for(chunk, &verb))
-        });
-        let rank = |lane: &Lane| lane.pool().map(|pool| self.core.pools.ranks().rank_of(pool));
-        lanes.max_by_key(rank).unwrap_or(Lane::NONE)
-    }
+/// The lane that a request counts for: the slowest pool of its first chunks.
+pub(crate) fn lane_of(core: &Core, request: &Request) -> Lane {
+    let (start, length, verb) = match &request.action {
+        Action::Flush => return Lane::NONE,
+        Action::Read { offset, length } => (offset.0, u64::from(*length), Verb::Read),
+        Action::Write { offset, payload, .. } => {
+            // Only that it is a write counts.
+            (offset.0, u64::from(payload.len()), Verb::Write(Payload::Zeroes(0)))
+        }
+        Action::WriteZeroes { offset, length, .. } => (offset.0, length.0, Verb::Zero),
+        Action::Discard { offset, length } => (offset.0, length.0, Verb::Discard),
+    };
+    let chunk_size = u64::from(core.pools.chunk_bytes());
+    let first = start / chunk_size;
+    let last = start.saturating_add(length).saturating_sub(1) / chunk_size;
+    let chunks = first..=last.max(first).min(first.saturating_add(CHUNKS_MAX - 1));
+    let lanes = chunks.filter_map(|index| {
+        let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
+        core.map.has(chunk).then(|| lane_for(core, chunk, &verb))
+    });
+    let rank = |lane: &Lane| lane.pool().map(|pool| core.pools.ranks().rank_of(pool));
+    lanes.max_by_key(rank).unwrap_or(Lane::NONE)
 }

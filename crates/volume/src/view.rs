@@ -44,7 +44,7 @@ impl VolumeView for View<'_> {
     }
 
     fn sla(&self, volume: VolumeId) -> Option<Sla> {
-        self.0.slas.of(volume).map(|record| record.sla)
+        self.0.requests.slas.of(volume).map(|record| record.sla)
     }
 
     fn pool_count(&self) -> u16 {
@@ -74,7 +74,7 @@ impl VolumeView for View<'_> {
         if !self.0.core.map.has(chunk) {
             return 0;
         }
-        let ended = self.0.epoch.wrapping_sub(1);
+        let ended = self.0.epochs.number.wrapping_sub(1);
         let (reads, writes) = self.0.core.map.entry(chunk).heat_in(ended);
         u64::from(reads) + u64::from(writes)
     }

@@ -1,12 +1,14 @@
-//! How a part reads: from the copy that answers soonest, verified where checksums are
-//! known, once more from another copy when one fails.
+//! How a part reads: from the copy that answers soonest, verified where checksums are known, once
+//! more from another copy when one fails.
 
+use super::Path;
 use crate::copies::copy_failed;
-use crate::group::Group;
 use crate::map::Place;
-use crate::pools::flight::{Flight, Owner};
+use crate::overlay::Side;
+use crate::pools::flight::Flight;
 use crate::presence::around_blocks;
 use crate::request::{Piece, RequestError};
+use crate::sides::{distrust, other_side, sources_of};
 use crate::sources::best_copy;
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
@@ -14,7 +16,7 @@ use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 
-impl Group {
+impl Path<'_> {
     pub(crate) fn begin_read(&mut self, now: Nanos, part: u32) {
         let (chunk, range) = (self.core.parts[part].chunk, self.core.parts[part].range.clone());
         if self.core.map.overlay(chunk).is_none() {
@@ -32,7 +34,7 @@ impl Group {
             let length = run.end - run.start;
             return self.add_piece(part, run.start, Payload::Zeroes(length));
         }
-        match best_copy(&self.core, chunk, &run, |place| {
+        match best_copy(self.core, chunk, &run, |place| {
             self.core.parts[part].avoided.contains(&place)
         }) {
             Some(place) => self.part_read(now, part, place, run),
@@ -48,7 +50,7 @@ impl Group {
         let offset =
             self.core.pools[place.pool].address(place, run.start, self.core.pools.chunk_bytes());
         let io = Io::Read { offset, length: run.end - run.start };
-        let flight = self.send(now, place.pool, Owner::Part { part, at: run.start }, io);
+        let flight = self.send(now, place.pool, part, run.start, io);
         self.core.pools.note_slot(flight, place.slot);
     }
 
@@ -85,7 +87,7 @@ impl Group {
         let from = part.range.start.saturating_sub(at);
         let to = payload.len().min(part.range.end - at);
         let (at, payload) = (at + from, payload.slice(from..to));
-        let request = &mut self.requests[part.request];
+        let request = &mut self.requests.all[part.request];
         let base = u64::from(part.chunk.index) * u64::from(self.core.pools.chunk_bytes());
         let at = (base + u64::from(at) - request.start) as u32;
         request.pieces.push(Piece { at, payload });
@@ -108,13 +110,53 @@ impl Group {
             false => self.core.parts[part].avoided.push(place),
         }
         let avoided = &self.core.parts[part].avoided;
-        if best_copy(&self.core, chunk, &run, |place| avoided.contains(&place)).is_none() {
+        if best_copy(self.core, chunk, &run, |place| avoided.contains(&place)).is_none() {
             self.core.parts[part].error = Some(RequestError::Io);
             return;
         }
         if still {
-            copy_failed(&mut self.core, &mut self.checksums, chunk, place.pool);
+            copy_failed(self.core, self.checksums, chunk, place.pool);
         }
         self.read_run(now, part, run);
+    }
+    /// Reads `range` of a chunk in two parts, each run on a side that has it.
+    pub(crate) fn read_sides(&mut self, now: Nanos, part: u32, range: &Range<u32>) {
+        let chunk = self.core.parts[part].chunk;
+        for (run, side) in sources_of(self.core, self.routing, chunk, range) {
+            let place = self.core.map.place_on(chunk, side);
+            if self.core.pools[place.pool].is_alive() {
+                self.part_read(now, part, place, run);
+            } else {
+                self.core.parts[part].error = Some(RequestError::Io);
+            }
+        }
+    }
+
+    /// A run of a chunk in two parts could not be read: reads it on the other side of a mirrored
+    /// chunk where that has it, and where the chunk is now if it has left the pool since.
+    pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, from: Place) {
+        let (chunk, pool) = (self.core.parts[part].chunk, from.pool);
+        let sides = [Side::Base, Side::Above].map(|side| self.core.map.place_on(chunk, side));
+        let back = !sides.contains(&from) && sides.iter().any(|place| place.pool == pool);
+        met_if(back, "read failed on a pool that the chunk left and came back to");
+        let left = match back {
+            true => !mutant("read_fails_where_the_chunk_came_back"),
+            false => !sides.contains(&from) && !mutant("read_fails_where_the_chunk_was"),
+        };
+        if left {
+            return self.read_sides(self.core.now, part, &run);
+        }
+        let other = other_side(self.core, part, &run, pool);
+        self.core.parts[part].avoided.push(from);
+        let Some(side) = other else {
+            self.core.parts[part].error = Some(RequestError::Io);
+            return;
+        };
+        let under_way = self.core.writes_under_way(chunk, &around_blocks(&run));
+        met_if(under_way, "read failed on a side of a mirror under a write");
+        if !under_way || mutant("failed_read_distrusts_under_a_write") {
+            distrust(self.core, chunk, &run, pool);
+        }
+        self.part_read(self.core.now, part, self.core.map.place_on(chunk, side), run);
     }
 }

@@ -1,52 +1,57 @@
-//! Requests of clients: split by chunk, kept in order where they overlap, sent to copies.
+//! The path of a client's request to the devices and back.
 //!
 //! A request becomes parts, one a chunk. A part waits for the scheduler, then at its chunk's hazard
 //! check ([`crate::hazards`]), then becomes one device request for each run of each copy it
-//! concerns. A chunk that has parts or an operation under way has a [`Traffic`]; all others have
-//! none.
+//! concerns ([`reading`], [`writing`]). A chunk that has parts or an operation under way has a
+//! [`Traffic`](crate::core::traffic::Traffic); all others have none.
 
+mod reading;
+mod writing;
+
+use crate::block_checksums::BlockChecksums;
 use crate::core::Core;
 use crate::core::traffic::Verb;
 use crate::core::traffic::bit;
-use crate::group::Group;
+use crate::epochs::Epochs;
+use crate::first_slot::is_opening;
+use crate::hazards::pass_hazards;
+use crate::hinting::Hinting;
 use crate::journal::Waiter;
+use crate::leaving::Leaving;
 use crate::map::NONE;
+use crate::moves::Moves;
 use crate::pools::flight::{Flight, Owner};
-use crate::request::{Action, Piece, Priority, RequestError, RequestId};
+use crate::request::{Priority, RequestError};
+use crate::requests::Requests;
+use crate::routing::Routing;
 use crate::scheduler::Lane;
+use crate::scrub::Scrub;
 use thermocline_policy::placement::ChunkAccess;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use writing::{discards_to_zero, unmap};
 
-/// A client's request under way.
-#[derive(Debug)]
-pub(crate) struct RequestState {
-    pub(crate) id: RequestId,
-    pub(crate) volume: VolumeId,
-    pub(crate) action: Action,
-    pub(crate) priority: Priority,
-    /// Lane that it counts for among the requests in flight.
-    pub(crate) share: Lane,
-    /// Moment of its arrival.
-    pub(crate) since: Nanos,
-    pub(crate) start: u64,
-    pub(crate) cursor: u64,
-    pub(crate) end: u64,
-    pub(crate) parts: u32,
-    /// True if it stands in the list of requests with parts to be made.
-    pub(crate) listed: bool,
-    pub(crate) error: Option<RequestError>,
-    pub(crate) pieces: Vec<Piece>,
+/// The machines that a part meets on its way.
+pub(crate) struct Path<'a> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) checksums: &'a mut BlockChecksums,
+    pub(crate) requests: &'a mut Requests,
+    pub(crate) leaving: &'a mut Leaving,
+    pub(crate) scrub: &'a mut Scrub,
+    pub(crate) moves: &'a mut Moves,
+    pub(crate) hinting: &'a mut Hinting,
+    pub(crate) routing: &'a mut Routing,
+    pub(crate) epochs: &'a mut Epochs,
 }
 
-impl Group {
+impl Path<'_> {
     /// Splits requests, starts parts.
     pub(crate) fn pump_foreground(&mut self, now: Nanos) {
         loop {
-            if let Some(request) = self.unsplit.pop() {
-                self.requests[request].listed = false;
-                self.split(request);
+            if let Some(request) = self.requests.unsplit.pop() {
+                self.requests.all[request].listed = false;
+                self.requests.split(self.core, self.epochs, request);
             } else if let Some(part) = self.next_part(now) {
                 self.arrive(now, part);
             } else {
@@ -57,23 +62,10 @@ impl Group {
 
     /// The part that the scheduler lets go next.
     fn next_part(&mut self, now: Nanos) -> Option<u32> {
-        let Group { scheduler, core: Core { pools, .. }, .. } = self;
-        scheduler.pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()))
-    }
-
-    /// The pool that a part is expected to use: a write waits for the slowest copy of its chunk,
-    /// and for the pool that a new chunk would go to.
-    pub(crate) fn lane_for(&self, chunk: ChunkId, verb: &Verb) -> Lane {
-        let writes = !matches!(verb, Verb::Read);
-        let copies = self.core.map.copies(chunk).map(|copy| copy.place.pool);
-        let pool = match self.core.map.entry(chunk).first() {
-            // Which side of a chunk in two parts it goes to is not known yet.
-            Some(first) if !writes || self.core.map.overlay(chunk).is_some() => Some(first.pool),
-            Some(_) => copies.max_by_key(|&pool| self.core.pools.ranks().rank_of(pool)),
-            None if matches!(verb, Verb::Write(_)) => self.pool_for_chunk(0, &[]),
-            None => None,
-        };
-        pool.map_or(Lane::NONE, Lane::of)
+        let pools = &self.core.pools;
+        self.requests
+            .scheduler
+            .pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()))
     }
 
     /// A part is sent to a pool's device: its place among those under way moves there, unless it
@@ -86,7 +78,7 @@ impl Group {
         let to = Lane::of(pool);
         let first = part.outstanding == 1;
         if part.lane != to && (first || is_slower) {
-            self.scheduler.moved(part.lane, to, part.priority);
+            self.requests.scheduler.moved(part.lane, to, part.priority);
             part.lane = to;
         }
     }
@@ -96,29 +88,20 @@ impl Group {
         let chunk = self.core.parts[part].chunk;
         self.observe(now, part);
         let traffic = self.core.traffic_of(chunk);
-        if self.pass_hazards(now, part) {
+        if pass_hazards(self.core, self.checksums, now, part) {
             self.begin(now, part);
         } else {
             self.core.traffic[traffic].waiting.push_back(part);
         }
     }
 
-    /// Counts heat and tells the placement.
+    /// Tells who follows accesses.
     fn observe(&mut self, now: Nanos, part: u32) {
         let part = &self.core.parts[part];
         let offset = Bytes(u64::from(part.range.start));
         let bytes = Bytes(u64::from(part.range.end - part.range.start));
-        let write = part.is_write();
-        let epoch = self.epoch;
-        self.core.map.entry_mut(part.chunk).heat(epoch, write);
-        let access = ChunkAccess { at: now, chunk: part.chunk, offset, bytes, write };
-        if let Some(placement) = &mut self.placement {
-            placement.observe(&access);
-        }
-        self.shadows.observe(&access);
-        if let Some(observer) = &mut self.observer {
-            observer.accessed(&access);
-        }
+        let (chunk, write) = (part.chunk, part.is_write());
+        self.epochs.accessed(self.core, &ChunkAccess { at: now, chunk, offset, bytes, write });
     }
 
     /// Starts a part that the hazard check let through.
@@ -136,22 +119,20 @@ impl Group {
         match &self.core.parts[part].verb {
             Verb::Read => self.begin_read(now, part),
             Verb::Zero | Verb::Discard if whole => {
-                self.unmap(chunk);
+                unmap(self.core, self.checksums, chunk);
                 self.conclude(now, part);
             }
-            Verb::Discard if !self.discards_to_zero(chunk) => self.conclude(now, part),
+            Verb::Discard if !discards_to_zero(self.core, chunk) => self.conclude(now, part),
             _ => self.begin_write(now, part),
         }
     }
 
-    /// Sends a request to a device; its number as long as it is under way.
-    pub(crate) fn send(&mut self, now: Nanos, pool: PoolId, owner: Owner, io: Io) -> u32 {
-        let mut background = false;
-        if let Owner::Part { part, .. } = owner {
-            self.note_sent(part, pool);
-            background = self.core.parts[part].priority != Priority::Foreground;
-        }
-        self.core.pools.send(now, pool, owner, io, background)
+    /// Sends a request for byte `at` of a part's chunk to a device; its number as long as it is
+    /// under way.
+    fn send(&mut self, now: Nanos, pool: PoolId, part: u32, at: u32, io: Io) -> u32 {
+        self.note_sent(part, pool);
+        let background = self.core.parts[part].priority != Priority::Foreground;
+        self.core.pools.send(now, pool, Owner::Part { part, at }, io, background)
     }
 
     /// A device answered for a part.
@@ -174,8 +155,8 @@ impl Group {
             let copy = &mut self.core.operations[operation];
             copy.trial.note(pool == copy.destination.pool, took);
         }
-        if self.is_opening(part) {
-            return self.opened(now, part, pool, result);
+        if is_opening(self.core, part) {
+            return self.slot_cleaned(now, part, pool, &result);
         }
         match result {
             Ok(payload) if !flight.writes => {
@@ -219,7 +200,7 @@ impl Group {
         if state.fua && state.error.is_none() && volatile {
             self.core.journal.join(Waiter::Part(part));
         } else {
-            self.end_part(part);
+            self.requests.end_part(self.core, self.epochs, part);
         }
         self.traffic_eased(now, chunk);
     }
@@ -233,7 +214,7 @@ impl Group {
         loop {
             while let Some(&next) = self.core.traffic[index].waiting.front() {
                 let waiting = std::mem::take(&mut self.core.traffic[index].waiting);
-                let open = self.pass_hazards(now, next);
+                let open = pass_hazards(self.core, self.checksums, now, next);
                 self.core.traffic[index].waiting = waiting;
                 if !open {
                     break;
@@ -242,7 +223,7 @@ impl Group {
                 self.begin(now, next);
             }
             // A freed slot may end a part that waited for one, and let in who waits behind it.
-            if !self.free_left_slots(now, chunk) {
+            if !self.leaving.free_left_slots(self.core, now, chunk) {
                 break;
             }
         }
