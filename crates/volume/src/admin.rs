@@ -3,10 +3,11 @@
 //! What is done here shows at once, and is durable after the next completed flush or with the
 //! checkpoint that follows; a pool takes chunks, and is let go, only then.
 
-use crate::core::service::Service;
 use crate::creation::new_pool;
 use crate::format::Record;
 use crate::group::Group;
+use crate::group_state::service::Service;
+use crate::growing::{Before, enlarge};
 use crate::layout;
 use crate::naming::is_volume_name;
 use crate::opening::CreateError;
@@ -146,26 +147,26 @@ impl Group {
         self.check_ready()?;
         self.check_size(size, Bytes(0))?;
         if let Some(name) = name {
-            if !is_volume_name(name) || name.len() > self.core.settings.limits.volume_name {
+            if !is_volume_name(name) || name.len() > self.state.settings.limits.volume_name {
                 return Err(AdminError::VolumeName(name.to_string()));
             }
-            if self.core.map.volume_named(name).is_some() {
+            if self.state.map.volume_named(name).is_some() {
                 return Err(AdminError::NameTaken(name.to_string()));
             }
         }
-        let mut ids = (0..self.core.settings.limits.volumes as u32).map(VolumeId);
-        let free = ids.find(|&id| self.core.map.volume(id).is_none() && !self.is_dying(id));
+        let mut ids = (0..self.state.settings.limits.volumes as u32).map(VolumeId);
+        let free = ids.find(|&id| self.state.map.volume(id).is_none() && !self.is_dying(id));
         let id = free.ok_or(AdminError::TooManyVolumes)?;
-        if !self.core.makes_room_for_volume() {
+        if !self.state.makes_room_for_volume() {
             return Err(AdminError::VolumeRoom);
         }
-        let name = name.map_or_else(|| self.core.map.default_name(id), str::to_string);
-        let identity = self.core.map.take_identity();
-        self.core.map.set_volume(id, size, self.core.pools.chunk_bytes());
-        let volume = self.core.map.volume_mut(id).expect("just made");
+        let name = name.map_or_else(|| self.state.map.default_name(id), str::to_string);
+        let identity = self.state.map.take_identity();
+        self.state.map.set_volume(id, size, self.state.pools.chunk_bytes());
+        let volume = self.state.map.volume_mut(id).expect("just made");
         (volume.identity, volume.name) = (identity, name);
-        let record = self.core.map.volume_record(id);
-        self.core.journal.record(&record);
+        let record = self.state.map.volume_record(id);
+        self.state.journal.record(&record);
         self.pump(now);
         Ok(id)
     }
@@ -178,10 +179,10 @@ impl Group {
         self.check_ready()?;
         let old = self.living(id)?;
         self.check_size(size, old)?;
-        self.core.map.set_volume(id, size, self.core.pools.chunk_bytes());
+        self.state.map.set_volume(id, size, self.state.pools.chunk_bytes());
         if !mutant("growth_not_recorded") {
-            let record = self.core.map.volume_record(id);
-            self.core.journal.record(&record);
+            let record = self.state.map.volume_record(id);
+            self.state.journal.record(&record);
         }
         self.pump(now);
         Ok(())
@@ -194,14 +195,14 @@ impl Group {
     pub fn delete_volume(&mut self, now: Nanos, id: VolumeId) -> Result<(), AdminError> {
         self.check_ready()?;
         self.living(id)?;
-        self.core.map.volume_mut(id).expect("it lives").deleting = true;
+        self.state.map.volume_mut(id).expect("it lives").deleting = true;
         // Said now, for the next flush; and once more when the slots are given back.
         if !mutant("deletion_said_late") {
-            self.core.journal.record(&Record::VolumeGone(id));
+            self.state.journal.record(&Record::VolumeGone(id));
         }
         self.requests.slas.forget(id);
         self.hinting.hints.forget_volume(id);
-        self.core.operations.cancel_volume(id);
+        self.state.operations.cancel_volume(id);
         self.housekeeping.dying_volumes.push(id);
         self.bury_volumes();
         self.pump(now);
@@ -209,11 +210,11 @@ impl Group {
     }
 
     fn check_ready(&self) -> Result<(), AdminError> {
-        if self.core.service == Service::Ready { Ok(()) } else { Err(AdminError::NotReady) }
+        if self.state.service == Service::Ready { Ok(()) } else { Err(AdminError::NotReady) }
     }
 
     fn check_size(&self, size: Bytes, old: Bytes) -> Result<(), AdminError> {
-        let chunks = size.0.div_ceil(u64::from(self.core.pools.chunk_bytes()));
+        let chunks = size.0.div_ceil(u64::from(self.state.pools.chunk_bytes()));
         let whole = size.0.is_multiple_of(u64::from(SECTOR)) && size.0 > 0;
         if whole && size >= old && chunks <= VOLUME_CHUNKS_MAX {
             Ok(())
@@ -228,7 +229,7 @@ impl Group {
 
     /// The size of a volume that is not being deleted.
     fn living(&self, id: VolumeId) -> Result<Bytes, AdminError> {
-        let volume = self.core.map.volume(id).filter(|volume| !volume.deleting);
+        let volume = self.state.map.volume(id).filter(|volume| !volume.deleting);
         volume.map(|volume| volume.size).ok_or(AdminError::NoVolume(id))
     }
 
@@ -254,9 +255,9 @@ impl Group {
         before: Option<PoolId>,
     ) -> Result<PoolId, AdminError> {
         self.join(&spec, before)?;
-        let id = PoolId(self.core.pools.count() as u16 - 1);
-        self.epochs.shadows.insert_pool(self.core.pools.ranks().rank_of(id));
-        self.core.journal.want_checkpoint();
+        let id = PoolId(self.state.pools.count() as u16 - 1);
+        self.epochs.shadows.insert_pool(self.state.pools.ranks().rank_of(id));
+        self.state.journal.want_checkpoint();
         self.pump(now);
         Ok(id)
     }
@@ -268,8 +269,8 @@ impl Group {
     /// As there.
     pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<u32, AdminError> {
         let before = self.join(spec, None)?;
-        let chunks = self.core.pools.pop().map_or(0, |pool| pool.slots_for_chunks());
-        self.core.pools.take_back_extents(before);
+        let chunks = self.state.pools.pop().map_or(0, |pool| pool.slots_for_chunks());
+        self.state.pools.take_back_extents(before);
         Ok(chunks)
     }
 
@@ -282,24 +283,24 @@ impl Group {
     ) -> Result<Vec<[Extents; 2]>, AdminError> {
         self.check_ready()?;
         let is_there = |id: &PoolId| {
-            let pool = self.core.pools.find(*id);
+            let pool = self.state.pools.find(*id);
             pool.is_some_and(|pool| pool.state != PoolState::Removed)
         };
         if let Some(id) = before.filter(|id| !is_there(id)) {
             return Err(AdminError::NoPool(id));
         }
-        if self.core.pools.count() >= POOLS_MAX {
-            return Err(CreateError::PoolCount(self.core.pools.count() + 1).into());
+        if self.state.pools.count() >= POOLS_MAX {
+            return Err(CreateError::PoolCount(self.state.pools.count() + 1).into());
         }
-        let sizes = self.core.pools.sizes();
+        let sizes = self.state.pools.sizes();
         let region = layout::region_bytes(sizes.journal_blocks, sizes.area_blocks);
         let has_region = region <= spec.geometry.size.0 / 8;
-        let pool = new_pool(self, spec, has_region, self.core.settings.added_checksums)?;
-        let extents = self.core.pools.extents();
-        self.core.pools.push(pool, before);
-        if !self.core.pools.grow_areas(self.core.need()).suffices {
-            self.core.pools.pop();
-            self.core.pools.take_back_extents(extents);
+        let pool = new_pool(self, spec, has_region, self.state.settings.added_checksums)?;
+        let extents = self.state.pools.extents();
+        self.state.pools.push(pool, before);
+        if !self.state.pools.grow_areas(self.state.need()).suffices {
+            self.state.pools.pop();
+            self.state.pools.take_back_extents(extents);
             return Err(AdminError::MetadataRoom(spec.name.clone()));
         }
         Ok(extents)
@@ -326,22 +327,22 @@ impl Group {
 
     fn drain(&mut self, now: Nanos, id: PoolId, to: Evacuation) -> Result<(), AdminError> {
         self.check_ready()?;
-        let state = self.core.pools.find(id).ok_or(AdminError::NoPool(id))?.state;
+        let state = self.state.pools.find(id).ok_or(AdminError::NoPool(id))?.state;
         match (state, to) {
             (PoolState::Active, _) => {}
             (PoolState::Draining, Evacuation::Anywhere) => {
-                self.core.pools[id].evacuation = to;
+                self.state.pools[id].evacuation = to;
                 return Ok(());
             }
             _ => return Err(AdminError::NotActive { pool: id, state }),
         }
-        if self.core.pools.iter().filter(|pool| pool.takes_chunks()).count() == 1 {
+        if self.state.pools.iter().filter(|pool| pool.takes_chunks()).count() == 1 {
             return Err(AdminError::LastPool(id));
         }
-        let pool = &mut self.core.pools[id];
+        let pool = &mut self.state.pools[id];
         pool.state = PoolState::Draining;
         pool.evacuation = to;
-        self.core.journal.want_checkpoint();
+        self.state.journal.want_checkpoint();
         self.pump(now);
         Ok(())
     }
@@ -354,14 +355,14 @@ impl Group {
     /// When the pool does not exist, or is neither being drained nor drained.
     pub fn undrain_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
-        let state = self.core.pools.find(id).ok_or(AdminError::NoPool(id))?.state;
+        let state = self.state.pools.find(id).ok_or(AdminError::NoPool(id))?.state;
         if !matches!(state, PoolState::Draining | PoolState::Drained) {
             return Err(AdminError::NotDraining { pool: id, state });
         }
-        let pool = &mut self.core.pools[id];
+        let pool = &mut self.state.pools[id];
         pool.state = PoolState::Active;
         pool.evacuation = Evacuation::default();
-        self.core.journal.want_checkpoint();
+        self.state.journal.want_checkpoint();
         self.pump(now);
         Ok(())
     }
@@ -374,7 +375,7 @@ impl Group {
     /// journal and checkpoints.
     pub fn remove_pool(&mut self, now: Nanos, id: PoolId) -> Result<(), AdminError> {
         self.check_ready()?;
-        let pool = self.core.pools.find(id).ok_or(AdminError::NoPool(id))?;
+        let pool = self.state.pools.find(id).ok_or(AdminError::NoPool(id))?;
         let empty = pool.slots_used() == 0;
         match pool.state {
             PoolState::Drained | PoolState::Dead if empty => {}
@@ -383,17 +384,17 @@ impl Group {
         if !self.has_replica_beside(id) {
             return Err(AdminError::LastPool(id));
         }
-        let pool = &mut self.core.pools[id];
+        let pool = &mut self.state.pools[id];
         pool.gone = pool.state == PoolState::Dead;
         pool.state = PoolState::Removing;
-        self.core.journal.want_checkpoint();
+        self.state.journal.want_checkpoint();
         self.pump(now);
         Ok(())
     }
 
     /// True if a pool other than `id` can hold journal and checkpoints, and will stay.
     fn has_replica_beside(&self, id: PoolId) -> bool {
-        self.core.elect_replicas().iter().any(|&replica| replica != id)
+        self.state.elect_replicas().iter().any(|&replica| replica != id)
     }
 
     /// Pins a chunk where it is, or lets it go: placements leave a pinned chunk alone, whoever asks
@@ -403,17 +404,17 @@ impl Group {
     /// # Errors
     /// When the group is not in service, or the chunk holds nothing.
     pub fn pin(&mut self, now: Nanos, chunk: ChunkId, pinned: bool) -> Result<(), Refusal> {
-        if self.core.service != Service::Ready {
+        if self.state.service != Service::Ready {
             return Err(Refusal::NotReady);
         }
-        let volume = self.core.map.volume(chunk.volume).filter(|volume| !volume.deleting);
-        if volume.is_none() || self.core.pool_of(chunk).is_none() {
+        let volume = self.state.map.volume(chunk.volume).filter(|volume| !volume.deleting);
+        if volume.is_none() || self.state.pool_of(chunk).is_none() {
             return Err(Refusal::Unmapped);
         }
-        if self.core.map.entry(chunk).tag.pinned != pinned {
-            self.core.map.entry_mut(chunk).tag.pinned = pinned;
-            let state = self.core.durable_state(chunk);
-            self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        if self.state.map.entry(chunk).tag.pinned != pinned {
+            self.state.map.entry_mut(chunk).tag.pinned = pinned;
+            let state = self.state.durable_state(chunk);
+            self.state.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
             self.pump(now);
         }
         Ok(())
@@ -421,14 +422,14 @@ impl Group {
 
     /// Sets how often the placement is asked; the epoch under way ends so long from now.
     pub fn set_epoch(&mut self, now: Nanos, epoch: Nanos) {
-        self.core.settings.epoch = Nanos(epoch.0.max(1));
-        self.housekeeping.epoch_end = Nanos(now.0 + self.core.settings.epoch.0);
+        self.state.settings.epoch = Nanos(epoch.0.max(1));
+        self.housekeeping.epoch_end = Nanos(now.0 + self.state.settings.epoch.0);
     }
 
     /// Gives the decision about moves to a placement, or to nobody; what the one before has
     /// proposed and has not begun is dropped.
     pub fn set_placement(&mut self, placement: Option<Box<dyn Placement>>) {
-        self.moves.proposal.replace(self.core.now, Vec::new());
+        self.moves.proposal.replace(self.state.now, Vec::new());
         self.epochs.placement = placement;
         self.epochs.placement_name.clear();
         self.placement_begins();
@@ -437,7 +438,7 @@ impl Group {
     /// As [`Group::set_placement`], for a placement of the registry: `name` says which, with all
     /// its settings, so that a recording can be replayed.
     pub fn set_named_placement(&mut self, name: &str, placement: Box<dyn Placement>) {
-        self.moves.proposal.replace(self.core.now, Vec::new());
+        self.moves.proposal.replace(self.state.now, Vec::new());
         self.epochs.placement = Some(placement);
         self.epochs.placement_name = name.to_string();
         self.placement_begins();
@@ -447,9 +448,9 @@ impl Group {
     fn placement_begins(&mut self) {
         let routes =
             self.epochs.placement.as_mut().is_some_and(|placement| placement.router().is_some());
-        self.routing.begin(self.core.now, routes, &mut self.core.pools);
+        self.routing.begin(self.state.now, routes, &mut self.state.pools);
         if let Some(observer) = &mut self.epochs.observer {
-            observer.placed(self.core.now, &self.epochs.placement_name);
+            observer.placed(self.state.now, &self.epochs.placement_name);
         }
     }
 
@@ -462,7 +463,7 @@ impl Group {
     /// # Panics
     /// When a latency of 0 is asked for.
     pub fn set_sla(&mut self, volume: VolumeId, sla: Option<Sla>) -> Result<(), AdminError> {
-        if self.core.map.volume(volume).is_none_or(|volume| volume.deleting) {
+        if self.state.map.volume(volume).is_none_or(|volume| volume.deleting) {
             return Err(AdminError::NoVolume(volume));
         }
         self.requests.slas.set(volume, sla);
@@ -472,7 +473,7 @@ impl Group {
     /// Says what a pool can do; `None`: nothing is known, and something is assumed. Nothing happens
     /// when there is no such pool.
     pub fn set_traits(&mut self, pool: PoolId, traits: Option<PoolTraits>) {
-        if let Some(pool) = self.core.pools.find_mut(pool) {
+        if let Some(pool) = self.state.pools.find_mut(pool) {
             pool.traits = traits;
         }
     }
@@ -480,15 +481,15 @@ impl Group {
     /// Lets moves of placements write so many bytes a day to a pool; `None`: as many as they like.
     /// Nothing happens when there is no such pool.
     pub fn set_wear_budget(&mut self, pool: PoolId, per_day: Option<Bytes>) {
-        if let Some(pool) = self.core.pools.find_mut(pool) {
-            pool.wear = WearBudget::new(self.core.now, per_day);
+        if let Some(pool) = self.state.pools.find_mut(pool) {
+            pool.wear = WearBudget::new(self.state.now, per_day);
         }
     }
 
     /// Lets so many parts of requests be under way on a pool at once; `None`: as many as the
     /// settings say for all of them. Nothing happens when there is no such pool.
     pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
-        if self.core.pools.find(pool).is_some() {
+        if self.state.pools.find(pool).is_some() {
             self.requests.scheduler.set_depth(Lane::of(pool), depth);
         }
     }
@@ -496,5 +497,40 @@ impl Group {
     /// Name of the placement in force; empty when it was not said.
     pub fn placement_name(&self) -> &str {
         &self.epochs.placement_name
+    }
+
+    /// Tells the group that a pool's device has so many bytes now, durably; the pool gets the slots
+    /// that it has room for. Bytes from `zeroed_from` on read as zeroes. How many chunks more the
+    /// pool holds, as soon as a superblock says so.
+    ///
+    /// # Errors
+    /// When the pool does not exist, is not active, grows already, or the device has no room for a
+    /// chunk more; or when the metadata has none for the larger map. Nothing has changed then.
+    pub fn grow_pool(
+        &mut self,
+        now: Nanos,
+        id: PoolId,
+        size: Bytes,
+        zeroed_from: Bytes,
+    ) -> Result<u32, AdminError> {
+        let chunks = enlarge(&mut self.state, id, size, zeroed_from)?;
+        if mutant("grown_slots_before_the_superblock") {
+            self.state.pools[id].release_held();
+        }
+        self.state.journal.want_checkpoint();
+        self.pump(now);
+        Ok(chunks)
+    }
+
+    /// Checks whether [`Group::grow_pool`] would let a pool grow to so many bytes, and says by how
+    /// many chunks. Changes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
+        let before = Before::of(&self.state);
+        let chunks = enlarge(&mut self.state, id, size, Bytes(u64::MAX))?;
+        before.restore(&mut self.state, id);
+        Ok(chunks)
     }
 }

@@ -1,14 +1,14 @@
 //! What the scrub and operations stand on.
 
 use crate::block_checksums::BlockChecksums;
-use crate::core::Core;
+use crate::group_state::GroupState;
 use crate::pacing::Pacing;
 use thermocline_units::{ChunkId, Nanos};
 
 /// The machines below the scrub and below operations, and the moment, for one step.
 pub(crate) struct Below<'a> {
     pub(crate) now: Nanos,
-    pub(crate) core: &'a mut Core,
+    pub(crate) group: &'a mut GroupState,
     pub(crate) checksums: &'a mut BlockChecksums,
     pub(crate) pacing: &'a mut Pacing,
 }
@@ -16,6 +16,6 @@ pub(crate) struct Below<'a> {
 impl Below<'_> {
     /// True if a chunk's checksums are in memory, where it has any; fetches them if not.
     pub(crate) fn has_table_at_hand(&mut self, chunk: ChunkId) -> bool {
-        self.checksums.seal_is_at_hand(self.core, self.now, chunk)
+        self.checksums.seal_is_at_hand(self.group, self.now, chunk)
     }
 }

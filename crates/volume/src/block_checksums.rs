@@ -27,11 +27,10 @@
 mod announced;
 pub(crate) mod table;
 
-use crate::core::Core;
-use crate::core::Effect;
-use crate::core::traffic::bit;
 use crate::finding::FindingKind;
 use crate::format::Record;
+use crate::group_state::traffic::bit;
+use crate::group_state::{Effect, GroupState};
 use crate::layout::seal_bytes;
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
 use crate::pools::flight::Owner;
@@ -210,49 +209,54 @@ impl BlockChecksums {
 
     /// True if a chunk's checksums are in memory, where it has any; fetches them if not. Writes
     /// wait for them too: what they leave of the chunk stays known.
-    pub(crate) fn seal_is_at_hand(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) -> bool {
+    pub(crate) fn seal_is_at_hand(
+        &mut self,
+        group: &mut GroupState,
+        now: Nanos,
+        chunk: ChunkId,
+    ) -> bool {
         if self.loading.contains_key(&chunk) {
             return false;
         }
-        let table = core.map.entry(chunk).table();
+        let table = group.map.entry(chunk).table();
         let known = self.tables.has(chunk) || self.tableless.contains(&chunk);
         if table == Table::None || known {
             return true;
         }
-        if !table_places(core, chunk).any(|place| core.pools[place.pool].is_alive()) {
+        if !table_places(group, chunk).any(|place| group.pools[place.pool].is_alive()) {
             return true; // There is nothing to be read.
         }
         let load = self.loads.insert(Load { chunk, table, tried: 0 });
         self.loading.insert(chunk, load);
-        self.load_seal(core, now, load);
+        self.load_seal(group, now, load);
         !self.loading.contains_key(&chunk)
     }
 
     /// Reads the table at the next copy, or gives it up.
-    fn load_seal(&mut self, core: &mut Core, now: Nanos, load: u32) {
+    fn load_seal(&mut self, group: &mut GroupState, now: Nanos, load: u32) {
         let Load { chunk, tried, .. } = self.loads[load];
         let able =
-            |place: &Place| tried & bit(place.pool) == 0 && core.pools[place.pool].is_alive();
-        let untried = table_places(core, chunk).find(able);
+            |place: &Place| tried & bit(place.pool) == 0 && group.pools[place.pool].is_alive();
+        let untried = table_places(group, chunk).find(able);
         match untried {
             Some(place) => {
                 self.loads[load].tried |= bit(place.pool);
-                let offset = core.pools.table_address(place);
-                let io = Io::Read { offset, length: seal_bytes(core.pools.chunk_bytes()) as u32 };
-                core.pools.send(now, place.pool, Owner::SealRead { load }, io, false);
+                let offset = group.pools.table_address(place);
+                let io = Io::Read { offset, length: seal_bytes(group.pools.chunk_bytes()) as u32 };
+                group.pools.send(now, place.pool, Owner::SealRead { load }, io, false);
             }
             None => {
                 self.end_load(load);
                 self.status.lost += 1;
-                core.findings.note(
+                group.findings.note(
                     FindingKind::ChecksumsLost,
-                    (chunk, core.pools.chunk_bytes()),
-                    &(0..core.pools.chunk_bytes()),
+                    (chunk, group.pools.chunk_bytes()),
+                    &(0..group.pools.chunk_bytes()),
                     None,
                 );
                 // Reads go on unverified; writes wait until the journal knows of it.
                 self.tableless.insert(chunk);
-                core.announce_writes(chunk);
+                group.announce_writes(chunk);
             }
         }
     }
@@ -260,73 +264,73 @@ impl BlockChecksums {
     /// A table was read, or could not be.
     pub(crate) fn seal_read(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         now: Nanos,
         load: u32,
         result: Result<Payload, DeviceError>,
     ) {
         let Load { chunk, table, tried } = self.loads[load];
-        if !core.map.has(chunk) || core.map.entry(chunk).first().is_none() {
+        if !group.map.has(chunk) || group.map.entry(chunk).first().is_none() {
             self.end_load(load);
         } else {
             let bytes = result.map(|payload| payload.to_vec()).unwrap_or_default();
-            match decode_table(table_name(core, chunk), table, &bytes, core.pools.chunk_bytes()) {
+            match decode_table(table_name(group, chunk), table, &bytes, group.pools.chunk_bytes()) {
                 Some(sums) => {
                     self.end_load(load);
                     // No write has begun since: they wait for this.
-                    let sealed = core.map.entry(chunk).is_sealed();
+                    let sealed = group.map.entry(chunk).is_sealed();
                     let BlockChecksums { tables, known, .. } = &mut *self;
                     let store = if sealed { tables } else { known };
-                    let (most, map) = (core.settings.limits.seals_cached, &core.map);
+                    let (most, map) = (group.settings.limits.seals_cached, &group.map);
                     store.put(chunk, Sums::of_all(sums), most, |other| map.is_busy(other));
                     if tried.count_ones() > 1 {
-                        core.emit(Effect::Mend { chunk, blocks: 0 });
+                        group.emit(Effect::Mend { chunk, blocks: 0 });
                     }
                 }
-                None if core.map.entry(chunk).is_sealed() => {
+                None if group.map.entry(chunk).is_sealed() => {
                     if mutant("seal_sought_once") {
                         self.loads[load].tried = u64::MAX;
                     }
-                    self.load_seal(core, now, load);
+                    self.load_seal(group, now, load);
                 }
                 None => self.end_load(load),
             }
         }
-        if core.map.has(chunk) && core.map.entry(chunk).traffic != NONE {
-            core.emit(Effect::Eased(chunk));
+        if group.map.has(chunk) && group.map.entry(chunk).traffic != NONE {
+            group.emit(Effect::Eased(chunk));
         }
     }
 
     /// The journal knows that the tables count no more. What they said stays known: contents change
     /// by writes only, and those say so.
-    pub(crate) fn break_seal(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) {
-        if !core.pools.keep_checksums() {
+    pub(crate) fn break_seal(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
+        if !group.pools.keep_checksums() {
             return;
         }
         self.tableless.remove(&chunk);
-        if core.map.entry(chunk).is_sealed() {
-            core.map.entry_mut(chunk).set_table(Table::None);
+        if group.map.entry(chunk).is_sealed() {
+            group.map.entry_mut(chunk).set_table(Table::None);
             self.status.broken += 1;
             if let Some(sums) = self.tables.take(chunk) {
-                let (most, map) = (core.settings.limits.seals_cached, &core.map);
+                let (most, map) = (group.settings.limits.seals_cached, &group.map);
                 self.known.put(chunk, sums, most, |other| map.is_busy(other));
             }
         }
-        self.watch(core, now, chunk);
+        self.watch(group, now, chunk);
     }
 
     /// Notes a chunk that may get its tables when it has been quiet.
-    pub(crate) fn watch(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) {
-        let keeps = core.pools.keep_checksums();
-        let entry = core.map.entry_mut(chunk);
+    pub(crate) fn watch(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
+        let keeps = group.pools.keep_checksums();
+        let entry = group.map.entry_mut(chunk);
         if keeps && !entry.is_sealed() && !entry.set_watched(true) {
             self.watched.push_back(Watched { chunk, since: now, looked_at: false });
         }
     }
 
     /// Hands chunks that were not written for a while to the scrub, which makes their tables.
-    pub(crate) fn seal_quiet_chunks(&mut self, core: &mut Core, now: Nanos) {
-        if !core.pools.keep_checksums() {
+    pub(crate) fn seal_quiet_chunks(&mut self, group: &mut GroupState, now: Nanos) {
+        if !group.pools.keep_checksums() {
             return;
         }
         for _ in 0..WATCHED_PER_ROUND {
@@ -337,10 +341,10 @@ impl BlockChecksums {
                 break;
             }
             self.watched.pop_front();
-            if !core.map.has(chunk) {
+            if !group.map.has(chunk) {
                 continue;
             }
-            let entry = core.map.entry_mut(chunk);
+            let entry = group.map.entry_mut(chunk);
             entry.set_watched(false);
             let quiet = !entry.take_written() && entry.traffic == NONE && looked_at;
             if entry.first().is_none() || entry.is_sealed() {
@@ -349,8 +353,8 @@ impl BlockChecksums {
             if !quiet {
                 entry.set_watched(true);
                 self.watched.push_back(Watched { chunk, since: now, looked_at: true });
-            } else if can_have_tables(core, chunk) {
-                core.emit(Effect::Tables(chunk));
+            } else if can_have_tables(group, chunk) {
+                group.emit(Effect::Tables(chunk));
             }
         }
     }
@@ -359,44 +363,51 @@ impl BlockChecksums {
     /// table any more. What it said stays known.
     pub(crate) fn drop_orphaned_table(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         chunk: ChunkId,
         state: &mut ChunkState,
     ) {
-        let has_room = |copy: &ChunkCopy| core.pools[copy.place.pool].checksums;
+        let has_room = |copy: &ChunkCopy| group.pools[copy.place.pool].checksums;
         let orphaned = state.table != Table::None && !state.copies.iter().any(has_room);
         if orphaned && !mutant("table_outlives_its_copies") {
             met("table of checksums went with its last copy");
             state.table = Table::None;
-            self.break_seal(core, core.now, chunk);
+            self.break_seal(group, group.now, chunk);
         }
     }
 
     /// Writes a chunk's tables, to be told of as the scrub's; how many, and their checksum.
     pub(crate) fn write_seals(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         now: Nanos,
         chunk: ChunkId,
         sums: &[u32],
     ) -> (u32, u32) {
-        let (payload, sum) = encode_table(table_name(core, chunk), sums, core.pools.chunk_bytes());
-        let places: Vec<Place> = table_places(core, chunk).collect();
+        let (payload, sum) =
+            encode_table(table_name(group, chunk), sums, group.pools.chunk_bytes());
+        let places: Vec<Place> = table_places(group, chunk).collect();
         assert!(!places.is_empty(), "a chunk without room for a table gets none");
-        let bare = places.len() < core.map.copies(chunk).count();
+        let bare = places.len() < group.map.copies(chunk).count();
         met_if(bare, "table written beside a bare copy");
         if bare && mutant("no_table_beside_a_bare_copy") {
             return (0, sum);
         }
         for &place in &places {
-            self.write_table(core, now, place, payload.clone());
+            self.write_table(group, now, place, payload.clone());
         }
         (places.len() as u32, sum)
     }
 
-    pub(crate) fn write_table(&mut self, core: &mut Core, now: Nanos, place: Place, data: Payload) {
-        let offset = core.pools.table_address(place);
-        core.pools.send(
+    pub(crate) fn write_table(
+        &mut self,
+        group: &mut GroupState,
+        now: Nanos,
+        place: Place,
+        data: Payload,
+    ) {
+        let offset = group.pools.table_address(place);
+        group.pools.send(
             now,
             place.pool,
             Owner::SealWrite,
@@ -408,25 +419,25 @@ impl BlockChecksums {
     /// The tables are written, and nobody wrote to the chunk meanwhile.
     pub(crate) fn seal(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         chunk: ChunkId,
         sums: &[u32],
         table: u32,
         unread: bool,
     ) {
-        core.map.entry_mut(chunk).set_table(Table::Summed(table));
+        group.map.entry_mut(chunk).set_table(Table::Summed(table));
         let known = self.known.take(chunk).filter(|known| known.whole() == Some(sums));
         let mut all = known.unwrap_or_else(|| Sums::of_all(sums.into()));
         all.rest();
-        let (most, map) = (core.settings.limits.seals_cached, &core.map);
+        let (most, map) = (group.settings.limits.seals_cached, &group.map);
         self.tables.put(chunk, all, most, |other| map.is_busy(other));
         self.status.sealed += 1;
         self.status.unread += u64::from(unread);
-        if self.regions.has(region_of(core, chunk)) {
+        if self.regions.has(region_of(group, chunk)) {
             met("table without a record");
-            return core.map.entry_mut(chunk).set_unsaid(true);
+            return group.map.entry_mut(chunk).set_unsaid(true);
         }
-        let state = core.durable_state(chunk);
-        core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        let state = group.durable_state(chunk);
+        group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
     }
 }

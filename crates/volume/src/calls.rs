@@ -1,10 +1,9 @@
 //! Calls that change a group: requests of clients, operations, hints and scrubs. Each ends with all
 //! that can be done now. Administration of pools and volumes: [`crate::admin`].
 
-use crate::core::service::Service;
 use crate::group::Group;
-use crate::hinting::HintCounts;
-use crate::hinting::HintRefusal;
+use crate::group_state::service::Service;
+use crate::hinting::{HintCounts, HintRefusal};
 use crate::journal::Waiter;
 use crate::observer::Observer;
 use crate::operation::{Operation, OperationId, Refusal};
@@ -14,6 +13,8 @@ use crate::shares::lane_of;
 use thermocline_policy::hints::Level;
 use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Held, Hint, HintError, Hints};
+use thermocline_policy::placement::shadow::ShadowError;
+use thermocline_policy::placement::{Placement, Unreadable};
 use thermocline_ports::SECTOR;
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId, VolumeId};
@@ -26,16 +27,16 @@ impl Group {
     /// it waits for has its share of them: try again after a reply. Requests of other pools, by
     /// [`Group::counts_for`], may be taken meanwhile.
     pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
-        let share = lane_of(&self.core, &request);
-        if !self.requests.has_share(&self.core, share) {
+        let share = lane_of(&self.state, &request);
+        if !self.requests.has_share(&self.state, share) {
             met("request handed back");
             return Err(request);
         }
-        self.core.now = self.core.now.max(now);
+        self.state.now = self.state.now.max(now);
         match self.check(&request) {
             Err(error) => {
                 let reply = Reply { id: request.id, result: Err(error) };
-                self.requests.reply(&self.core, &mut self.epochs, reply);
+                self.requests.reply(&self.state, &mut self.epochs, reply);
             }
             Ok((start, end)) => {
                 if let Some(observer) = &mut self.epochs.observer {
@@ -49,7 +50,7 @@ impl Group {
                     action: request.action,
                     priority,
                     share,
-                    since: self.core.now,
+                    since: self.state.now,
                     start,
                     cursor: start,
                     end,
@@ -61,7 +62,7 @@ impl Group {
                 self.requests.shares.take(share);
                 let index = self.requests.all.insert(ongoing);
                 if flush {
-                    self.core.journal.join(Waiter::Flush(index));
+                    self.state.journal.join(Waiter::Flush(index));
                 } else {
                     self.requests.unsplit.push(index);
                 }
@@ -74,15 +75,15 @@ impl Group {
     /// The pool whose share a request needs a place in, by which requests that were handed back are
     /// best kept apart; `None`: it waits for no single pool.
     pub fn counts_for(&self, request: &Request) -> Option<PoolId> {
-        lane_of(&self.core, request).pool()
+        lane_of(&self.state, request).pool()
     }
 
     /// The request's range in bytes of its volume.
     fn check(&self, request: &Request) -> Result<(u64, u64), RequestError> {
-        if self.core.service != Service::Ready {
+        if self.state.service != Service::Ready {
             return Err(RequestError::NotReady);
         }
-        let volume = self.core.map.volume(request.volume).filter(|volume| !volume.deleting);
+        let volume = self.state.map.volume(request.volume).filter(|volume| !volume.deleting);
         let volume = volume.ok_or(RequestError::NoVolume)?;
         let (offset, length) = match &request.action {
             Action::Read { offset, length } => (offset.0, u64::from(*length)),
@@ -105,7 +106,7 @@ impl Group {
     /// # Errors
     /// When it makes no sense now; nothing has changed then.
     pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
-        let id = self.moves.enqueue(&self.core, operation)?;
+        let id = self.moves.enqueue(&self.state, operation)?;
         self.pump(now);
         Ok(id)
     }
@@ -116,7 +117,7 @@ impl Group {
         if self.moves.cancel_queued(id) {
             return true;
         }
-        let found = self.moves.cancel_copying(&mut self.core, id);
+        let found = self.moves.cancel_copying(&mut self.state, id);
         if found {
             self.pump(now);
         }
@@ -135,8 +136,8 @@ impl Group {
     }
 
     fn begin_scrub(&mut self, now: Nanos, pool: Option<PoolId>) {
-        if self.core.service == Service::Ready {
-            self.scrub.begin(&self.core.map, pool);
+        if self.state.service == Service::Ready {
+            self.scrub.begin(&self.state.map, pool);
             self.pump(now);
         }
     }
@@ -153,7 +154,7 @@ impl Group {
     /// # Errors
     /// When it is malformed, there are too many, or its volume does not exist.
     pub fn hint(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintRefusal> {
-        if self.core.service != Service::Ready {
+        if self.state.service != Service::Ready {
             return Err(HintRefusal::NotReady);
         }
         let range = self.range_within(hint.volume, hint.range)?;
@@ -176,10 +177,10 @@ impl Group {
         now: Nanos,
         word: impl FnOnce(&mut Hints) -> Result<T, HintError>,
     ) -> Result<T, HintRefusal> {
-        let mattered = self.epochs_matter();
+        let mattered = self.epochs.matter(self.hints());
         let taken = word(&mut self.hinting.hints)?;
         if !mattered {
-            self.housekeeping.begin_epoch(now, self.core.settings.epoch);
+            self.housekeeping.begin_epoch(now, self.state.settings.epoch);
         }
         Ok(taken)
     }
@@ -191,7 +192,7 @@ impl Group {
         (start, end): (u64, u64),
     ) -> Result<(u64, u64), HintRefusal> {
         let Some(id) = volume else { return Ok((start, end)) };
-        let volume = self.core.map.volume(id).filter(|volume| !volume.deleting);
+        let volume = self.state.map.volume(id).filter(|volume| !volume.deleting);
         let size = volume.ok_or(HintRefusal::NoVolume(id))?.size.0;
         if start >= size {
             return Err(HintRefusal::Beyond(start, size));
@@ -212,7 +213,7 @@ impl Group {
         range: (u64, u64),
         due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
-        let wished = self.hinting.wish_prefetches(&self.core, volume, range, due)?;
+        let wished = self.hinting.wish_prefetches(&self.state, volume, range, due)?;
         self.pump(now);
         Ok(wished)
     }
@@ -268,5 +269,46 @@ impl Group {
     /// by the old one.
     pub fn set_hint_classes(&mut self, classes: Classes) {
         self.hinting.hints = Hints::new(classes);
+    }
+
+    /// Lets a placement begin as a shadow: see [`Shadows::begin`]. Epochs pass from now on, also
+    /// when nobody decides.
+    ///
+    /// # Errors
+    /// See [`Shadows::begin`].
+    ///
+    /// [`Shadows::begin`]: thermocline_policy::placement::shadow::Shadows::begin
+    pub fn begin_shadow(
+        &mut self,
+        now: Nanos,
+        rival: (&str, Box<dyn Placement>),
+        one_in: Option<u32>,
+    ) -> Result<(), ShadowError> {
+        let mattered = self.epochs.matter(self.hints());
+        let mut shadows = std::mem::take(&mut self.epochs.shadows);
+        let begun = shadows.begin(now, &self.view(), rival, one_in);
+        self.epochs.shadows = shadows;
+        begun?;
+        if !mattered {
+            self.housekeeping.begin_epoch(now, self.state.settings.epoch);
+        }
+        Ok(())
+    }
+
+    /// Ends a shadow: see [`Shadows::end`].
+    ///
+    /// [`Shadows::end`]: thermocline_policy::placement::shadow::Shadows::end
+    pub fn end_shadow(&mut self, name: &str) -> Option<Box<dyn Placement>> {
+        self.epochs.shadows.end(name)
+    }
+
+    /// Lets the placement go on from what one of the same name had learnt.
+    ///
+    /// # Errors
+    /// When nobody decides, or the bytes are not its own.
+    pub fn learn_from(&mut self, learnt: &[u8]) -> Result<(), Unreadable> {
+        let map = &self.state.map;
+        let placement = self.epochs.placement.as_mut().ok_or(Unreadable)?;
+        placement.learn_from(learnt, &|chunk| map.has(chunk))
     }
 }

@@ -2,8 +2,8 @@
 //! up their room.
 
 use crate::block_checksums::BlockChecksums;
-use crate::core::{Core, Effect};
 use crate::format::Record;
+use crate::group_state::{Effect, GroupState};
 use crate::map::ChunkCopy;
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
@@ -13,25 +13,25 @@ use thermocline_units::{ChunkId, PoolId};
 
 /// Drops the copy on `pool`, unless it is the only one; another will be made.
 pub(crate) fn copy_failed(
-    core: &mut Core,
+    group: &mut GroupState,
     checksums: &mut BlockChecksums,
     chunk: ChunkId,
     pool: PoolId,
 ) {
-    if drop_copy(core, checksums, chunk, pool, false) {
-        core.emit(Effect::Wish(Operation { kind: OperationKind::Replicate, chunk, to: pool }));
+    if drop_copy(group, checksums, chunk, pool, false) {
+        group.emit(Effect::Wish(Operation { kind: OperationKind::Replicate, chunk, to: pool }));
     }
 }
 
 /// Drops the copy on `pool`, unless it is the only one; whether an ordinary copy was dropped.
 pub(crate) fn drop_copy(
-    core: &mut Core,
+    group: &mut GroupState,
     checksums: &mut BlockChecksums,
     chunk: ChunkId,
     pool: PoolId,
     only_prefetched: bool,
 ) -> bool {
-    let mut state = core.map.state(chunk);
+    let mut state = group.map.state(chunk);
     let found = state.copies.iter().position(|copy| copy.place.pool == pool);
     let Some(index) = found.filter(|_| state.copies.len() > 1) else { return false };
     if only_prefetched && !state.copies[index].prefetched {
@@ -39,99 +39,103 @@ pub(crate) fn drop_copy(
     }
     met_if(!state.dirty, "copy dropped that the journal calls equal");
     let copy = state.copies.remove(index);
-    core.await_drop(chunk, state.dirty);
-    uncount_prefetched(core, copy);
-    uncount_prefetched(core, state.copies[0]);
+    group.await_drop(chunk, state.dirty);
+    uncount_prefetched(group, copy);
+    uncount_prefetched(group, state.copies[0]);
     state.copies[0].prefetched = false;
     state.dirty &= state.may_differ();
-    checksums.drop_orphaned_table(core, chunk, &mut state);
-    core.map.set_state(chunk, &state);
-    let durable = core.durable_state(chunk);
-    core.journal.change(&Record::Chunk(chunk, durable), chunk, &[copy.place]);
+    checksums.drop_orphaned_table(group, chunk, &mut state);
+    group.map.set_state(chunk, &state);
+    let durable = group.durable_state(chunk);
+    group.journal.change(&Record::Chunk(chunk, durable), chunk, &[copy.place]);
     !copy.prefetched
 }
 
 /// Makes an ordinary copy of the prefetched one on `pool`. On request the chunk moves there: it
 /// is the first copy, and the one that was first is dropped.
 pub(crate) fn keep_prefetched(
-    core: &mut Core,
+    group: &mut GroupState,
     checksums: &mut BlockChecksums,
     chunk: ChunkId,
     pool: PoolId,
     moves: bool,
 ) {
-    let mut state = core.map.state(chunk);
+    let mut state = group.map.state(chunk);
     let home = state.copies[0].place.pool;
     let found = state.copies.iter().position(|copy| copy.place.pool == pool);
     let index = found.expect("the caller found it");
-    uncount_prefetched(core, state.copies[index]);
+    uncount_prefetched(group, state.copies[index]);
     state.copies[index].prefetched = mutant("kept_copy_still_prefetched");
     if moves {
         let copy = state.copies.remove(index);
         state.copies.insert(0, copy);
     }
-    core.map.set_state(chunk, &state);
+    group.map.set_state(chunk, &state);
     if moves {
         // One record says both: after a crash the old copy shall not count as asked for.
-        drop_copy(core, checksums, chunk, home, false);
+        drop_copy(group, checksums, chunk, home, false);
     } else {
-        let durable = core.durable_state(chunk);
-        core.journal.change(&Record::Chunk(chunk, durable), chunk, &[]);
+        let durable = group.durable_state(chunk);
+        group.journal.change(&Record::Chunk(chunk, durable), chunk, &[]);
     }
 }
 
-fn uncount_prefetched(core: &mut Core, copy: ChunkCopy) {
+fn uncount_prefetched(group: &mut GroupState, copy: ChunkCopy) {
     if copy.prefetched {
-        core.pools[copy.place.pool].uncount_prefetched();
+        group.pools[copy.place.pool].uncount_prefetched();
     }
 }
 
 /// True if a chunk has a copy on the pool beside others.
-pub(crate) fn has_spare_copy_on(core: &Core, pool: PoolId) -> bool {
-    core.map.chunks().filter(|&chunk| !core.map.is_simple(chunk)).any(|chunk| {
-        core.map.copies(chunk).count() > 1
-            && core.map.copies(chunk).any(|copy| copy.place.pool == pool)
+pub(crate) fn has_spare_copy_on(group: &GroupState, pool: PoolId) -> bool {
+    group.map.chunks().filter(|&chunk| !group.map.is_simple(chunk)).any(|chunk| {
+        group.map.copies(chunk).count() > 1
+            && group.map.copies(chunk).any(|copy| copy.place.pool == pool)
     })
 }
 
 /// The pool is dead: chunks with copies elsewhere lose theirs on it. One record says it for
 /// all.
-pub(crate) fn forget_copies_on(core: &mut Core, checksums: &mut BlockChecksums, pool: PoolId) {
+pub(crate) fn forget_copies_on(
+    group: &mut GroupState,
+    checksums: &mut BlockChecksums,
+    pool: PoolId,
+) {
     let several: Vec<ChunkId> =
-        core.map.chunks().filter(|&chunk| !core.map.is_simple(chunk)).collect();
+        group.map.chunks().filter(|&chunk| !group.map.is_simple(chunk)).collect();
     for chunk in several {
-        wish_on_the_living_side(core, chunk, pool);
-        let mut state = core.map.state(chunk);
+        wish_on_the_living_side(group, chunk, pool);
+        let mut state = group.map.state(chunk);
         let announced = state.dirty;
         let lost = state.lose_pool(pool);
         if !lost.is_empty() {
-            core.await_drop(chunk, announced);
+            group.await_drop(chunk, announced);
         }
         for copy in lost {
-            uncount_prefetched(core, copy);
-            core.pools[pool].slots.give_back(copy.place.slot, false);
+            uncount_prefetched(group, copy);
+            group.pools[pool].slots.give_back(copy.place.slot, false);
         }
         let prefetched = state.copies.first().copied().filter(|first| first.prefetched);
         if let Some(first) = prefetched {
-            uncount_prefetched(core, first);
+            uncount_prefetched(group, first);
             state.copies[0].prefetched = false;
         }
-        checksums.drop_orphaned_table(core, chunk, &mut state);
-        core.map.set_state(chunk, &state);
+        checksums.drop_orphaned_table(group, chunk, &mut state);
+        group.map.set_state(chunk, &state);
     }
     if !mutant("death_not_recorded") {
-        core.journal.record_death(pool);
+        group.journal.record_death(pool);
     }
 }
 
 /// A pool died: a mirrored chunk that is on it shall be whole on its other side.
-fn wish_on_the_living_side(core: &mut Core, chunk: ChunkId, dead: PoolId) {
-    if core.map.mirror(chunk).is_none() {
+fn wish_on_the_living_side(group: &mut GroupState, chunk: ChunkId, dead: PoolId) {
+    if group.map.mirror(chunk).is_none() {
         return;
     }
-    let [base, above] = [Side::Base, Side::Above].map(|side| core.map.place_on(chunk, side).pool);
+    let [base, above] = [Side::Base, Side::Above].map(|side| group.map.place_on(chunk, side).pool);
     if base == dead || above == dead {
         let to = if base == dead { above } else { base };
-        core.emit(Effect::Wish(Operation { kind: OperationKind::Migrate, chunk, to }));
+        group.emit(Effect::Wish(Operation { kind: OperationKind::Migrate, chunk, to }));
     }
 }

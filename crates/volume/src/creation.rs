@@ -1,17 +1,16 @@
 //! Making a group on empty devices, and beginning to read one.
 
 use crate::block_checksums::BlockChecksums;
-use crate::core::Core;
-use crate::core::service::Service;
 use crate::epochs::Epochs;
 use crate::format::{Membership, PAYLOAD_BYTES, PoolRecord};
 use crate::group::Group;
+use crate::group_state::GroupState;
+use crate::group_state::service::Service;
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
 use crate::journal::Journal;
 use crate::layout;
 use crate::leaving::Leaving;
-use crate::losses::Losses;
 use crate::moves::Moves;
 use crate::opening::recovery::Recovered;
 use crate::opening::replicas::DamagedReplicas;
@@ -25,6 +24,7 @@ use crate::requests::Requests;
 use crate::routing::Routing;
 use crate::scrub::Scrub;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
+use crate::settling::Settlement;
 use thermocline_ports::{DeviceError, Geometry, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -50,12 +50,12 @@ impl Group {
             return Err(CreateError::NoReplica(Bytes(bytes)));
         }
         let mut group = Group::empty(settings, identity);
-        group.core.pools.set_sizes(Sizes { area_blocks, ..*group.core.pools.sizes() });
+        group.state.pools.set_sizes(Sizes { area_blocks, ..*group.state.pools.sizes() });
         for (spec, has_region) in pools.iter().zip(regions) {
             let pool = new_pool(&group, spec, has_region, settings.checksums)?;
-            group.core.pools.push(pool, None);
+            group.state.pools.push(pool, None);
         }
-        group.opening = Some(Opening::format(group.core.now, &mut group.core.pools));
+        group.opening = Some(Opening::format(group.state.now, &mut group.state.pools));
         Ok(group)
     }
 
@@ -85,11 +85,11 @@ impl Group {
                 Some(geometry) => (*geometry, PoolState::Active),
                 None => (NO_DEVICE, PoolState::Dead),
             };
-            let tables = group.core.pools.tables_of(&record);
+            let tables = group.state.pools.tables_of(&record);
             pools.push(Pool::new(&record, tables, geometry, state, false));
         }
-        group.core.pools.replace(pools, Ranks::default());
-        group.opening = Some(Opening::read(group.core.now, &mut group.core.pools, salvage));
+        group.state.pools.replace(pools, Ranks::default());
+        group.opening = Some(Opening::read(group.state.now, &mut group.state.pools, salvage));
         group.advance_opening();
         group
     }
@@ -103,7 +103,7 @@ impl Group {
         };
         Group {
             routing: Routing::default(),
-            losses: Losses::default(),
+            settlement: Settlement::default(),
             requests: Requests::new(settings.depth),
             leaving: Leaving::default(),
             epochs: Epochs::default(),
@@ -116,7 +116,7 @@ impl Group {
             damaged_replicas: DamagedReplicas::default(),
             hinting: Hinting::default(),
             housekeeping: Housekeeping::new(settings.epoch),
-            core: Core::new(settings, sizes, identity),
+            state: GroupState::new(settings, sizes, identity),
         }
     }
 
@@ -129,14 +129,14 @@ impl Group {
         result: Result<Payload, DeviceError>,
     ) {
         let opening = self.opening.as_mut().expect("only an opening group has such steps");
-        opening.answered(now, &mut self.core.pools, pool, index, result);
+        opening.answered(now, &mut self.state.pools, pool, index, result);
         self.advance_opening();
     }
 
     /// Does what follows when all steps have ended.
     fn advance_opening(&mut self) {
         let Some(opening) = &mut self.opening else { return };
-        let Core { now, pools, map, .. } = &mut self.core;
+        let GroupState { now, pools, map, .. } = &mut self.state;
         match opening.advance(*now, pools, map) {
             Ok(None) => {}
             Ok(Some(Opened::Formatted)) => self.first_checkpoint(),
@@ -147,46 +147,46 @@ impl Group {
 
     fn cannot_open(&mut self, error: OpenError) {
         if let Some(superblock) = self.opening.take().as_ref().and_then(Opening::superblock) {
-            self.core.journal.set_identity(superblock.identity);
+            self.state.journal.set_identity(superblock.identity);
         }
-        self.core.service = Service::Failed(error);
+        self.state.service = Service::Failed(error);
     }
 
     /// Takes over what was read.
     fn adopt(&mut self, recovered: Recovered) {
         let Recovered { superblock, wishes, overlays, tables_lost, salvage, damaged } = recovered;
-        self.core.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
-        self.core.settings.journal_blocks = superblock.journal_blocks;
-        self.core.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
+        self.state.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
+        self.state.settings.journal_blocks = superblock.journal_blocks;
+        self.state.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
         let generation = match mutant("journal_keeps_its_generation") {
             true => superblock.journal_generation,
             false => superblock.sequence + 1,
         };
-        self.core.journal = Journal::recovered(&superblock, generation);
+        self.state.journal = Journal::recovered(&superblock, generation);
         (self.salvage, self.damaged_replicas) = (salvage, damaged);
-        self.core.overlays = overlays;
+        self.state.overlays = overlays;
         wishes.into_iter().for_each(|wish| self.moves.wish(wish));
         self.checksums.note_broken(tables_lost);
-        if self.core.pools.keep_checksums() {
-            let mapped = |chunk: &ChunkId| self.core.map.entry(*chunk).first().is_some();
-            let chunks: Vec<ChunkId> = self.core.map.chunks().filter(mapped).collect();
+        if self.state.pools.keep_checksums() {
+            let mapped = |chunk: &ChunkId| self.state.map.entry(*chunk).first().is_some();
+            let chunks: Vec<ChunkId> = self.state.map.chunks().filter(mapped).collect();
             chunks
                 .into_iter()
-                .for_each(|chunk| self.checksums.watch(&mut self.core, Nanos(0), chunk));
+                .for_each(|chunk| self.checksums.watch(&mut self.state, Nanos(0), chunk));
         }
-        self.core.map.name_old_volumes();
+        self.state.map.name_old_volumes();
         self.first_checkpoint();
     }
 
     /// Ends formatting and recovery alike.
     fn first_checkpoint(&mut self) {
         self.opening = None;
-        self.core.journal.want_checkpoint();
+        self.state.journal.want_checkpoint();
         if !mutant("opened_without_room_for_its_map") {
             // Room may have been given that no superblock knew of when the power failed.
-            self.core.grow_areas_when_short();
+            self.state.grow_areas_when_short();
         }
-        self.pump_checkpoint();
+        self.settlement.pump_checkpoint(&mut self.state);
     }
 }
 
@@ -241,13 +241,13 @@ pub(crate) fn new_pool(
     has_region: bool,
     checksums: bool,
 ) -> Result<Pool, CreateError> {
-    let living = group.core.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+    let living = group.state.pools.iter().filter(|pool| pool.state != PoolState::Removed);
     check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
-    let sizes = group.core.pools.sizes();
+    let sizes = group.state.pools.sizes();
     let head = layout::head_bytes(sizes.journal_blocks, sizes.area_blocks, has_region);
     let size = spec.geometry.size;
     let (slots, first) =
-        layout::slots_behind(size, head, group.core.pools.chunk_bytes(), checksums);
+        layout::slots_behind(size, head, group.state.pools.chunk_bytes(), checksums);
     if slots == 0 {
         return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
     }
@@ -261,7 +261,7 @@ pub(crate) fn new_pool(
         checksums,
         extents: Default::default(),
     };
-    let tables = group.core.pools.tables_of(&record);
+    let tables = group.state.pools.tables_of(&record);
     Ok(Pool::new(&record, tables, spec.geometry, PoolState::Joining, spec.zeroed))
 }
 

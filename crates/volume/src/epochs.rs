@@ -1,8 +1,13 @@
 //! Who follows a group's accesses: the placement, its shadows, and an observer.
+//!
+//! Shadows are rivals of the placement, told what it is told, and asked when it is; nothing that
+//! they propose happens. They see the view before the placement decides, so that no move of the
+//! epoch that begins is in it.
 
-use crate::core::Core;
+use crate::group_state::GroupState;
 use crate::observer::Observer;
 use crate::request::Reply;
+use thermocline_policy::hints::store::Hints;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{ChunkAccess, Placement};
 use thermocline_units::Nanos;
@@ -20,8 +25,8 @@ pub(crate) struct Epochs {
 
 impl Epochs {
     /// Counts the heat of an access, and tells everybody.
-    pub(crate) fn accessed(&mut self, core: &mut Core, access: &ChunkAccess) {
-        core.map.entry_mut(access.chunk).heat(self.number, access.write);
+    pub(crate) fn accessed(&mut self, group: &mut GroupState, access: &ChunkAccess) {
+        group.map.entry_mut(access.chunk).heat(self.number, access.write);
         if let Some(placement) = &mut self.placement {
             placement.observe(access);
         }
@@ -36,5 +41,10 @@ impl Epochs {
         if let Some(observer) = &mut self.observer {
             observer.answered(now, reply.id, reply.result.is_ok());
         }
+    }
+
+    /// True if somebody is asked at an epoch's end: the placement, a shadow, or hints.
+    pub(crate) fn matter(&self, hints: &Hints) -> bool {
+        self.placement.is_some() || !self.shadows.is_empty() || !hints.is_empty()
     }
 }

@@ -4,10 +4,11 @@
 //! operation, slots on their way out to a queued record, to the chunk's traffic, or to a discard.
 
 use crate::block_checksums::table::table_places;
-use crate::core::service::Service;
-use crate::group::Group;
+use crate::group_state::GroupState;
+use crate::group_state::service::Service;
 use crate::map::Place;
 use crate::pools::flight::Owner;
+use crate::requests::Requests;
 use std::collections::BTreeMap;
 use thermocline_units::PoolId;
 
@@ -16,116 +17,114 @@ use thermocline_units::PoolId;
 #[error("{0}")]
 pub struct Flaw(String);
 
-impl Group {
-    /// Everything that is wrong; empty when all is well. O(chunks + slots).
-    pub fn fsck(&self) -> Vec<Flaw> {
-        let mut flaws = Vec::new();
-        let mut owners: BTreeMap<Place, String> = BTreeMap::new();
-        let mut own = |place: Place, owner: String| {
-            if let Some(other) = owners.insert(place, owner.clone()) {
-                flaws.push(Flaw(format!("{place:?} belongs to {other} and to {owner}")));
-            }
-        };
-        self.owned_by_chunks(&mut own);
-        for place in self.core.operations.destinations() {
-            own(place, "an operation".to_string());
+/// Everything that is wrong; empty when all is well. O(chunks + slots).
+pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
+    let mut owners: BTreeMap<Place, String> = BTreeMap::new();
+    let mut own = |place: Place, owner: String| {
+        if let Some(other) = owners.insert(place, owner.clone()) {
+            flaws.push(Flaw(format!("{place:?} belongs to {other} and to {owner}")));
         }
-        for (index, pool) in self.core.pools.iter().enumerate() {
-            for slot in pool.extents.iter().flat_map(|extents| extents.slots()) {
-                own(Place { pool: PoolId(index as u16), slot }, "the metadata".to_string());
-            }
-            for slot in pool.tables.among(0..pool.slots.total()) {
-                own(Place { pool: PoolId(index as u16), slot }, "checksums".to_string());
-            }
-            for &slot in &pool.held {
-                own(Place { pool: PoolId(index as u16), slot }, "the pool's growth".to_string());
-            }
-        }
-        for place in self.core.journal.places_left() {
-            own(place, "a queued record".to_string());
-        }
-        for (index, traffic) in self.core.traffic.iter() {
-            for (_, place) in &traffic.left {
-                own(*place, format!("traffic {index}"));
-            }
-            if let Some((part, Some(place))) = traffic.opening {
-                own(place, format!("part {part}, which opens it"));
-            }
-        }
-        for flight in self.core.pools.flights() {
-            if let Owner::Clean { slot } | Owner::Probe { slot } = flight.owner {
-                own(Place { pool: flight.pool, slot }, "a discard".to_string());
-            }
-        }
-        self.check_slots(&owners, &mut flaws);
-        self.check_counts(&mut flaws);
-        self.check_tables(&mut flaws);
-        flaws
+    };
+    owned_by_chunks(group, &mut own);
+    for place in group.operations.destinations() {
+        own(place, "an operation".to_string());
     }
-
-    fn owned_by_chunks(&self, own: &mut impl FnMut(Place, String)) {
-        for chunk in self.core.map.chunks() {
-            for copy in self.core.map.copies(chunk) {
-                own(copy.place, format!("chunk {chunk}"));
-            }
-            if let Some(overlay) = self.core.map.overlay(chunk) {
-                own(overlay.place, format!("the overlay of chunk {chunk}"));
-            }
+    for (index, pool) in group.pools.iter().enumerate() {
+        for slot in pool.extents.iter().flat_map(|extents| extents.slots()) {
+            own(Place { pool: PoolId(index as u16), slot }, "the metadata".to_string());
+        }
+        for slot in pool.tables.among(0..pool.slots.total()) {
+            own(Place { pool: PoolId(index as u16), slot }, "checksums".to_string());
+        }
+        for &slot in &pool.held {
+            own(Place { pool: PoolId(index as u16), slot }, "the pool's growth".to_string());
         }
     }
-
-    /// No chunk has a table where no copy has room for one.
-    fn check_tables(&self, flaws: &mut Vec<Flaw>) {
-        let sealed = self.core.map.chunks().filter(|&chunk| self.core.map.entry(chunk).is_sealed());
-        for chunk in sealed.filter(|&chunk| table_places(&self.core, chunk).next().is_none()) {
-            flaws.push(Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")));
+    for place in group.journal.places_left() {
+        own(place, "a queued record".to_string());
+    }
+    for (index, traffic) in group.traffic.iter() {
+        for (_, place) in &traffic.left {
+            own(*place, format!("traffic {index}"));
+        }
+        if let Some((part, Some(place))) = traffic.opening {
+            own(place, format!("part {part}, which opens it"));
         }
     }
+    for flight in group.pools.flights() {
+        if let Owner::Clean { slot } | Owner::Probe { slot } = flight.owner {
+            own(Place { pool: flight.pool, slot }, "a discard".to_string());
+        }
+    }
+    check_slots(group, &owners, &mut flaws);
+    check_counts(group, requests, &mut flaws);
+    check_tables(group, &mut flaws);
+    flaws
+}
 
-    fn check_slots(&self, owners: &BTreeMap<Place, String>, flaws: &mut Vec<Flaw>) {
-        for (index, pool) in self.core.pools.iter().enumerate() {
-            let id = PoolId(index as u16);
-            for slot in 0..pool.slots.total() {
-                let place = Place { pool: id, slot };
-                match (pool.slots.is_taken(slot), owners.get(&place)) {
-                    (true, None) => flaws.push(Flaw(format!("{place:?} is taken by nobody"))),
-                    (false, Some(owner)) => {
-                        flaws.push(Flaw(format!("{place:?} is free and belongs to {owner}")));
-                    }
-                    _ => {}
+fn owned_by_chunks(group: &GroupState, own: &mut impl FnMut(Place, String)) {
+    for chunk in group.map.chunks() {
+        for copy in group.map.copies(chunk) {
+            own(copy.place, format!("chunk {chunk}"));
+        }
+        if let Some(overlay) = group.map.overlay(chunk) {
+            own(overlay.place, format!("the overlay of chunk {chunk}"));
+        }
+    }
+}
+
+/// No chunk has a table where no copy has room for one.
+fn check_tables(group: &GroupState, flaws: &mut Vec<Flaw>) {
+    let sealed = group.map.chunks().filter(|&chunk| group.map.entry(chunk).is_sealed());
+    for chunk in sealed.filter(|&chunk| table_places(group, chunk).next().is_none()) {
+        flaws.push(Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")));
+    }
+}
+
+fn check_slots(group: &GroupState, owners: &BTreeMap<Place, String>, flaws: &mut Vec<Flaw>) {
+    for (index, pool) in group.pools.iter().enumerate() {
+        let id = PoolId(index as u16);
+        for slot in 0..pool.slots.total() {
+            let place = Place { pool: id, slot };
+            match (pool.slots.is_taken(slot), owners.get(&place)) {
+                (true, None) => flaws.push(Flaw(format!("{place:?} is taken by nobody"))),
+                (false, Some(owner)) => {
+                    flaws.push(Flaw(format!("{place:?} is free and belongs to {owner}")));
                 }
-            }
-        }
-        for place in owners.keys() {
-            let pool = self.core.pools.find(place.pool);
-            if pool.is_none_or(|pool| place.slot >= pool.slots.total()) {
-                flaws.push(Flaw(format!("{place:?} does not exist")));
+                _ => {}
             }
         }
     }
+    for place in owners.keys() {
+        let pool = group.pools.find(place.pool);
+        if pool.is_none_or(|pool| place.slot >= pool.slots.total()) {
+            flaws.push(Flaw(format!("{place:?} does not exist")));
+        }
+    }
+}
 
-    fn check_counts(&self, flaws: &mut Vec<Flaw>) {
-        let mut prefetched = vec![0; self.core.pools.count()];
-        for chunk in self.core.map.chunks() {
-            for copy in self.core.map.copies(chunk).filter(|copy| copy.prefetched) {
-                prefetched[usize::from(copy.place.pool.0)] += 1;
-            }
+fn check_counts(group: &GroupState, requests: &Requests, flaws: &mut Vec<Flaw>) {
+    let mut prefetched = vec![0; group.pools.count()];
+    for chunk in group.map.chunks() {
+        for copy in group.map.copies(chunk).filter(|copy| copy.prefetched) {
+            prefetched[usize::from(copy.place.pool.0)] += 1;
         }
-        for place in self.core.operations.prefetching() {
-            prefetched[usize::from(place.pool.0)] += 1;
+    }
+    for place in group.operations.prefetching() {
+        prefetched[usize::from(place.pool.0)] += 1;
+    }
+    for (pool, counted) in group.pools.iter().zip(prefetched) {
+        if pool.prefetched != counted {
+            let (name, noted) = (&pool.name, pool.prefetched);
+            let text = format!("pool {name} notes {noted} prefetched copies and has {counted}");
+            flaws.push(Flaw(text));
         }
-        for (pool, counted) in self.core.pools.iter().zip(prefetched) {
-            if pool.prefetched != counted {
-                let (name, noted) = (&pool.name, pool.prefetched);
-                let text = format!("pool {name} notes {noted} prefetched copies and has {counted}");
-                flaws.push(Flaw(text));
-            }
-        }
-        // Who fails answers all requests at once, whatever parts of them are still under way.
-        let failed = matches!(self.core.service, Service::Failed(_));
-        let parts = !self.core.parts.is_empty() || self.requests.scheduler.queued() != (0, 0);
-        if self.requests.all.is_empty() && parts && !failed {
-            flaws.push(Flaw("parts without requests".to_string()));
-        }
+    }
+    // Who fails answers all requests at once, whatever parts of them are still under way.
+    let failed = matches!(group.service, Service::Failed(_));
+    let parts = !group.parts.is_empty() || requests.scheduler.queued() != (0, 0);
+    if requests.all.is_empty() && parts && !failed {
+        flaws.push(Flaw("parts without requests".to_string()));
     }
 }

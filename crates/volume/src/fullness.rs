@@ -9,8 +9,8 @@
 //!
 //! A write to a part of an older chunk that its pool has no room for fails: its contents are there.
 
-use crate::core::Core;
 use crate::format::BLOCK_BYTES;
+use crate::group_state::GroupState;
 use crate::leaving::Leaving;
 use crate::map::Place;
 use crate::pools::flight::Owner;
@@ -19,17 +19,17 @@ use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::Nanos;
 
 /// Moment at which the next full pool is to be probed.
-pub(crate) fn next_probe(core: &Core) -> Option<Nanos> {
-    let alive = core.pools.iter().filter(|pool| pool.is_alive());
+pub(crate) fn next_probe(group: &GroupState) -> Option<Nanos> {
+    let alive = group.pools.iter().filter(|pool| pool.is_alive());
     alive.filter_map(|pool| pool.probe_at).min()
 }
 
 impl Leaving {
     /// Writes to full pools whose time has come.
-    pub(crate) fn probe_full_pools(&mut self, core: &mut Core, now: Nanos) {
-        let chunk = core.pools.sizes().chunk;
-        for id in core.pools.ids() {
-            let pool = &mut core.pools[id];
+    pub(crate) fn probe_full_pools(&mut self, group: &mut GroupState, now: Nanos) {
+        let chunk = group.pools.sizes().chunk;
+        for id in group.pools.ids() {
+            let pool = &mut group.pools[id];
             if !pool.is_alive() || pool.probe_at.is_none_or(|at| at > now) {
                 continue;
             }
@@ -43,7 +43,7 @@ impl Leaving {
             // Bytes, not "zeroes", which a device may do without taking room.
             let data = Payload::from(vec![0; BLOCK_BYTES]);
             self.slots += 1;
-            core.pools.send(
+            group.pools.send(
                 now,
                 id,
                 Owner::Probe { slot },
@@ -56,15 +56,15 @@ impl Leaving {
     /// A full pool has taken the probe, or has not.
     pub(crate) fn probe_done(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         now: Nanos,
         place: Place,
         result: Result<Payload, DeviceError>,
     ) {
         self.slot_has_left();
         if result.is_ok() {
-            core.pools[place.pool].probe_at = None;
+            group.pools[place.pool].probe_at = None;
         }
-        self.free_slot(core, now, place);
+        self.free_slot(group, now, place);
     }
 }

@@ -4,45 +4,46 @@
 //! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
 //! nobody's business here.
 //!
+//! The group itself does little. It hands each event to the machine that it is for, together with
+//! the state that all of them share ([`crate::group_state`]), and then carries out what the machine
+//! has left to others ([`Effect`]). No machine calls another one back.
+//!
 //! Above, calls come in: [`crate::calls`], [`crate::admin`], [`crate::creation`] and
 //! [`crate::report`]; [`crate::housekeeping`] does what is due by the clock.
 //!
-//! Below are machines with state of their own, which call nobody back:
+//! The machines, each with state of its own:
+//!
+//! - [`crate::requests`] splits requests by chunk and answers them; [`crate::shares`] bounds how
+//!   many a pool may have under way;
+//! - [`crate::path`] brings the parts past the hazard check ([`crate::hazards`]) to the copies and
+//!   back; [`crate::first_slot`] gives a new chunk its slot, [`crate::leaving`] frees slots;
+//! - [`crate::moves`] carries operations out: it copies chunks while they are in use;
+//! - [`crate::scrub`] compares copies and repairs them; [`crate::block_checksums`] keeps checksums;
+//! - [`crate::settling`] lets the journal take its steps, and says what became durable;
+//! - [`crate::hinting`] acts on what is said of data, [`crate::epochs`] asks the placement;
+//! - [`crate::routing`] asks a placement's router; [`crate::slas`] judges answers.
+//!
+//! Below them, in the shared state:
 //!
 //! - [`crate::pools`]: devices, slots, the order of speed, and requests under way;
+//! - [`crate::map`]: where chunks are; [`crate::copies`] drops copies;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out;
-//! - [`crate::opening`] formats devices, and reads groups back;
-//! - [`crate::routing`] asks a placement's router; [`crate::slas`] judges answers.
+//! - [`crate::opening`] formats devices, and reads groups back.
 //!
 //! How fast copying goes, and if it goes on, says [`thermocline_policy::migration`]; between pools
 //! chooses [`thermocline_policy::choice`].
-//!
-//! Between them:
-//!
-//! - [`crate::requests`] splits requests by chunk, and [`crate::shares`] bounds how many a pool may
-//!   have under way; [`crate::foreground`] brings the parts past the hazard check
-//!   ([`crate::hazards`]), [`crate::reading`] and [`crate::writing`] to the copies;
-//! - [`crate::settling`] tells what the journal says to those who wait, and acts on pools that die;
-//! - [`crate::copying`] moves chunks while they are in use: [`crate::operations`] says what begins,
-//!   [`crate::switching`] how it ends, [`crate::proposal`] what a placement wants next;
-//! - [`crate::hinting`] acts on what is said of data;
-//! - [`crate::observer`] lets somebody listen, [`crate::shadowing`] lets rivals of the placement
-//!   see what it sees;
-//! - [`crate::copies`] opens and drops copies and frees slots, [`crate::scrub`] and
-//!   [`crate::comparison`] verify them, [`crate::block_checksums`] and [`crate::sums`] keep
-//!   checksums.
 
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;
-use crate::core::Core;
-use crate::core::Effect;
-use crate::core::service::Service;
 use crate::epochs::Epochs;
 use crate::format::Record;
+use crate::group_state::service::Service;
+use crate::group_state::{Effect, GroupState};
+use crate::hazards::{drop_durable, intent_durable, room_may_be_there};
 use crate::hinting::Hinting;
 use crate::housekeeping::Housekeeping;
+use crate::journal::Waiter;
 use crate::leaving::Leaving;
-use crate::losses::Losses;
 use crate::map::Place;
 use crate::moves::Moves;
 use crate::opening::Opening;
@@ -52,11 +53,12 @@ use crate::operation::Finished;
 use crate::pacing::Pacing;
 use crate::path::Path;
 use crate::pools::flight::Owner;
-use crate::request::Reply;
+use crate::request::{Reply, RequestError};
 use crate::requests::Requests;
 use crate::routing::Routing;
 use crate::scrub::Scrub;
 use crate::settings::Settings;
+use crate::settling::{Settlement, checkpoint_in_force, checkpoint_is_due, cycle_can_start};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};
@@ -123,13 +125,12 @@ use thermocline_units::{Nanos, PoolId};
 /// assert_eq!(replies[1].result.as_ref().unwrap()[0].payload, contents);
 /// ```
 pub struct Group {
-    pub(crate) core: Core,
+    pub(crate) state: GroupState,
     pub(crate) requests: Requests,
     pub(crate) leaving: Leaving,
     pub(crate) epochs: Epochs,
     pub(crate) housekeeping: Housekeeping,
-    /// Writes that died with their pools.
-    pub(crate) losses: Losses,
+    pub(crate) settlement: Settlement,
     pub(crate) moves: Moves,
     pub(crate) pacing: Pacing,
     pub(crate) routing: Routing,
@@ -145,17 +146,17 @@ pub struct Group {
 impl Group {
     /// The state of the service.
     pub fn service(&self) -> &Service {
-        &self.core.service
+        &self.state.service
     }
 
     /// The settings in force; the chunk size is the one of the group's creation.
     pub fn settings(&self) -> &Settings {
-        &self.core.settings
+        &self.state.settings
     }
 
     /// Appends the requests for devices, in the order in which they are to be submitted.
     pub fn take_io(&mut self, out: &mut Vec<(PoolId, Ticket, Io)>) {
-        self.core.pools.take_io(out);
+        self.state.pools.take_io(out);
     }
 
     /// Appends the answers to clients.
@@ -173,18 +174,18 @@ impl Group {
     /// # Panics
     /// When the ticket is not in flight: every request is answered once.
     pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
-        self.core.now = self.core.now.max(now);
-        let flight = self.core.pools.land(now, pool, &completion);
+        self.state.now = self.state.now.max(now);
+        let flight = self.state.pools.land(now, pool, &completion);
         let result = completion.result;
-        if result == Err(DeviceError::Gone) {
-            self.pool_died(pool);
+        if result == Err(DeviceError::Gone) && self.opening.is_none() {
+            self.settlement.pool_died(&mut self.state, &mut self.checksums, pool);
         }
         // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
         let given_up = self.opening.is_none()
-            && !self.core.pools[pool].is_alive()
+            && !self.state.pools[pool].is_alive()
             && !mutant("dead_pool_believed");
         let result = if given_up { Err(DeviceError::Gone) } else { result };
-        if matches!(self.core.service, Service::Failed(_)) {
+        if matches!(self.state.service, Service::Failed(_)) {
             return;
         }
         match flight.owner {
@@ -203,18 +204,24 @@ impl Group {
                 let (scrub, mut below) = self.scrub_and_below(now);
                 scrub.repair_done(&mut below, index, &result);
             }
-            Owner::SealRead { load } => self.checksums.seal_read(&mut self.core, now, load, result),
+            Owner::SealRead { load } => {
+                self.checksums.seal_read(&mut self.state, now, load, result)
+            }
             Owner::SealWrite => self.scrub.seal_written(result.is_ok()),
-            Owner::Flush => self.flush_answered(now, &flight, result.err()),
+            Owner::Flush => {
+                let Group { settlement, state: group, checksums, .. } = self;
+                settlement.flush_answered(group, checksums, now, &flight, result.err());
+            }
             Owner::Journal | Owner::Checkpoint | Owner::Super => {
-                self.journal_answered(now, &flight, result.is_err());
+                let Group { settlement, state: group, checksums, .. } = self;
+                settlement.journal_answered(group, checksums, now, &flight, result.is_err());
             }
             Owner::Probe { slot } => {
-                self.leaving.probe_done(&mut self.core, now, Place { pool, slot }, result);
+                self.leaving.probe_done(&mut self.state, now, Place { pool, slot }, result);
             }
             Owner::Clean { slot } => {
                 let place = Place { pool, slot };
-                self.leaving.clean_done(&mut self.core, place, result.is_ok());
+                self.leaving.clean_done(&mut self.state, place, result.is_ok());
             }
             Owner::Open(step) => self.open_io_done(now, pool, step, result),
         }
@@ -224,7 +231,7 @@ impl Group {
 
     /// Lets time pass: throttles, epochs, deadlines.
     pub fn tick(&mut self, now: Nanos) {
-        if self.core.service == Service::Ready {
+        if self.state.service == Service::Ready {
             self.housekeeping(now);
         }
         self.pump(now);
@@ -233,7 +240,7 @@ impl Group {
     /// Moment at which `tick` has something to do; `None` when only completions and requests
     /// matter.
     pub fn next_tick(&self) -> Option<Nanos> {
-        if self.core.service != Service::Ready && self.core.service != Service::Closing {
+        if self.state.service != Service::Ready && self.state.service != Service::Closing {
             return None;
         }
         let mut next = self.requests.scheduler.next_deadline();
@@ -244,7 +251,7 @@ impl Group {
             }
         };
         sooner(self.pacing.wake());
-        if self.core.service == Service::Ready {
+        if self.state.service == Service::Ready {
             sooner(self.next_housekeeping());
         }
         next
@@ -252,25 +259,29 @@ impl Group {
 
     /// Does all that can be done now.
     pub(crate) fn pump(&mut self, now: Nanos) {
-        self.core.now = self.core.now.max(now);
-        if self.opening.is_some() || matches!(self.core.service, Service::Failed(_)) {
+        self.state.now = self.state.now.max(now);
+        if self.opening.is_some() || matches!(self.state.service, Service::Failed(_)) {
             return;
         }
-        self.settle_journal();
+        self.settlement.settle_journal(&mut self.state);
+        self.carry_out(now);
         loop {
             self.path().pump_foreground(now);
+            self.carry_out(now);
             self.pump_moves(now);
             let (scrub, mut below) = self.scrub_and_below(now);
             scrub.pump(&mut below);
             self.carry_out(now);
-            self.pump_commit();
-            self.pump_checkpoint();
+            self.settlement.pump_commit(&mut self.state);
+            self.carry_out(now);
+            self.settlement.pump_checkpoint(&mut self.state);
+            self.carry_out(now);
             self.pump_closing();
             let more = self.requests.has_work()
-                || self.cycle_can_start()
-                || self.checkpoint_is_due()
-                || self.moves.can_begin(&self.core);
-            if !more || matches!(self.core.service, Service::Failed(_)) {
+                || cycle_can_start(&self.state)
+                || checkpoint_is_due(&self.state)
+                || self.moves.can_begin(&self.state);
+            if !more || matches!(self.state.service, Service::Failed(_)) {
                 break;
             }
         }
@@ -278,37 +289,83 @@ impl Group {
 
     /// The scrub, and what it stands on.
     fn scrub_and_below(&mut self, now: Nanos) -> (&mut Scrub, Below<'_>) {
-        let Group { scrub, core, checksums, pacing, .. } = self;
-        (scrub, Below { now, core, checksums, pacing })
+        let Group { scrub, state: group, checksums, pacing, .. } = self;
+        (scrub, Below { now, group, checksums, pacing })
     }
 
-    /// Does what machines left to others.
+    /// Does what machines left to others, each with what follows from it before the next.
     pub(crate) fn carry_out(&mut self, now: Nanos) {
-        while let Some(effect) = self.core.take_effect() {
-            match effect {
-                Effect::Eased(chunk) if self.core.map.is_busy(chunk) => {
-                    self.path().traffic_eased(now, chunk);
-                }
-                Effect::Eased(_) => {}
-                Effect::Mend { chunk, blocks } => self.scrub.mend(chunk, blocks),
-                Effect::Tables(chunk) => self.scrub.request_tables(chunk),
-                Effect::Left(chunk, place) => self.leaving.leave(&mut self.core, now, chunk, place),
-                Effect::Parted(chunk, place) => {
-                    let state = self.core.durable_state(chunk);
-                    self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[place]);
-                }
-                Effect::SlotFree => self.moves.look_again(),
-                Effect::Space(part) => self.path().space_may_be_free(now, part),
-                Effect::Ended(chunk) => self.scrub.operation_ended(chunk),
-                Effect::Wish(operation) => self.moves.wish(operation),
+        while let Some(effect) = self.state.take_effect() {
+            let rest = self.state.set_effects_aside();
+            self.route(now, effect);
+            self.carry_out(now);
+            self.state.put_effects_back(rest);
+        }
+    }
+
+    fn route(&mut self, now: Nanos, effect: Effect) {
+        match effect {
+            Effect::Eased(chunk) if self.state.map.is_busy(chunk) => {
+                self.path().traffic_eased(now, chunk);
             }
+            Effect::Eased(_) => {}
+            Effect::Mend { chunk, blocks } => self.scrub.mend(chunk, blocks),
+            Effect::Tables(chunk) => self.scrub.request_tables(chunk),
+            Effect::Left(chunk, place) => self.leaving.leave(&mut self.state, now, chunk, place),
+            Effect::Parted(chunk, place) => {
+                let state = self.state.durable_state(chunk);
+                self.state.journal.change(&Record::Chunk(chunk, state), chunk, &[place]);
+            }
+            Effect::SlotFree => self.moves.look_again(),
+            Effect::Space(part) => self.path().space_may_be_free(now, part),
+            Effect::Durable(waiter) => self.tell(now, waiter),
+            Effect::InForce(states) => {
+                checkpoint_in_force(&mut self.state, &mut self.checksums, &states);
+            }
+            Effect::Failed => {
+                for id in self.requests.drain_requests() {
+                    let reply = Reply { id, result: Err(RequestError::NotReady) };
+                    self.requests.reply(&self.state, &mut self.epochs, reply);
+                }
+                self.moves.fail_all(&self.state);
+            }
+            Effect::Ended(chunk) => self.scrub.operation_ended(chunk),
+            Effect::Wish(operation) => self.moves.wish(operation),
+        }
+    }
+
+    /// Tells somebody who waited for a commit.
+    fn tell(&mut self, now: Nanos, waiter: Waiter) {
+        match waiter {
+            Waiter::Flush(request) => {
+                let result = self.settlement.flush_result(self.requests.all[request].volume);
+                self.requests.end_flush(&mut self.state, &mut self.epochs, request, result);
+            }
+            Waiter::Part(part) => {
+                if self.settlement.took_part_of(&self.state, self.state.parts[part].chunk) {
+                    self.state.parts[part].error = Some(RequestError::Io);
+                }
+                self.requests.end_part(&mut self.state, &mut self.epochs, part);
+            }
+            Waiter::Intent(chunk) => {
+                intent_durable(&mut self.state, &mut self.checksums, now, chunk);
+            }
+            Waiter::Dropped(chunk) => drop_durable(&mut self.state, chunk),
+            Waiter::Region(region) => self.checksums.region_opened(&mut self.state, region),
+            Waiter::Room(chunk) => room_may_be_there(&mut self.state, chunk),
+            Waiter::Space(part) => self.path().space_may_be_free(now, part),
+            Waiter::Switch(operation) => {
+                let (moves, mut below) = self.moves_and_below(now);
+                moves.switch_durable(&mut below, operation);
+            }
+            Waiter::Checkpoint(_) => unreachable!("the journal tells its checkpoint itself"),
         }
     }
 
     /// The path of requests.
     pub(crate) fn path(&mut self) -> Path<'_> {
         let Group {
-            core,
+            state: group,
             checksums,
             requests,
             leaving,
@@ -319,13 +376,13 @@ impl Group {
             epochs,
             ..
         } = self;
-        Path { core, checksums, requests, leaving, scrub, moves, hinting, routing, epochs }
+        Path { group, checksums, requests, leaving, scrub, moves, hinting, routing, epochs }
     }
 
     /// Operations, and what they stand on.
     pub(crate) fn moves_and_below(&mut self, now: Nanos) -> (&mut Moves, Below<'_>) {
-        let Group { moves, core, checksums, pacing, .. } = self;
-        (moves, Below { now, core, checksums, pacing })
+        let Group { moves, state: group, checksums, pacing, .. } = self;
+        (moves, Below { now, group, checksums, pacing })
     }
 
     /// Starts queued operations, and takes the next step of those under way.
@@ -339,7 +396,7 @@ impl Group {
                 break;
             }
         }
-        for index in self.core.operations.oldest_first() {
+        for index in self.state.operations.oldest_first() {
             let (moves, mut below) = self.moves_and_below(now);
             moves.advance(&mut below, index);
             self.carry_out(now);
@@ -348,30 +405,30 @@ impl Group {
 
     /// Once every part and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
-        if self.core.service != Service::Closing
+        if self.state.service != Service::Closing
             || !self.requests.all.is_empty()
             || self.has_operations()
         {
             return;
         }
         self.bury_volumes();
-        self.checksums.close_regions(&mut self.core);
-        let dirty = self.core.pools.any_dirty() && !mutant("closed_with_volatile_writes");
-        if !self.core.journal.is_settled() || self.core.has_changes() || dirty {
-            self.core.journal.want_commit();
-        } else if self.core.journal.is_current() && !self.core.journal.is_empty() {
+        self.checksums.close_regions(&mut self.state);
+        let dirty = self.state.pools.any_dirty() && !mutant("closed_with_volatile_writes");
+        if !self.state.journal.is_settled() || self.state.has_changes() || dirty {
+            self.state.journal.want_commit();
+        } else if self.state.journal.is_current() && !self.state.journal.is_empty() {
             // What was stopped in order needs no journal: no damage to it can be taken for its end.
-            self.core.journal.want_checkpoint();
-        } else if self.core.journal.is_current() && self.core.pools.is_quiet() {
-            self.core.service = Service::Closed;
+            self.state.journal.want_checkpoint();
+        } else if self.state.journal.is_current() && self.state.pools.is_quiet() {
+            self.state.service = Service::Closed;
         }
     }
 
     /// Stops taking requests, ends operations, and makes everything durable.
     pub fn close(&mut self, now: Nanos) {
-        if self.core.service == Service::Ready {
-            self.core.service = Service::Closing;
-            self.moves.cancel_all(&mut self.core, now);
+        if self.state.service == Service::Ready {
+            self.state.service = Service::Closing;
+            self.moves.cancel_all(&mut self.state, now);
             self.scrub.stop();
             self.pump(now);
         }

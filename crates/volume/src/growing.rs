@@ -8,15 +8,15 @@
 //!    before that leaves the pool as it was, on a device that is larger: nothing of value is there.
 
 use crate::admin::AdminError;
-use crate::core::service::Service;
-use crate::group::Group;
+use crate::group_state::GroupState;
+use crate::group_state::service::Service;
 use crate::layout;
 use crate::pools::extents::Extents;
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::slots::Slots;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{Bytes, Nanos, PoolId};
+use thermocline_units::{Bytes, PoolId};
 
 impl Pool {
     /// Adds slots, which chunks do not get yet; those from byte `zeroed_from` on read as zeroes.
@@ -41,97 +41,65 @@ impl Pool {
     }
 }
 
-impl Group {
-    /// Tells the group that a pool's device has so many bytes now, durably; the pool gets the slots
-    /// that it has room for. Bytes from `zeroed_from` on read as zeroes. How many chunks more the
-    /// pool holds, as soon as a superblock says so.
-    ///
-    /// # Errors
-    /// When the pool does not exist, is not active, grows already, or the device has no room for a
-    /// chunk more; or when the metadata has none for the larger map. Nothing has changed then.
-    pub fn grow_pool(
-        &mut self,
-        now: Nanos,
-        id: PoolId,
-        size: Bytes,
-        zeroed_from: Bytes,
-    ) -> Result<u32, AdminError> {
-        let chunks = self.enlarge(id, size, zeroed_from)?;
-        if mutant("grown_slots_before_the_superblock") {
-            self.core.pools[id].release_held();
-        }
-        self.core.journal.want_checkpoint();
-        self.pump(now);
-        Ok(chunks)
+/// Gives a pool the slots that its device has room for; how many chunks more that are.
+pub(crate) fn enlarge(
+    group: &mut GroupState,
+    id: PoolId,
+    size: Bytes,
+    zeroed_from: Bytes,
+) -> Result<u32, AdminError> {
+    if group.service != Service::Ready {
+        return Err(AdminError::NotReady);
     }
-
-    /// Checks whether [`Group::grow_pool`] would let a pool grow to so many bytes, and says by how
-    /// many chunks. Changes nothing.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
-        let before = Before::of(self);
-        let chunks = self.enlarge(id, size, Bytes(u64::MAX))?;
-        before.restore(self, id);
-        Ok(chunks)
+    let pool = group.pools.find(id).ok_or(AdminError::NoPool(id))?;
+    if pool.state != PoolState::Active {
+        return Err(AdminError::CannotGrow { pool: id, state: pool.state });
     }
-
-    fn enlarge(&mut self, id: PoolId, size: Bytes, zeroed_from: Bytes) -> Result<u32, AdminError> {
-        if *self.service() != Service::Ready {
-            return Err(AdminError::NotReady);
-        }
-        let pool = self.core.pools.find(id).ok_or(AdminError::NoPool(id))?;
-        if pool.state != PoolState::Active {
-            return Err(AdminError::CannotGrow { pool: id, state: pool.state });
-        }
-        if !pool.held.is_empty() {
-            return Err(AdminError::Growing(pool.name.clone()));
-        }
-        let (name, has) = (pool.name.clone(), pool.slots_for_chunks());
-        let total = layout::slots_from(size, pool.first_slot, self.core.pools.chunk_bytes());
-        if total <= pool.slots.total() {
-            let chunks = u64::from(pool.slots.total()) * u64::from(self.core.pools.chunk_bytes());
-            let pool_ends = Bytes(pool.first_slot + chunks);
-            return Err(AdminError::NotLarger { name, size, pool_ends });
-        }
-        let (before, chunk_size) = (Before::of(self), self.core.pools.chunk_bytes());
-        let pool = &mut self.core.pools[id];
-        pool.geometry.size = size;
-        pool.add_slots(total, zeroed_from, chunk_size);
-        if !mutant("growth_without_room_for_its_map")
-            && !self.core.pools.grow_areas(self.core.need()).suffices
-        {
-            before.restore(self, id);
-            return Err(AdminError::MetadataRoom(name));
-        }
-        let pool = &self.core.pools[id];
-        met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
-        Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
+    if !pool.held.is_empty() {
+        return Err(AdminError::Growing(pool.name.clone()));
     }
+    let (name, has) = (pool.name.clone(), pool.slots_for_chunks());
+    let total = layout::slots_from(size, pool.first_slot, group.pools.chunk_bytes());
+    if total <= pool.slots.total() {
+        let chunks = u64::from(pool.slots.total()) * u64::from(group.pools.chunk_bytes());
+        let pool_ends = Bytes(pool.first_slot + chunks);
+        return Err(AdminError::NotLarger { name, size, pool_ends });
+    }
+    let (before, chunk_size) = (Before::of(group), group.pools.chunk_bytes());
+    let pool = &mut group.pools[id];
+    pool.geometry.size = size;
+    pool.add_slots(total, zeroed_from, chunk_size);
+    if !mutant("growth_without_room_for_its_map") && !group.pools.grow_areas(group.need()).suffices
+    {
+        before.restore(group, id);
+        return Err(AdminError::MetadataRoom(name));
+    }
+    let pool = &group.pools[id];
+    met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
+    Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
 }
 
 /// State that growing changes, as it was.
-struct Before {
+pub(crate) struct Before {
     pools: Vec<(Slots, Bytes)>,
     extents: Vec<[Extents; 2]>,
 }
 
 impl Before {
-    fn of(group: &Group) -> Before {
-        let pools = group.core.pools.iter().map(|pool| (pool.slots.clone(), pool.geometry.size));
-        let extents = group.core.pools.iter().map(|pool| pool.extents.clone());
+    pub(crate) fn of(group: &GroupState) -> Before {
+        let pools = group.pools.iter().map(|pool| (pool.slots.clone(), pool.geometry.size));
+        let extents = group.pools.iter().map(|pool| pool.extents.clone());
         Before { pools: pools.collect(), extents: extents.collect() }
     }
 
     /// Makes it so again; `growing` is the pool whose slots became more.
-    fn restore(self, group: &mut Group, growing: PoolId) {
+    pub(crate) fn restore(self, group: &mut GroupState, growing: PoolId) {
         for (pool, ((slots, size), extents)) in
-            group.core.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
+            group.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
         {
             (pool.slots, pool.geometry.size, pool.extents) = (slots, size, extents);
         }
-        group.core.pools[growing].held.clear();
+        group.pools[growing].held.clear();
     }
 }
 

@@ -13,9 +13,8 @@
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
 use crate::block_checksums::BlockChecksums;
-use crate::core::Core;
-use crate::core::Effect;
-use crate::core::traffic::Verb;
+use crate::group_state::traffic::Verb;
+use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
 use crate::presence::around_blocks;
 use thermocline_units::mutants::mutant;
@@ -27,15 +26,15 @@ pub(crate) const SPOILS_MAX: u32 = 3;
 
 /// True if `part` may start on its chunk; sets going what it has to wait for.
 pub(crate) fn pass_hazards(
-    core: &mut Core,
+    group: &mut GroupState,
     checksums: &mut BlockChecksums,
     now: Nanos,
     part: u32,
 ) -> bool {
-    let state = &core.parts[part];
+    let state = &group.parts[part];
     let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
-    let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && core.covers_chunk(part);
-    let traffic = &core.traffic[core.map.entry(chunk).traffic];
+    let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && group.covers_chunk(part);
+    let traffic = &group.traffic[group.map.entry(chunk).traffic];
     if !traffic.waiting.is_empty() || traffic.opening.is_some() {
         return false;
     }
@@ -44,25 +43,25 @@ pub(crate) fn pass_hazards(
     }
     let operation = traffic.operation;
     let idle = traffic.running.is_empty();
-    let changes_map = frees || writes && core.map.entry(chunk).first().is_none();
-    let adds_record = changes_map || writes && core.lacks_announcement(chunk);
-    if adds_record && core.records_pile_up() {
-        await_room(core, chunk);
+    let changes_map = frees || writes && group.map.entry(chunk).first().is_none();
+    let adds_record = changes_map || writes && group.lacks_announcement(chunk);
+    if adds_record && group.records_pile_up() {
+        await_room(group, chunk);
         return false;
     }
     if frees {
         if let Some(operation) = operation {
-            core.operations[operation].cancelled = true;
+            group.operations[operation].cancelled = true;
             return false;
         }
         return idle || mutant("unmapped_under_parts");
     }
-    let traffic = &core.traffic[core.map.entry(chunk).traffic];
+    let traffic = &group.traffic[group.map.entry(chunk).traffic];
     // No block of a chunk in two parts may be written on both sides at once.
-    let in_two = core.map.overlay(chunk).is_some();
+    let in_two = group.map.overlay(chunk).is_some();
     met_if(
-        writes && in_two && !core.writes_under_way(chunk, &range) && {
-            core.writes_under_way(chunk, &around_blocks(&range))
+        writes && in_two && !group.writes_under_way(chunk, &range) && {
+            group.writes_under_way(chunk, &around_blocks(&range))
         },
         "two writes into one block of a mirror",
     );
@@ -72,42 +71,42 @@ pub(crate) fn pass_hazards(
         range.clone()
     };
     met_if(writes && traffic.dropping > 0, "write waited for the record of a drop");
-    if writes && (traffic.dropping > 0 || core.writes_under_way(chunk, &touched)) {
+    if writes && (traffic.dropping > 0 || group.writes_under_way(chunk, &touched)) {
         return false;
     }
     if let Some(operation) = operation
-        && !passes_operation(core, operation, writes, &range)
+        && !passes_operation(group, operation, writes, &range)
     {
         return false;
     }
     // What a write waits for is fetched while the journal is being told.
-    let at_hand = checksums.seal_is_at_hand(core, now, chunk);
+    let at_hand = checksums.seal_is_at_hand(group, now, chunk);
     if !writes {
         return at_hand;
     }
-    let may_write = journal_expects_writes(core, checksums, now, chunk) && at_hand;
+    let may_write = journal_expects_writes(group, checksums, now, chunk) && at_hand;
     if may_write {
-        checksums.take_table(core, now, chunk);
+        checksums.take_table(group, now, chunk);
     }
     may_write
 }
 
 /// The chunk's parts are looked at again when the journal has taken what is queued.
-fn await_room(core: &mut Core, chunk: ChunkId) {
-    let traffic = core.map.entry(chunk).traffic;
-    if !std::mem::replace(&mut core.traffic[traffic].awaits_room, true) {
-        core.journal.join(Waiter::Room(chunk));
+fn await_room(group: &mut GroupState, chunk: ChunkId) {
+    let traffic = group.map.entry(chunk).traffic;
+    if !std::mem::replace(&mut group.traffic[traffic].awaits_room, true) {
+        group.journal.join(Waiter::Room(chunk));
     }
 }
 
 fn passes_operation(
-    core: &mut Core,
+    group: &mut GroupState,
     operation: u32,
     writes: bool,
     range: &std::ops::Range<u32>,
 ) -> bool {
-    let locking = core.settings.copying.locking;
-    let operation = &mut core.operations[operation];
+    let locking = group.settings.copying.locking;
+    let operation = &mut group.operations[operation];
     if locking && operation.is_copying() {
         return false;
     }
@@ -126,47 +125,57 @@ fn passes_operation(
 /// True if the journal knows that the chunk's copies may differ, where there are several, and
 /// that its seal is broken, where it had one.
 fn journal_expects_writes(
-    core: &mut Core,
+    group: &mut GroupState,
     checksums: &mut BlockChecksums,
     now: Nanos,
     chunk: ChunkId,
 ) -> bool {
-    if core.needs_announcement(chunk) {
-        core.announce_writes(chunk);
-        if core.map.entry(chunk).is_called_right() {
-            checksums.open_regions(core, now, chunk);
+    if group.needs_announcement(chunk) {
+        group.announce_writes(chunk);
+        if group.map.entry(chunk).is_called_right() {
+            checksums.open_regions(group, now, chunk);
         }
         return mutant("write_before_its_intent");
     }
-    !checksums.waits_for_region(core, chunk)
+    !checksums.waits_for_region(group, chunk)
 }
 
 /// The journal knows now that a copy of the chunk is gone.
-pub(crate) fn drop_durable(core: &mut Core, chunk: ChunkId) {
-    let traffic = core.traffic_of(chunk);
-    assert!(core.traffic[traffic].dropping > 0, "each drop is durable once");
-    core.traffic[traffic].dropping -= 1;
-    core.map.let_go(chunk.volume);
-    core.emit(Effect::Eased(chunk));
+pub(crate) fn drop_durable(group: &mut GroupState, chunk: ChunkId) {
+    let traffic = group.traffic_of(chunk);
+    assert!(group.traffic[traffic].dropping > 0, "each drop is durable once");
+    group.traffic[traffic].dropping -= 1;
+    group.map.let_go(chunk.volume);
+    group.emit(Effect::Eased(chunk));
 }
 
 /// The journal knows now that the chunk's copies may differ, and that its seal is broken.
 pub(crate) fn intent_durable(
-    core: &mut Core,
+    group: &mut GroupState,
     checksums: &mut BlockChecksums,
     now: Nanos,
     chunk: ChunkId,
 ) {
-    let traffic = core.traffic_of(chunk);
-    core.traffic[traffic].intent = false;
-    core.map.let_go(chunk.volume);
-    checksums.break_seal(core, now, chunk);
-    if core.map.may_differ(chunk) {
-        let extra = core.map.extra_mut(chunk);
+    let traffic = group.traffic_of(chunk);
+    group.traffic[traffic].intent = false;
+    group.map.let_go(chunk.volume);
+    checksums.break_seal(group, now, chunk);
+    if group.map.may_differ(chunk) {
+        let extra = group.map.extra_mut(chunk);
         if !std::mem::replace(&mut extra.dirty, true) {
-            core.dirty_chunks.push(chunk);
+            group.dirty_chunks.push(chunk);
         }
-        core.touch_copies(now, chunk);
+        group.touch_copies(now, chunk);
     }
-    core.emit(Effect::Eased(chunk));
+    group.emit(Effect::Eased(chunk));
+}
+
+/// Parts of a chunk waited until less is queued for the journal.
+pub(crate) fn room_may_be_there(group: &mut GroupState, chunk: ChunkId) {
+    // Who waited may have gone with the mirror that it would have announced.
+    if group.map.is_busy(chunk) {
+        let traffic = group.traffic_of(chunk);
+        group.traffic[traffic].awaits_room = false;
+        group.emit(Effect::Eased(chunk));
+    }
 }

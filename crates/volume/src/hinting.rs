@@ -14,9 +14,9 @@
 //! Without hints and far pools it costs one look at an empty list a request, and at the chunk's
 //! pool a write.
 
-use crate::core::Core;
+use crate::group_state::GroupState;
 use crate::map::Place;
-use crate::moves::Moves;
+use crate::moves::{Moves, refuse};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use crate::request::{Action, Priority, Request};
 use std::collections::{BTreeMap, VecDeque};
@@ -132,17 +132,17 @@ impl Hinting {
     /// As [`prefetch`](crate::Group::prefetch), to be begun at the next opportunity.
     pub(crate) fn wish_prefetches(
         &mut self,
-        core: &Core,
+        group: &GroupState,
         volume: VolumeId,
         range: (u64, u64),
         due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
-        let found = core.map.volume(volume).filter(|volume| !volume.deleting);
+        let found = group.map.volume(volume).filter(|volume| !volume.deleting);
         let size = found.ok_or(HintRefusal::NoVolume(volume))?.size.0;
         if range.0 >= size {
             return Err(HintRefusal::Beyond(range.0, size));
         }
-        let chunk_size = u64::from(core.pools.chunk_bytes());
+        let chunk_size = u64::from(group.pools.chunk_bytes());
         let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {
@@ -150,9 +150,9 @@ impl Hinting {
                 break;
             }
             let chunk = ChunkId { volume, index: index as u32 };
-            let Some(home) = core.pool_of(chunk) else { continue };
-            let to = core.pools.ranks().faster_than(home).find(|&to| {
-                let pool = &core.pools[to];
+            let Some(home) = group.pool_of(chunk) else { continue };
+            let to = group.pools.ranks().faster_than(home).find(|&to| {
+                let pool = &group.pools[to];
                 pool.takes_chunks() && pool.reserve > 0
             });
             if let Some(to) = to {
@@ -181,20 +181,20 @@ impl Hinting {
     }
 
     /// Pools for a chunk's first write, best first; empty without a hint.
-    pub(crate) fn pools_for(&self, core: &Core, chunk: ChunkId) -> Vec<PoolId> {
+    pub(crate) fn pools_for(&self, group: &GroupState, chunk: ChunkId) -> Vec<PoolId> {
         let Hinting { hints, .. } = self;
         if hints.is_empty() {
             return Vec::new();
         }
-        let count = core.pools.count() as u16;
-        let Some(hint) = hints.of(core.now, chunk, core.chunk_size()) else {
+        let count = group.pools.count() as u16;
+        let Some(hint) = hints.of(group.now, chunk, group.chunk_size()) else {
             return Vec::new();
         };
         if hint.demoted {
-            return vec![near(core, core.pools.ranks().at_rank(PoolId(count - 1)))];
+            return vec![near(group, group.pools.ranks().at_rank(PoolId(count - 1)))];
         }
         let preferred = hints.preference(hint.class, count);
-        preferred.map(|rank| near(core, core.pools.ranks().at_rank(rank))).collect()
+        preferred.map(|rank| near(group, group.pools.ranks().at_rank(rank))).collect()
     }
 
     /// A chunk was placed where its class wants.
@@ -206,31 +206,31 @@ impl Hinting {
 
     /// A write comes to a chunk: wishes it redirected, where its class wants a faster pool and the
     /// one that it is on is busy, or where that one is far.
-    pub(crate) fn redirect_write(&mut self, core: &Core, moves: &Moves, chunk: ChunkId) {
-        let Some(home) = core.pool_of(chunk) else { return };
-        let far = core.pools[home].is_far();
+    pub(crate) fn redirect_write(&mut self, group: &GroupState, moves: &Moves, chunk: ChunkId) {
+        let Some(home) = group.pool_of(chunk) else { return };
+        let far = group.pools[home].is_far();
         if self.hints.is_empty() && !far {
             return;
         }
-        let busy = core.pools[home].in_flight >= QUEUE
-            && core.pools.ranks().faster_than(home).next().is_some();
-        if !busy && !far || self.looks >= LOOKS_MAX || !core.map.is_simple(chunk) {
+        let busy = group.pools[home].in_flight >= QUEUE
+            && group.pools.ranks().faster_than(home).next().is_some();
+        if !busy && !far || self.looks >= LOOKS_MAX || !group.map.is_simple(chunk) {
             return;
         }
         self.looks += 1;
-        let wanted = self.pools_for(core, chunk).into_iter();
+        let wanted = self.pools_for(group, chunk).into_iter();
         let wanted =
-            wanted.take_while(|&pool| core.pools.ranks().compare_speed(pool, home).is_lt());
-        let here = core.pools.ranks().faster_than(home).rev().filter(|_| far);
+            wanted.take_while(|&pool| group.pools.ranks().compare_speed(pool, home).is_lt());
+        let here = group.pools.ranks().faster_than(home).rev().filter(|_| far);
         let better = wanted.chain(here).find(|&to| {
-            let pool = &core.pools[to];
+            let pool = &group.pools[to];
             let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);
             suits && pool.takes_chunks() && pool.free_beside_reserve() > 0
         });
         let Some(to) = better else { return };
         let operation = Operation { kind: OperationKind::Redirect, chunk, to };
         let room = self.wishes.len() < REDIRECTS_MAX;
-        if room && moves.refuse(core, &operation).is_ok() && !self.wishes.contains(&operation) {
+        if room && refuse(moves, group, &operation).is_ok() && !self.wishes.contains(&operation) {
             self.wishes.push_front(operation);
         }
     }
@@ -258,8 +258,8 @@ impl Hinting {
 
 /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes
 /// there as a whole, by a move.
-fn near(core: &Core, pool: PoolId) -> PoolId {
-    let here = |pool: &PoolId| !core.pools[*pool].is_far();
-    let mut slowest = std::iter::once(pool).chain(core.pools.ranks().faster_than(pool).rev());
+fn near(group: &GroupState, pool: PoolId) -> PoolId {
+    let here = |pool: &PoolId| !group.pools[*pool].is_far();
+    let mut slowest = std::iter::once(pool).chain(group.pools.ranks().faster_than(pool).rev());
     slowest.find(here).unwrap_or(pool)
 }

@@ -59,26 +59,26 @@ impl Housekeeping {
 impl Group {
     /// Moment at which housekeeping is due; `None` when there is nothing to do.
     pub(crate) fn next_housekeeping(&self) -> Option<Nanos> {
-        let due = self.core.has_changes()
-            || !self.core.dirty_chunks.is_empty()
+        let due = self.state.has_changes()
+            || !self.state.dirty_chunks.is_empty()
             || !self.housekeeping.dying_volumes.is_empty()
             || self.moves.has_wishes()
             || self.hinting.has_wishes()
-            || self.core.pools.keep_checksums() && self.checksums.has_watched()
+            || self.state.pools.keep_checksums() && self.checksums.has_watched()
             || self.checksums.has_open_regions()
-            || self.core.pools.iter().any(|pool| pool.state == PoolState::Draining);
+            || self.state.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
-        let probe = next_probe(&self.core);
-        let epoch = self.epochs_matter().then_some(self.housekeeping.epoch_end);
+        let probe = next_probe(&self.state);
+        let epoch = self.epochs.matter(self.hints()).then_some(self.housekeeping.epoch_end);
         let pacing =
-            self.pacing.rate.next(&self.core.settings.copying, self.requests.slas.are_set());
+            self.pacing.rate.next(&self.state.settings.copying, self.requests.slas.are_set());
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.ask_router(now);
-        self.pacing.rate.set_rate(now, &self.core.settings.copying, self.requests.slas.answered());
-        self.leaving.probe_full_pools(&mut self.core, now);
+        self.pacing.rate.set_rate(now, &self.state.settings.copying, self.requests.slas.answered());
+        self.leaving.probe_full_pools(&mut self.state, now);
         if now >= self.housekeeping.epoch_end {
             self.end_epoch(now);
         }
@@ -87,18 +87,18 @@ impl Group {
         }
         self.housekeeping.round = Nanos(now.0 + ROUND.0);
         self.housekeeping.rounds += 1;
-        if self.core.journal.switches_waiting() > 0 {
-            self.core.journal.want_commit();
+        if self.state.journal.switches_waiting() > 0 {
+            self.state.journal.want_commit();
         }
         if self.housekeeping.rounds.is_multiple_of(ROUNDS_PER_COMMIT) {
             // What clients wrote and did not flush is no reason: on some disks each flush is felt.
-            self.core.want_commit_of_changes();
-            self.core.grow_areas_when_short();
+            self.state.want_commit_of_changes();
+            self.state.grow_areas_when_short();
         }
         self.settle_quiet_copies(now);
-        self.checksums.seal_quiet_chunks(&mut self.core, now);
+        self.checksums.seal_quiet_chunks(&mut self.state, now);
         self.carry_out(now);
-        self.checksums.close_quiet_regions(&mut self.core, now);
+        self.checksums.close_quiet_regions(&mut self.state, now);
         self.bury_volumes();
         for _ in 0..WISHES_PER_ROUND {
             let Some(wish) = self.moves.take_wish() else { break };
@@ -106,10 +106,10 @@ impl Group {
         }
         self.grant_hint_wishes(now);
         self.evacuate(now);
-        for pool in self.core.pools.iter_mut() {
+        for pool in self.state.pools.iter_mut() {
             if pool.state == PoolState::Draining && pool.slots_used() == 0 {
                 pool.state = PoolState::Drained;
-                self.core.journal.want_checkpoint();
+                self.state.journal.want_checkpoint();
             }
         }
     }
@@ -120,7 +120,7 @@ impl Group {
             Err(Refusal::Busy | Refusal::QueueFull) => self.moves.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
                 // Anywhere else is as good.
-                for to in self.core.pools.ranks().order().to_vec() {
+                for to in self.state.pools.ranks().order().to_vec() {
                     if self.start(now, Operation { to, ..wish }).is_ok() {
                         break;
                     }
@@ -133,31 +133,31 @@ impl Group {
     /// Moves chunks off pools that are being drained.
     fn evacuate(&mut self, now: Nanos) {
         let draining = |pool: &Pool| pool.state == PoolState::Draining;
-        if !self.core.pools.iter().any(draining) || self.has_operations() {
+        if !self.state.pools.iter().any(draining) || self.has_operations() {
             return;
         }
-        let batch = self.core.settings.copying.concurrent as usize;
+        let batch = self.state.settings.copying.concurrent as usize;
         let found: Vec<(ChunkId, PoolId)> = self
-            .core
+            .state
             .map
             .chunks()
             .filter(|chunk| !self.moves.chunks.contains_key(chunk))
             .filter_map(|chunk| {
-                let copies = self.core.map.copies(chunk).map(|copy| copy.place);
-                let above = self.core.map.overlay(chunk).map(|overlay| overlay.place);
+                let copies = self.state.map.copies(chunk).map(|copy| copy.place);
+                let above = self.state.map.overlay(chunk).map(|overlay| overlay.place);
                 let mut places = copies.chain(above);
-                let place = places.find(|place| draining(&self.core.pools[place.pool]))?;
+                let place = places.find(|place| draining(&self.state.pools[place.pool]))?;
                 Some((chunk, place.pool))
             })
             .take(batch)
             .collect();
         for (chunk, from) in found {
             // A further copy needs no move: it is dropped.
-            if self.core.map.copies(chunk).count() > 1 {
-                drop_copy(&mut self.core, &mut self.checksums, chunk, from, false);
+            if self.state.map.copies(chunk).count() > 1 {
+                drop_copy(&mut self.state, &mut self.checksums, chunk, from, false);
                 continue;
             }
-            let others = self.core.pools.ranks().by_likeness(from).into_iter();
+            let others = self.state.pools.ranks().by_likeness(from).into_iter();
             let others = others.filter(|&to| to != from && self.may_evacuate(from, to));
             // The first pool that takes it; when none does, the next round tries again. What lies
             // over a copy elsewhere may have to be brought together here before it can leave.
@@ -170,7 +170,7 @@ impl Group {
 
     /// True if a drain of `from` may send chunks to `to`.
     fn may_evacuate(&self, from: PoolId, to: PoolId) -> bool {
-        let (from, to) = (&self.core.pools[from], &self.core.pools[to]);
+        let (from, to) = (&self.state.pools[from], &self.state.pools[to]);
         !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere
     }
 
@@ -188,7 +188,7 @@ impl Group {
 
     /// Asks the placement's router, where it is time.
     fn ask_router(&mut self, now: Nanos) {
-        let Some(loads) = self.routing.loads(now, &mut self.core.pools) else { return };
+        let Some(loads) = self.routing.loads(now, &mut self.state.pools) else { return };
         let router = self.epochs.placement.as_mut().and_then(|placement| placement.router());
         let Some(route) = router.map(|router| router.route(&loads)) else { return };
         self.routing.set(route);
@@ -199,14 +199,16 @@ impl Group {
 
     /// Asks the placement what should move, and queues it.
     fn end_epoch(&mut self, now: Nanos) {
-        let epoch = self.core.settings.epoch.0.max(1);
+        let epoch = self.state.settings.epoch.0.max(1);
         let passed = (now.0 - self.housekeeping.epoch_end.0) / epoch + 1;
         self.housekeeping.epoch_end.0 += passed * epoch;
         self.epochs.number = self.epochs.number.wrapping_add(1);
         let began = std::mem::replace(&mut self.housekeeping.epoch_began, now);
         self.housekeeping.epoch_length = now.saturating_sub(began).max(Nanos(1));
-        self.core.pools.iter_mut().for_each(Pool::end_epoch);
-        self.end_epoch_of_shadows(now);
+        self.state.pools.iter_mut().for_each(Pool::end_epoch);
+        let mut shadows = std::mem::take(&mut self.epochs.shadows);
+        shadows.end_epoch(now, &self.view(), self.state.settings.copying.rate_per_second);
+        self.epochs.shadows = shadows;
         let mut moves: Vec<Move> = Vec::new();
         if let Some(mut placement) = self.epochs.placement.take() {
             placement.propose(now, &self.view(), Budget::UNLIMITED, &mut moves);
@@ -220,17 +222,17 @@ impl Group {
         let mut hinting = std::mem::take(&mut self.hinting);
         hinting.direct(now, &self.view(), &mut moves);
         self.hinting = hinting;
-        self.core.pools.ranks().translate_moves(&mut moves);
+        self.state.pools.ranks().translate_moves(&mut moves);
         let flows = self.flows_of(&moves);
         self.moves.take_over(now, moves, flows);
     }
 
-    /// What a proposal moves; none: it is empty.
+    /// Chunks that a proposal moves, by origin and destination; none: it is empty.
     fn flows_of(&self, moves: &[Move]) -> Option<Proposed> {
         let mut proposed = Proposed::default();
         for planned in moves {
             // A mirror that is brought together where it is moves nothing.
-            let from = self.core.pool_of(planned.chunk).filter(|from| *from != planned.to);
+            let from = self.state.pool_of(planned.chunk).filter(|from| *from != planned.to);
             let Some(from) = from else { continue };
             let flow = proposed.flows.entry((from, planned.to)).or_default();
             flow.chunks += 1;
@@ -241,38 +243,38 @@ impl Group {
 
     /// True if operations are queued or under way.
     pub(crate) fn has_operations(&self) -> bool {
-        self.moves.has_queued() || !self.core.operations.is_empty()
+        self.moves.has_queued() || !self.state.operations.is_empty()
     }
 
     /// Tells the journal that copies which were not written for a while are equal: its next cycle
     /// flushes them first.
     fn settle_quiet_copies(&mut self, now: Nanos) {
-        let mut dirty = std::mem::take(&mut self.core.dirty_chunks);
+        let mut dirty = std::mem::take(&mut self.state.dirty_chunks);
         dirty.retain(|&chunk| {
-            if !self.core.map.has(chunk) || self.core.records_pile_up() {
-                return self.core.map.has(chunk);
+            if !self.state.map.has(chunk) || self.state.records_pile_up() {
+                return self.state.map.has(chunk);
             }
-            let Some(extra) = self.core.map.extra(chunk).filter(|extra| extra.dirty) else {
+            let Some(extra) = self.state.map.extra(chunk).filter(|extra| extra.dirty) else {
                 return false;
             };
             let quiet = now.saturating_sub(extra.last_write) >= QUIET
                 || mutant("copies_equal_without_rest");
-            let busy = self.core.map.entry(chunk).traffic != NONE;
+            let busy = self.state.map.entry(chunk).traffic != NONE;
             if !quiet || busy && !mutant("copies_equal_under_a_write") {
                 return true;
             }
-            self.core.map.extra_mut(chunk).dirty = false;
-            let state = self.core.durable_state(chunk);
-            self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+            self.state.map.extra_mut(chunk).dirty = false;
+            let state = self.state.durable_state(chunk);
+            self.state.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
             false
         });
-        self.core.dirty_chunks = dirty;
+        self.state.dirty_chunks = dirty;
     }
 
     /// Frees the chunks of deleted volumes on which nothing is under way any more.
     pub(crate) fn bury_volumes(&mut self) {
         for volume in std::mem::take(&mut self.housekeeping.dying_volumes) {
-            let busy = self.core.map.volume(volume).is_some_and(|volume| volume.busy > 0);
+            let busy = self.state.map.volume(volume).is_some_and(|volume| volume.busy > 0);
             if busy {
                 self.housekeeping.dying_volumes.push(volume);
                 continue;
@@ -282,29 +284,29 @@ impl Group {
     }
 
     fn bury(&mut self, volume: VolumeId) {
-        let count = self.core.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
+        let count = self.state.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
         let mut left = Vec::new();
         for index in 0..count {
             let chunk = ChunkId { volume, index };
-            let state = self.core.map.state(chunk);
-            self.core.overlays -= usize::from(state.overlay.is_some());
+            let state = self.state.map.state(chunk);
+            self.state.overlays -= usize::from(state.overlay.is_some());
             for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-                self.core.pools[copy.place.pool].uncount_prefetched();
+                self.state.pools[copy.place.pool].uncount_prefetched();
             }
             left.extend(state.copies.iter().map(|copy| copy.place));
             left.extend(state.overlay.iter().map(|(place, _)| *place));
-            self.core.map.set_state(chunk, &Default::default());
+            self.state.map.set_state(chunk, &Default::default());
             self.checksums.forget(chunk);
         }
-        self.core.map.remove_volume(volume);
-        self.losses.forget(volume);
+        self.state.map.remove_volume(volume);
+        self.settlement.forget(volume);
         if mutant("deleted_volume_frees_at_once") {
-            self.core.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
-            let now = self.core.now;
-            left.into_iter().for_each(|place| self.leaving.free_slot(&mut self.core, now, place));
+            self.state.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
+            let now = self.state.now;
+            left.into_iter().for_each(|place| self.leaving.free_slot(&mut self.state, now, place));
             return;
         }
-        self.core.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
-        self.core.journal.want_commit();
+        self.state.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
+        self.state.journal.want_commit();
     }
 }

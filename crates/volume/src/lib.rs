@@ -20,11 +20,11 @@ mod block_checksums;
 mod calls;
 
 mod copies;
-mod core;
 mod creation;
 mod epochs;
 mod finding;
 mod first_slot;
+mod group_state;
 
 mod format;
 mod fsck;
@@ -62,7 +62,6 @@ mod scheduler;
 mod scrub;
 pub mod settings;
 mod settling;
-mod shadowing;
 mod shares;
 mod sides;
 mod slas;
@@ -73,10 +72,10 @@ mod view;
 
 pub use admin::AdminError;
 pub use block_checksums::ChecksumStatus;
-pub use core::service::Service;
 pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;
 pub use group::Group;
+pub use group_state::service::Service;
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
 pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use map::{ChunkCopy, Place, Tag};

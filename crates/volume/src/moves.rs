@@ -16,7 +16,20 @@
 //! under way overlaps.
 //!
 //! *Switching.* With all blocks present, the record that names the destination is queued. It waits
-//! for up to a tenth of a second for those of others, beca
+//! for up to a tenth of a second for those of others, because each commit flushes both pools. Until
+//! it is durable writes go to both places, so that either map is right; a write that fails on the
+//! destination meanwhile queues a second record, which takes the first one back. The record of a
+//! move names the old copy behind the new one, as one that may differ: the new pool may die in that
+//! very commit. When it is durable another record drops the old copy, and its slot is free after
+//! that; flushes and forced writes wait for it, so nothing that was promised is on one of them
+//! only.
+//!
+//! The throttle ([`crate::pacing`]): bytes a second and requests in flight for each pool, and operations hold back
+//! while the foreground uses the pool, up to a bound on their patience.
+//!
+//! This file says what begins and what is cancelled; [`copying`] copies, [`switching`] ends an
+//! operation, [`proposal`] keeps what a placement wants next, [`refusal`] says what makes no sense.
+
 mod copying;
 mod proposal;
 mod refusal;
@@ -26,17 +39,16 @@ pub use proposal::{Flow, Proposed};
 
 use crate::below::Below;
 use crate::copies::keep_prefetched;
-use crate::core::Core;
-use crate::core::active::ActiveOperation;
-use crate::core::active::Stage;
-use crate::core::service::Service;
+use crate::group_state::GroupState;
+use crate::group_state::active::{ActiveOperation, Stage};
+use crate::group_state::service::Service;
 use crate::journal::SWITCHES_TOGETHER;
 use crate::map::Place;
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay};
 use crate::presence::Presence;
 use proposal::{Proposal, WINDOW};
-pub(crate) use refusal::REDIRECT_CHUNK_MAX;
+pub(crate) use refusal::{REDIRECT_CHUNK_MAX, refuse};
 use refusal::{goal_of, is_prefetched_there};
 use std::collections::{BTreeMap, VecDeque};
 use switching::take_back;
@@ -99,10 +111,10 @@ impl Moves {
     /// When it makes no sense now; nothing has changed then.
     pub(crate) fn enqueue(
         &mut self,
-        core: &Core,
+        group: &GroupState,
         operation: Operation,
     ) -> Result<OperationId, Refusal> {
-        self.refuse(core, &operation)?;
+        refuse(self, group, &operation)?;
         let id = self.next_id();
         let before = self.chunks.insert(operation.chunk, id);
         assert!(before.is_none(), "a chunk has one operation, queued or under way");
@@ -121,22 +133,22 @@ impl Moves {
     }
 
     /// Lets an operation that is copying end as cancelled; true if it is.
-    pub(crate) fn cancel_copying(&mut self, core: &mut Core, id: OperationId) -> bool {
+    pub(crate) fn cancel_copying(&mut self, group: &mut GroupState, id: OperationId) -> bool {
         let copying = |copy: &ActiveOperation| copy.id == id && copy.is_copying();
-        let found = core.operations.iter_mut().find(|(_, copy)| copying(copy));
+        let found = group.operations.iter_mut().find(|(_, copy)| copying(copy));
         let Some((_, copy)) = found else { return false };
         copy.cancelled = true;
         true
     }
 
     /// Cancels everything that can be cancelled.
-    pub(crate) fn cancel_all(&mut self, core: &mut Core, now: Nanos) {
+    pub(crate) fn cancel_all(&mut self, group: &mut GroupState, now: Nanos) {
         self.proposal.replace(now, Vec::new());
         let queued: Vec<OperationId> = self.queue.iter().map(|(id, _)| *id).collect();
         for id in queued {
             self.cancel_queued(id);
         }
-        for (_, copy) in core.operations.iter_mut() {
+        for (_, copy) in group.operations.iter_mut() {
             copy.cancelled = true;
         }
     }
@@ -150,16 +162,16 @@ impl Moves {
         proposed: bool,
     ) {
         self.chunks.remove(&what.chunk);
-        if let Err(refusal) = self.refuse(below.core, &what) {
+        if let Err(refusal) = refuse(self, below.group, &what) {
             let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
             let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
             return self.end_at_once(id, what, outcome, None, proposed);
         }
-        if is_prefetched_there(below.core, &what) {
+        if is_prefetched_there(below.group, &what) {
             met("prefetched copy kept");
-            let from = below.core.pool_of(what.chunk);
+            let from = below.group.pool_of(what.chunk);
             keep_prefetched(
-                below.core,
+                below.group,
                 below.checksums,
                 what.chunk,
                 what.to,
@@ -169,19 +181,19 @@ impl Moves {
         }
         let chunk = what.chunk;
         self.chunks.insert(chunk, id);
-        let base = below.core.map.entry(chunk).first().expect("refused otherwise");
-        let goal = goal_of(below.core, &what);
-        let above = below.core.map.overlay(chunk).map(|overlay| overlay.place);
+        let base = below.group.map.entry(chunk).first().expect("refused otherwise");
+        let goal = goal_of(below.group, &what);
+        let above = below.group.map.overlay(chunk).map(|overlay| overlay.place);
         let above = above.unwrap_or_else(|| {
-            let slots = &mut below.core.pools[what.to].slots;
+            let slots = &mut below.group.pools[what.to].slots;
             let (slot, _) = slots.take().expect("refused otherwise");
             Place { pool: what.to, slot }
         });
-        let goal = goal.or_else(|| begin_sides(below.core, &what, above));
+        let goal = goal.or_else(|| begin_sides(below.group, &what, above));
         let (source, destination) =
             if goal == Some(Goal::Base) { (above, base) } else { (base, above) };
         if what.kind == OperationKind::Prefetch {
-            below.core.pools[what.to].prefetched += 1;
+            below.group.pools[what.to].prefetched += 1;
         }
         assert!(source != destination, "an operation goes somewhere else");
         let copy = ActiveOperation {
@@ -193,7 +205,7 @@ impl Moves {
             stage: Stage::Copying,
             destination,
             source,
-            presence: Presence::none(below.core.pools.chunk_bytes()),
+            presence: Presence::none(below.group.pools.chunk_bytes()),
             piece: None,
             cursor: 0,
             spoils: 0,
@@ -202,11 +214,11 @@ impl Moves {
             failed: false,
             held_since: None,
         };
-        let index = below.core.operations.insert(copy);
-        below.core.map.hold(chunk.volume);
-        let traffic = below.core.traffic_of(chunk);
-        assert!(below.core.traffic[traffic].operation.is_none(), "a chunk has one operation");
-        below.core.traffic[traffic].operation = Some(index);
+        let index = below.group.operations.insert(copy);
+        below.group.map.hold(chunk.volume);
+        let traffic = below.group.traffic_of(chunk);
+        assert!(below.group.traffic[traffic].operation.is_none(), "a chunk has one operation");
+        below.group.traffic[traffic].operation = Some(index);
         self.advance(below, index);
     }
 
@@ -224,12 +236,12 @@ impl Moves {
 
     /// Begins the next operation that may; false if there is none.
     pub(crate) fn begin_next(&mut self, below: &mut Below) -> bool {
-        if !has_turn(below.core) {
+        if !has_turn(below.group) {
             return false;
         }
         if let Some((id, operation)) = self.queue.pop_front() {
             self.begin_operation(below, id, operation, false);
-        } else if let Some((id, operation)) = self.next_move(below.core) {
+        } else if let Some((id, operation)) = self.next_move(below.group) {
             self.begin_operation(below, id, operation, true);
         } else {
             return false;
@@ -244,8 +256,8 @@ impl Moves {
     }
 
     /// Moves that the placement has proposed and that have not ended.
-    pub(crate) fn pending(&self, core: &Core) -> usize {
-        let under_way = core.operations.iter().filter(|(_, copy)| copy.proposed);
+    pub(crate) fn pending(&self, group: &GroupState) -> usize {
+        let under_way = group.operations.iter().filter(|(_, copy)| copy.proposed);
         self.proposal.waiting() + under_way.count()
     }
 
@@ -263,8 +275,8 @@ impl Moves {
     }
 
     /// True if some operation might begin.
-    pub(crate) fn can_begin(&self, core: &Core) -> bool {
-        (self.has_queued() || self.proposal.is_worth_a_look()) && has_turn(core)
+    pub(crate) fn can_begin(&self, group: &GroupState) -> bool {
+        (self.has_queued() || self.proposal.is_worth_a_look()) && has_turn(group)
     }
 
     /// Takes the operations that have ended.
@@ -273,9 +285,9 @@ impl Moves {
     }
 
     /// The group is out of service: all operations end as failed.
-    pub(crate) fn fail_all(&mut self, core: &Core) {
+    pub(crate) fn fail_all(&mut self, group: &GroupState) {
         let queued = std::mem::take(&mut self.queue).into_iter();
-        let under_way = core.operations.iter().map(|(_, copy)| (copy.id, copy.what));
+        let under_way = group.operations.iter().map(|(_, copy)| (copy.id, copy.what));
         let ended = queued.chain(under_way).map(|(id, operation)| {
             let (outcome, from, proposed) = (Outcome::Failed, None, false);
             Finished { id, operation, outcome, from, proposed }
@@ -285,15 +297,15 @@ impl Moves {
     }
 
     /// The next move that can begin.
-    fn next_move(&mut self, core: &mut Core) -> Option<(OperationId, Operation)> {
-        self.proposal.expire(core.now, core.settings.copying.deadline);
-        if !self.proposal.is_worth_a_look() || core.service != Service::Ready {
+    fn next_move(&mut self, group: &mut GroupState) -> Option<(OperationId, Operation)> {
+        self.proposal.expire(group.now, group.settings.copying.deadline);
+        if !self.proposal.is_worth_a_look() || group.service != Service::Ready {
             return None;
         }
         let mut at = 0;
         while at < self.proposal.moves.len().min(WINDOW) {
             let Move { chunk, to, how } = self.proposal.moves[at];
-            if core.map.has(chunk) && core.map.entry(chunk).tag.pinned {
+            if group.map.has(chunk) && group.map.entry(chunk).tag.pinned {
                 self.proposal.moves.remove(at);
                 continue;
             }
@@ -302,17 +314,17 @@ impl Moves {
                 How::Mirror => OperationKind::Mirror,
             };
             let operation = Operation { kind, chunk, to };
-            let size = Bytes(u64::from(core.pools.chunk_bytes()));
+            let size = Bytes(u64::from(group.pools.chunk_bytes()));
             let worn =
-                core.pools.find_mut(to).is_some_and(|pool| !pool.wear.allows(core.now, size));
+                group.pools.find_mut(to).is_some_and(|pool| !pool.wear.allows(group.now, size));
             if worn {
                 self.proposal.moves.remove(at);
                 self.proposal.worn += 1;
                 continue;
             }
-            match self.refuse(core, &operation) {
+            match refuse(self, group, &operation) {
                 Ok(()) => {
-                    core.pools[to].wear.spend(size);
+                    group.pools[to].wear.spend(size);
                     self.proposal.moves.remove(at);
                     return Some((self.next_id(), operation));
                 }
@@ -322,7 +334,7 @@ impl Moves {
                     // A placement that knows no mirrors met one: it is brought together first, and
                     // goes where it shall go when it is proposed again.
                     let in_two = refusal == Refusal::InTwoParts;
-                    if let Some(home) = home_of_mirror(core, chunk).filter(|_| in_two) {
+                    if let Some(home) = home_of_mirror(group, chunk).filter(|_| in_two) {
                         self.proposal.moves.insert(at, Move::to(chunk, home));
                     }
                 }
@@ -335,23 +347,23 @@ impl Moves {
 
 /// Puts a chunk in two parts, of which `above` is one, where that is what an operation does;
 /// what it strives for then.
-fn begin_sides(core: &mut Core, what: &Operation, above: Place) -> Option<Goal> {
+fn begin_sides(group: &mut GroupState, what: &Operation, above: Place) -> Option<Goal> {
     let (goal, blocks) = match what.kind {
-        OperationKind::Redirect => (Goal::Above, Blocks::redirected(core.pools.chunk_bytes())),
-        OperationKind::Mirror => (Goal::Both, Blocks::mirrored(core.pools.chunk_bytes())),
+        OperationKind::Redirect => (Goal::Above, Blocks::redirected(group.pools.chunk_bytes())),
+        OperationKind::Mirror => (Goal::Both, Blocks::mirrored(group.pools.chunk_bytes())),
         _ => return None,
     };
-    assert!(core.map.overlay(what.chunk).is_none(), "a chunk has two parts at most");
+    assert!(group.map.overlay(what.chunk).is_none(), "a chunk has two parts at most");
     let overlay = Overlay { place: above, blocks, unsaved: true };
-    core.map.extra_mut(what.chunk).overlay = Some(overlay);
-    core.unsaved_overlays.push(what.chunk);
-    core.overlays += 1;
+    group.map.extra_mut(what.chunk).overlay = Some(overlay);
+    group.unsaved_overlays.push(what.chunk);
+    group.overlays += 1;
     Some(goal)
 }
 
 /// A pool died: operations that fill a copy there fail.
-pub(crate) fn operations_lose(core: &mut Core, pool: PoolId) {
-    let hit: Vec<u32> = core
+pub(crate) fn operations_lose(group: &mut GroupState, pool: PoolId) {
+    let hit: Vec<u32> = group
         .operations
         .iter()
         .filter(|(_, copy)| {
@@ -361,28 +373,28 @@ pub(crate) fn operations_lose(core: &mut Core, pool: PoolId) {
         .map(|(index, _)| index)
         .collect();
     for index in hit {
-        match core.operations[index].stage {
-            Stage::Copying => core.operations[index].failed = true,
-            Stage::Switching => take_back(core, index),
+        match group.operations[index].stage {
+            Stage::Copying => group.operations[index].failed = true,
+            Stage::Switching => take_back(group, index),
         }
     }
 }
 
 /// True if another operation may begin beside those under way. Those that wait for their switch
 /// to be durable do not count among the `concurrent`, while there is room for their records.
-fn has_turn(core: &Core) -> bool {
-    let concurrent = core.settings.copying.concurrent as usize;
-    let all = core.operations.iter();
+fn has_turn(group: &GroupState) -> bool {
+    let concurrent = group.settings.copying.concurrent as usize;
+    let all = group.operations.iter();
     let copying = all.filter(|(_, copy)| copy.is_copying()).count();
-    let most = match core.records_half_pile_up() {
+    let most = match group.records_half_pile_up() {
         true => concurrent,
         false => concurrent + SWITCHES_TOGETHER,
     };
-    copying < concurrent && core.operations.len() < most
+    copying < concurrent && group.operations.len() < most
 }
 
 /// The pool of a mirrored chunk's first side.
-fn home_of_mirror(core: &Core, chunk: ChunkId) -> Option<PoolId> {
-    let mirrored = core.map.has(chunk) && core.map.mirror(chunk).is_some();
-    core.map.entry(mirrored.then_some(chunk)?).first().map(|home| home.pool)
+fn home_of_mirror(group: &GroupState, chunk: ChunkId) -> Option<PoolId> {
+    let mirrored = group.map.has(chunk) && group.map.mirror(chunk).is_some();
+    group.map.entry(mirrored.then_some(chunk)?).first().map(|home| home.pool)
 }

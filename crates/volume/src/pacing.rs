@@ -1,6 +1,6 @@
 //! How fast copying goes: the throttle of operations and of the scrub, at the rate of now.
 
-use crate::core::Core;
+use crate::group_state::GroupState;
 use std::ops::{Deref, DerefMut};
 use thermocline_policy::migration::{Held, RateControl, Throttle};
 use thermocline_units::{Nanos, PoolId};
@@ -17,14 +17,14 @@ impl Pacing {
     /// moment since which the foreground holds it back.
     pub(crate) fn hold_back(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         now: Nanos,
         touched: &[PoolId],
         bytes: u32,
         held: Option<Nanos>,
     ) -> Held {
-        let copying = self.rate.paced(&core.settings.copying);
-        self.throttle.hold_back(&mut core.pools, &copying, now, touched, (bytes, held))
+        let copying = self.rate.paced(&group.settings.copying);
+        self.throttle.hold_back(&mut group.pools, &copying, now, touched, (bytes, held))
     }
 }
 

@@ -3,17 +3,16 @@
 //! A request becomes parts, one a chunk. A part waits for the scheduler, then at its chunk's hazard
 //! check ([`crate::hazards`]), then becomes one device request for each run of each copy it
 //! concerns ([`reading`], [`writing`]). A chunk that has parts or an operation under way has a
-//! [`Traffic`](crate::core::traffic::Traffic); all others have none.
+//! [`Traffic`](crate::group_state::traffic::Traffic); all others have none.
 
 mod reading;
 mod writing;
 
 use crate::block_checksums::BlockChecksums;
-use crate::core::Core;
-use crate::core::traffic::Verb;
-use crate::core::traffic::bit;
 use crate::epochs::Epochs;
 use crate::first_slot::is_opening;
+use crate::group_state::GroupState;
+use crate::group_state::traffic::{Verb, bit};
 use crate::hazards::pass_hazards;
 use crate::hinting::Hinting;
 use crate::journal::Waiter;
@@ -34,7 +33,7 @@ use writing::{discards_to_zero, unmap};
 
 /// The machines that a part meets on its way.
 pub(crate) struct Path<'a> {
-    pub(crate) core: &'a mut Core,
+    pub(crate) group: &'a mut GroupState,
     pub(crate) checksums: &'a mut BlockChecksums,
     pub(crate) requests: &'a mut Requests,
     pub(crate) leaving: &'a mut Leaving,
@@ -51,7 +50,7 @@ impl Path<'_> {
         loop {
             if let Some(request) = self.requests.unsplit.pop() {
                 self.requests.all[request].listed = false;
-                self.requests.split(self.core, self.epochs, request);
+                self.requests.split(self.group, self.epochs, request);
             } else if let Some(part) = self.next_part(now) {
                 self.arrive(now, part);
             } else {
@@ -62,7 +61,7 @@ impl Path<'_> {
 
     /// The part that the scheduler lets go next.
     fn next_part(&mut self, now: Nanos) -> Option<u32> {
-        let pools = &self.core.pools;
+        let pools = &self.group.pools;
         self.requests
             .scheduler
             .pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()))
@@ -71,10 +70,10 @@ impl Path<'_> {
     /// A part is sent to a pool's device: its place among those under way moves there, unless it
     /// waits for a slower one already.
     pub(crate) fn note_sent(&mut self, part: u32, pool: PoolId) {
-        let lane = self.core.parts[part].lane.pool();
+        let lane = self.group.parts[part].lane.pool();
         let is_slower =
-            lane.is_none_or(|lane| self.core.pools.ranks().compare_speed(lane, pool).is_lt());
-        let part = &mut self.core.parts[part];
+            lane.is_none_or(|lane| self.group.pools.ranks().compare_speed(lane, pool).is_lt());
+        let part = &mut self.group.parts[part];
         let to = Lane::of(pool);
         let first = part.outstanding == 1;
         if part.lane != to && (first || is_slower) {
@@ -85,44 +84,44 @@ impl Path<'_> {
 
     /// A part reaches its chunk.
     fn arrive(&mut self, now: Nanos, part: u32) {
-        let chunk = self.core.parts[part].chunk;
+        let chunk = self.group.parts[part].chunk;
         self.observe(now, part);
-        let traffic = self.core.traffic_of(chunk);
-        if pass_hazards(self.core, self.checksums, now, part) {
+        let traffic = self.group.traffic_of(chunk);
+        if pass_hazards(self.group, self.checksums, now, part) {
             self.begin(now, part);
         } else {
-            self.core.traffic[traffic].waiting.push_back(part);
+            self.group.traffic[traffic].waiting.push_back(part);
         }
     }
 
     /// Tells who follows accesses.
     fn observe(&mut self, now: Nanos, part: u32) {
-        let part = &self.core.parts[part];
+        let part = &self.group.parts[part];
         let offset = Bytes(u64::from(part.range.start));
         let bytes = Bytes(u64::from(part.range.end - part.range.start));
         let (chunk, write) = (part.chunk, part.is_write());
-        self.epochs.accessed(self.core, &ChunkAccess { at: now, chunk, offset, bytes, write });
+        self.epochs.accessed(self.group, &ChunkAccess { at: now, chunk, offset, bytes, write });
     }
 
     /// Starts a part that the hazard check let through.
     pub(crate) fn begin(&mut self, now: Nanos, part: u32) {
-        self.core.parts_begun += 1;
-        let chunk = self.core.parts[part].chunk;
-        assert_eq!(self.core.parts[part].order, 0, "a part begins once");
-        self.core.parts[part].order = self.core.parts_begun;
-        let traffic = self.core.traffic_of(chunk);
-        self.core.traffic[traffic].running.push(part);
-        if self.core.parts[part].is_write() {
+        self.group.parts_begun += 1;
+        let chunk = self.group.parts[part].chunk;
+        assert_eq!(self.group.parts[part].order, 0, "a part begins once");
+        self.group.parts[part].order = self.group.parts_begun;
+        let traffic = self.group.traffic_of(chunk);
+        self.group.traffic[traffic].running.push(part);
+        if self.group.parts[part].is_write() {
             self.note_write(now, part);
         }
-        let whole = self.core.covers_chunk(part);
-        match &self.core.parts[part].verb {
+        let whole = self.group.covers_chunk(part);
+        match &self.group.parts[part].verb {
             Verb::Read => self.begin_read(now, part),
             Verb::Zero | Verb::Discard if whole => {
-                unmap(self.core, self.checksums, chunk);
+                unmap(self.group, self.checksums, chunk);
                 self.conclude(now, part);
             }
-            Verb::Discard if !discards_to_zero(self.core, chunk) => self.conclude(now, part),
+            Verb::Discard if !discards_to_zero(self.group, chunk) => self.conclude(now, part),
             _ => self.begin_write(now, part),
         }
     }
@@ -131,8 +130,8 @@ impl Path<'_> {
     /// under way.
     fn send(&mut self, now: Nanos, pool: PoolId, part: u32, at: u32, io: Io) -> u32 {
         self.note_sent(part, pool);
-        let background = self.core.parts[part].priority != Priority::Foreground;
-        self.core.pools.send(now, pool, Owner::Part { part, at }, io, background)
+        let background = self.group.parts[part].priority != Priority::Foreground;
+        self.group.pools.send(now, pool, Owner::Part { part, at }, io, background)
     }
 
     /// A device answered for a part.
@@ -145,31 +144,31 @@ impl Path<'_> {
         result: Result<Payload, DeviceError>,
     ) {
         let pool = flight.pool;
-        assert!(self.core.parts[part].outstanding > 0, "each answer is to a request under way");
-        self.core.parts[part].outstanding -= 1;
+        assert!(self.group.parts[part].outstanding > 0, "each answer is to a request under way");
+        self.group.parts[part].outstanding -= 1;
         if !flight.writes
             && result.is_ok()
-            && let Some(operation) = self.core.operation_on(self.core.parts[part].chunk)
+            && let Some(operation) = self.group.operation_on(self.group.parts[part].chunk)
         {
             let took = now.saturating_sub(flight.since);
-            let copy = &mut self.core.operations[operation];
+            let copy = &mut self.group.operations[operation];
             copy.trial.note(pool == copy.destination.pool, took);
         }
-        if is_opening(self.core, part) {
+        if is_opening(self.group, part) {
             return self.slot_cleaned(now, part, pool, &result);
         }
         match result {
             Ok(payload) if !flight.writes => {
                 self.part_read_done(now, part, at, flight, payload);
             }
-            Ok(_) => self.core.parts[part].succeeded |= bit(pool),
+            Ok(_) => self.group.parts[part].succeeded |= bit(pool),
             Err(_) if !flight.writes => {
                 self.reread(now, part, at..at + flight.bytes, flight.place());
             }
             Err(DeviceError::NoSpace) if self.places_elsewhere(now, part, pool) => return,
             Err(_) if self.write_elsewhere(part, at, pool) => {}
             Err(error) => {
-                let state = &mut self.core.parts[part];
+                let state = &mut self.group.parts[part];
                 state.failed |= bit(pool);
                 if error == DeviceError::NoSpace {
                     state.error = Some(RequestError::NoSpace);
@@ -180,57 +179,57 @@ impl Path<'_> {
     }
 
     pub(crate) fn conclude_if_done(&mut self, now: Nanos, part: u32) {
-        if self.core.parts[part].outstanding == 0 {
+        if self.group.parts[part].outstanding == 0 {
             self.conclude(now, part);
         }
     }
 
     /// All device requests of a part have ended: settle what failed, then answer or wait.
     pub(crate) fn conclude(&mut self, now: Nanos, part: u32) {
-        if self.core.parts[part].is_write() {
+        if self.group.parts[part].is_write() {
             self.settle_write(now, part);
             self.stays_where_written(part);
         }
-        let chunk = self.core.parts[part].chunk;
-        let traffic = self.core.traffic_of(chunk);
-        self.core.traffic[traffic].running.retain(|&running| running != part);
-        let state = &self.core.parts[part];
+        let chunk = self.group.parts[part].chunk;
+        let traffic = self.group.traffic_of(chunk);
+        self.group.traffic[traffic].running.retain(|&running| running != part);
+        let state = &self.group.parts[part];
         let volatile = matches!(state.verb, Verb::Zero)
-            || self.core.has_changes() && !mutant("forced_before_its_record");
+            || self.group.has_changes() && !mutant("forced_before_its_record");
         if state.fua && state.error.is_none() && volatile {
-            self.core.journal.join(Waiter::Part(part));
+            self.group.journal.join(Waiter::Part(part));
         } else {
-            self.requests.end_part(self.core, self.epochs, part);
+            self.requests.end_part(self.group, self.epochs, part);
         }
         self.traffic_eased(now, chunk);
     }
 
     /// A part or an operation has left the chunk: lets others in, frees slots that it was on.
     pub(crate) fn traffic_eased(&mut self, now: Nanos, chunk: ChunkId) {
-        let index = self.core.traffic_of(chunk);
-        if std::mem::replace(&mut self.core.traffic[index].easing, true) {
+        let index = self.group.traffic_of(chunk);
+        if std::mem::replace(&mut self.group.traffic[index].easing, true) {
             return; // Further out a loop is at it.
         }
         loop {
-            while let Some(&next) = self.core.traffic[index].waiting.front() {
-                let waiting = std::mem::take(&mut self.core.traffic[index].waiting);
-                let open = pass_hazards(self.core, self.checksums, now, next);
-                self.core.traffic[index].waiting = waiting;
+            while let Some(&next) = self.group.traffic[index].waiting.front() {
+                let waiting = std::mem::take(&mut self.group.traffic[index].waiting);
+                let open = pass_hazards(self.group, self.checksums, now, next);
+                self.group.traffic[index].waiting = waiting;
                 if !open {
                     break;
                 }
-                self.core.traffic[index].waiting.pop_front();
+                self.group.traffic[index].waiting.pop_front();
                 self.begin(now, next);
             }
             // A freed slot may end a part that waited for one, and let in who waits behind it.
-            if !self.leaving.free_left_slots(self.core, now, chunk) {
+            if !self.leaving.free_left_slots(self.group, now, chunk) {
                 break;
             }
         }
-        self.core.traffic[index].easing = false;
-        if self.core.traffic[index].is_over() {
-            self.core.map.entry_mut(chunk).traffic = NONE;
-            self.core.traffic.remove(index);
+        self.group.traffic[index].easing = false;
+        if self.group.traffic[index].is_over() {
+            self.group.map.entry_mut(chunk).traffic = NONE;
+            self.group.traffic.remove(index);
         }
     }
 }

@@ -20,9 +20,8 @@ use crate::tables::Places;
 use std::ops::{Index, IndexMut};
 use thermocline_policy::migration::{self, Allowance};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
-use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
-use thermocline_units::{Nanos, PoolId, Slab};
+use thermocline_units::{Bytes, Nanos, PoolId, Slab};
 
 /// Sizes that a group was made with: they say where everything lies on a pool's device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +162,7 @@ impl Pools {
         self.iter().any(|pool| pool.checksums && pool.state != PoolState::Removed)
     }
 
-    /// Where the table of checksums of a slot is on its pool.
+    /// Byte of its pool at which the table of checksums of a slot begins.
     pub(crate) fn table_address(&self, place: Place) -> Bytes {
         self[place.pool].tables.offset(place.slot)
     }

@@ -3,6 +3,7 @@
 
 use crate::block_checksums::ChecksumStatus;
 use crate::finding::Finding;
+use crate::fsck::Flaw;
 use crate::group::Group;
 use crate::map::{ChunkCopy, Tag};
 use crate::moves::Proposed;
@@ -13,6 +14,8 @@ use crate::overlay::Side;
 use crate::pools::pool::{PoolState, PoolStatus};
 use crate::scrub::ScrubStatus;
 use crate::slas::SlaRecord;
+use crate::view::View;
+use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{Pattern, PoolTraits, Route};
 use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
 
@@ -106,20 +109,20 @@ pub struct PoolLatencies<'a> {
 impl Group {
     /// State of a pool.
     pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
-        let rank = self.core.pools.ranks().rank_of(id).0;
-        Some(self.core.pools.find(id)?.status(rank))
+        let rank = self.state.pools.ranks().rank_of(id).0;
+        Some(self.state.pools.find(id)?.status(rank))
     }
 
     /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has
     /// one, seals. They must have room whatever happens: a pool whose metadata cannot be written is
     /// given up.
     pub fn pool_head(&self, id: PoolId) -> Option<Bytes> {
-        Some(Bytes(self.core.pools.find(id)?.first_slot))
+        Some(Bytes(self.state.pools.find(id)?.first_slot))
     }
 
     /// Pools that there are or were, fastest first.
     pub fn pools_by_rank(&self) -> &[PoolId] {
-        self.core.pools.ranks().order()
+        self.state.pools.ranks().order()
     }
 
     /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
@@ -128,33 +131,33 @@ impl Group {
     pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
         let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
         let slower = |id: &&PoolId| {
-            let pool = &self.core.pools[**id];
+            let pool = &self.state.pools[**id];
             let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
             known.is_some_and(|known| latency(&known) > latency(traits))
         };
-        self.core.pools.ranks().order().iter().find(slower).copied()
+        self.state.pools.ranks().order().iter().find(slower).copied()
     }
 
     /// A random read's time on a pool of which something was said; see [`Group::set_traits`].
     pub fn random_read_latency(&self, pool: PoolId) -> Option<Nanos> {
-        let pool = self.core.pools.find(pool)?;
+        let pool = self.state.pools.find(pool)?;
         pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
     }
 
     /// Number of pools that there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
-        self.core.pools.count() as u16
+        self.state.pools.count() as u16
     }
 
     /// The volume of this name, unless it is being deleted.
     pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
-        self.core.map.volume_named(name)
+        self.state.map.volume_named(name)
     }
 
     /// Volumes that exist, by ascending id.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
-        (0..self.core.map.volume_count()).map(VolumeId).filter_map(|id| {
-            let volume = self.core.map.volume(id).filter(|volume| !volume.deleting)?;
+        (0..self.state.map.volume_count()).map(VolumeId).filter_map(|id| {
+            let volume = self.state.map.volume(id).filter(|volume| !volume.deleting)?;
             let sla = self.requests.slas.of(id).copied();
             let (identity, name) = (volume.identity, volume.name.clone());
             Some(VolumeStatus { id, identity, name, size: volume.size, sla })
@@ -163,51 +166,51 @@ impl Group {
 
     /// State of a chunk; `None` when its volume ends before it.
     pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
-        if !self.core.map.has(chunk) {
+        if !self.state.map.has(chunk) {
             return None;
         }
-        let overlay = self.core.map.overlay(chunk);
+        let overlay = self.state.map.overlay(chunk);
         let above = |mirrors| {
             let overlay = overlay.filter(|overlay| overlay.blocks.is_mirror() == mirrors);
             overlay.map(|overlay| overlay.place.pool)
         };
-        let (reads, writes) = self.core.map.entry(chunk).heat_in(self.epochs.number);
+        let (reads, writes) = self.state.map.entry(chunk).heat_in(self.epochs.number);
         Some(ChunkStatus {
-            copies: self.core.map.copies(chunk).collect(),
+            copies: self.state.map.copies(chunk).collect(),
             redirected_to: above(false),
             mirrored_on: above(true),
             reads,
             writes,
-            tag: self.core.map.entry(chunk).tag,
+            tag: self.state.map.entry(chunk).tag,
         })
     }
 
     /// True if a pool has all of a chunk as it was last written.
     pub fn is_whole_on(&self, chunk: ChunkId, pool: PoolId) -> bool {
-        if !self.core.map.has(chunk) {
+        if !self.state.map.has(chunk) {
             return false;
         }
-        let Some(overlay) = self.core.map.overlay(chunk) else {
-            return self.core.map.copies(chunk).any(|copy| copy.place.pool == pool);
+        let Some(overlay) = self.state.map.overlay(chunk) else {
+            return self.state.map.copies(chunk).any(|copy| copy.place.pool == pool);
         };
         [Side::Base, Side::Above].into_iter().any(|side| {
-            self.core.map.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side)
+            self.state.map.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side)
         })
     }
 
     /// Chunks with tables of checksums, and chunks that hold something. O(chunks).
     pub fn chunks_with_checksums(&self) -> (u64, u64) {
         let mapped =
-            self.core.map.chunks().filter(|&chunk| self.core.map.entry(chunk).first().is_some());
+            self.state.map.chunks().filter(|&chunk| self.state.map.entry(chunk).first().is_some());
         mapped.fold((0, 0), |(with, all), chunk| {
-            (with + u64::from(self.core.map.entry(chunk).is_sealed()), all + 1)
+            (with + u64::from(self.state.map.entry(chunk).is_sealed()), all + 1)
         })
     }
 
     /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
     /// before it. O(1), without allocation.
     pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
-        self.core.pool_of(chunk)
+        self.state.pool_of(chunk)
     }
 
     /// The placement's proposal since this was last asked; none: there was none. Only the last
@@ -218,7 +221,37 @@ impl Group {
 
     /// Moves that the placement has proposed and that have not ended.
     pub fn moves_pending(&self) -> usize {
-        self.moves.pending(&self.core)
+        self.moves.pending(&self.state)
+    }
+
+    /// Everything that is wrong with the state in memory; empty when all is well. O(chunks +
+    /// slots).
+    pub fn fsck(&self) -> Vec<Flaw> {
+        crate::fsck::fsck(&self.state, &self.requests)
+    }
+
+    /// The group as a placement sees it.
+    pub(crate) fn view(&self) -> View<'_> {
+        let (number, length) = (self.epochs.number, self.housekeeping.epoch_length);
+        View { group: &self.state, slas: &self.requests.slas, number, length }
+    }
+
+    /// The shadows.
+    pub fn shadows(&self) -> &Shadows {
+        &self.epochs.shadows
+    }
+
+    /// Reasons for a chunk's place, in the words of the placement (see [`Placement::explain`]);
+    /// `None` when nobody decides.
+    ///
+    /// [`Placement::explain`]: thermocline_policy::placement::Placement::explain
+    pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
+        Some(self.epochs.placement.as_ref()?.explain(chunk))
+    }
+
+    /// All that the placement has learnt, and its name with all its settings.
+    pub fn learnt(&self) -> Option<(&str, Vec<u8>)> {
+        Some((&self.epochs.placement_name, self.epochs.placement.as_ref()?.learnt()?))
     }
 
     /// State of scrubs, and counts of findings.
@@ -233,23 +266,23 @@ impl Group {
 
     /// Bytes that one chunk takes on a pool.
     pub fn chunk_size(&self) -> Bytes {
-        self.core.chunk_size()
+        self.state.chunk_size()
     }
 
     /// Memory that the chunk map holds.
     pub fn map_memory(&self) -> Bytes {
-        self.core.map.memory()
+        self.state.map.memory()
     }
 
     /// Chunks in two parts.
     pub fn parts(&self) -> PartsStatus {
-        let (chunks, room) = (self.core.overlays, self.core.overlay_room());
+        let (chunks, room) = (self.state.overlays, self.state.overlay_room());
         PartsStatus { chunks, most: chunks + room, route: self.routing.route() }
     }
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.pacing.rate.paced(&self.core.settings.copying).rate_per_second
+        self.pacing.rate.paced(&self.state.settings.copying).rate_per_second
     }
 
     /// Proposed moves that were given up, since opening.
@@ -270,7 +303,7 @@ impl Group {
     /// wants are not among them.
     pub fn operations(&self, limit: usize) -> Vec<OperationStatus> {
         let block = u64::from(crate::settings::BLOCK);
-        let going = self.core.operations.iter().map(|(_, copy)| OperationStatus {
+        let going = self.state.operations.iter().map(|(_, copy)| OperationStatus {
             id: copy.id,
             operation: copy.what,
             from: Some(copy.source.pool),
@@ -287,7 +320,7 @@ impl Group {
 
     /// Latencies on a pool since the group was opened.
     pub fn pool_latencies(&self, id: PoolId) -> Option<PoolLatencies<'_>> {
-        let pool = self.core.pools.find(id)?;
+        let pool = self.state.pools.find(id)?;
         let [reads, writes] = &pool.latencies;
         Some(PoolLatencies { reads, writes })
     }
@@ -296,7 +329,7 @@ impl Group {
     /// that are dead may lack what came later.
     pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
         let lives = |pool: PoolId| {
-            let state = self.core.pools.find(pool).map(|pool| pool.state);
+            let state = self.state.pools.find(pool).map(|pool| pool.state);
             !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
         };
         self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
@@ -309,25 +342,25 @@ impl Group {
 
     /// Appends what verifying has found since this was last called; of floods only the first.
     pub fn take_findings(&mut self, out: &mut Vec<Finding>) {
-        self.core.findings.take(out);
+        self.state.findings.take(out);
     }
 
     /// Findings that nobody will be told of, because too many came at once.
     pub fn findings_untold(&self) -> u64 {
-        self.core.findings.untold()
+        self.state.findings.untold()
     }
 
     /// The number that no other group has.
     pub fn identity(&self) -> u64 {
-        self.core.journal.identity()
+        self.state.journal.identity()
     }
 
     /// Fill of the journal.
     pub fn journal(&self) -> JournalStatus {
         JournalStatus {
-            blocks: u64::from(self.core.settings.journal_blocks),
-            used: self.core.journal.used(),
-            written: self.core.journal.written(),
+            blocks: u64::from(self.state.settings.journal_blocks),
+            used: self.state.journal.used(),
+            written: self.state.journal.written(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
 
-use crate::core::Core;
-use crate::core::traffic::{Part, Verb};
 use crate::epochs::Epochs;
+use crate::group_state::GroupState;
+use crate::group_state::traffic::{Part, Verb};
 use crate::map::NONE;
 use crate::request::{Action, Piece, Priority, Reply, RequestError, RequestId};
 use crate::scheduler::{Lane, Scheduler};
@@ -76,7 +76,7 @@ impl Requests {
     }
 
     /// Makes parts until enough are under way or the request is split up.
-    pub(crate) fn split(&mut self, core: &mut Core, epochs: &mut Epochs, request: u32) {
+    pub(crate) fn split(&mut self, group: &mut GroupState, epochs: &mut Epochs, request: u32) {
         let mut steps = 0;
         loop {
             let ongoing = &self.all[request];
@@ -85,51 +85,51 @@ impl Requests {
             if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
                 break;
             }
-            let index = cursor / u64::from(core.pools.chunk_bytes());
+            let index = cursor / u64::from(group.pools.chunk_bytes());
             let chunk = ChunkId { volume: ongoing.volume, index: index as u32 };
-            let base = index * u64::from(core.pools.chunk_bytes());
-            let stop = end.min(base + u64::from(core.pools.chunk_bytes()));
+            let base = index * u64::from(group.pools.chunk_bytes());
+            let stop = end.min(base + u64::from(group.pools.chunk_bytes()));
             let range = (cursor - base) as u32..(stop - base) as u32;
             self.all[request].cursor = stop;
             steps += 1;
-            if self.is_void(core, request, chunk) {
+            if self.is_void(group, request, chunk) {
                 if steps >= SPLIT_STEPS_MAX && stop < end {
                     self.list(request);
                     return;
                 }
                 continue;
             }
-            self.make_part(core, request, chunk, range);
+            self.make_part(group, request, chunk, range);
         }
-        self.end_request_if_done(core, epochs, request);
+        self.end_request_if_done(group, epochs, request);
     }
 
     /// True if the request would do nothing to the chunk: zeroes onto a chunk that holds none.
     /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
-    pub(crate) fn is_void(&self, core: &Core, request: u32, chunk: ChunkId) -> bool {
-        let entry = core.map.entry(chunk);
+    pub(crate) fn is_void(&self, group: &GroupState, request: u32, chunk: ChunkId) -> bool {
+        let entry = group.map.entry(chunk);
         let ongoing = &self.all[request];
         let zeroes = Action::is_zeroing(&ongoing.action);
         let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
         let waits = forced
             && ongoing.parts == 0
-            && core.has_changes()
+            && group.has_changes()
             && !mutant("forced_zeroes_on_nothing_at_once");
         zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
     }
 
     pub(crate) fn make_part(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         request: u32,
         chunk: ChunkId,
         range: Range<u32>,
     ) {
         assert!(range.start < range.end, "a part is not empty");
-        assert!(range.end <= core.pools.chunk_bytes(), "a part stays within its chunk");
+        assert!(range.end <= group.pools.chunk_bytes(), "a part stays within its chunk");
         let ongoing = &mut self.all[request];
         let at =
-            u64::from(chunk.index) * u64::from(core.pools.chunk_bytes()) + u64::from(range.start);
+            u64::from(chunk.index) * u64::from(group.pools.chunk_bytes()) + u64::from(range.start);
         let from = (at - ongoing.start) as u32;
         let (verb, fua) = match &ongoing.action {
             Action::Read { .. } => (Verb::Read, false),
@@ -144,9 +144,9 @@ impl Requests {
         ongoing.parts += 1;
         assert!(ongoing.parts <= PARTS_PER_REQUEST_MAX, "a request has a bounded number of parts");
         let priority = ongoing.priority;
-        core.map.hold(chunk.volume);
-        let lane = lane_for(core, chunk, &verb);
-        let part = core.parts.insert(Part {
+        group.map.hold(chunk.volume);
+        let lane = lane_for(group, chunk, &verb);
+        let part = group.parts.insert(Part {
             request,
             chunk,
             range,
@@ -178,11 +178,11 @@ impl Requests {
     }
 
     /// Answers for a part that is durable as far as it promised.
-    pub(crate) fn end_part(&mut self, core: &mut Core, epochs: &mut Epochs, part: u32) {
-        let part = core.parts.remove(part);
+    pub(crate) fn end_part(&mut self, group: &mut GroupState, epochs: &mut Epochs, part: u32) {
+        let part = group.parts.remove(part);
         assert_eq!(part.outstanding, 0, "no device has a part that ends");
         self.scheduler.ended(part.lane, part.priority);
-        core.map.let_go(part.chunk.volume);
+        group.map.let_go(part.chunk.volume);
         let request = &mut self.all[part.request];
         assert!(request.parts > 0, "each part ends once");
         request.parts -= 1;
@@ -190,7 +190,7 @@ impl Requests {
         if request.cursor < request.end {
             self.list(part.request);
         } else {
-            self.end_request_if_done(core, epochs, part.request);
+            self.end_request_if_done(group, epochs, part.request);
         }
     }
 
@@ -207,7 +207,12 @@ impl Requests {
         indices.into_iter().map(|index| self.take_request(index).id).collect()
     }
 
-    pub(crate) fn end_request_if_done(&mut self, core: &mut Core, epochs: &mut Epochs, index: u32) {
+    pub(crate) fn end_request_if_done(
+        &mut self,
+        group: &mut GroupState,
+        epochs: &mut Epochs,
+        index: u32,
+    ) {
         let request = &self.all[index];
         if request.parts > 0 || request.cursor < request.end || request.listed {
             return;
@@ -220,21 +225,21 @@ impl Requests {
             None => Ok(request.pieces),
         };
         if result.is_ok() {
-            self.slas.judge(request.volume, core.now.saturating_sub(request.since));
+            self.slas.judge(request.volume, group.now.saturating_sub(request.since));
         }
-        self.reply(core, epochs, Reply { id: request.id, result });
+        self.reply(group, epochs, Reply { id: request.id, result });
     }
 
     /// Hands an answer to its client.
-    pub(crate) fn reply(&mut self, core: &Core, epochs: &mut Epochs, reply: Reply) {
-        epochs.answered(core.now, &reply);
+    pub(crate) fn reply(&mut self, group: &GroupState, epochs: &mut Epochs, reply: Reply) {
+        epochs.answered(group.now, &reply);
         self.replies.push(reply);
     }
 
     /// Answers a flush.
     pub(crate) fn end_flush(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         epochs: &mut Epochs,
         request: u32,
         result: Result<(), RequestError>,
@@ -242,6 +247,6 @@ impl Requests {
         let request = self.take_request(request);
         assert!(matches!(request.action, Action::Flush), "only flushes wait for the journal");
         assert_eq!(request.parts, 0, "a flush has no parts");
-        self.reply(core, epochs, Reply { id: request.id, result: result.map(|()| Vec::new()) });
+        self.reply(group, epochs, Reply { id: request.id, result: result.map(|()| Vec::new()) });
     }
 }

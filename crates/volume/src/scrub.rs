@@ -11,12 +11,12 @@
 //! A chunk in which nothing could be repaired is remembered as damaged: reads that meet it again do
 //! not start anything. A write to it, or a scrub that finds it well, forgets that.
 
-use crate::core::service::Service;
+use crate::group_state::service::Service;
 use comparison::{Comparison, Purpose, comparison_of};
 mod comparison;
 
 use crate::below::Below;
-use crate::core::Core;
+use crate::group_state::GroupState;
 use crate::map::ChunkMap;
 use std::collections::{BTreeSet, VecDeque};
 use thermocline_units::mutants::mutant;
@@ -181,7 +181,7 @@ impl Scrub {
     /// Takes the next step.
     pub(crate) fn pump(&mut self, below: &mut Below) {
         while !self.is_on_devices() {
-            if below.core.service != Service::Ready {
+            if below.group.service != Service::Ready {
                 self.current = None;
                 return;
             }
@@ -191,11 +191,11 @@ impl Scrub {
                 }
                 continue;
             }
-            if below.core.records_pile_up() && !mutant("scrub_adds_to_the_pile") {
+            if below.group.records_pile_up() && !mutant("scrub_adds_to_the_pile") {
                 return; // A chunk that gets its tables adds a record.
             }
             let Some((chunk, purpose)) = self.next_to_compare(below) else { return };
-            self.current = comparison_of(below.core, chunk, purpose);
+            self.current = comparison_of(below.group, chunk, purpose);
             if self.current.is_none() {
                 self.pass_over(below, chunk, purpose);
             }
@@ -204,12 +204,12 @@ impl Scrub {
 
     /// The chunk cannot be looked at now.
     fn pass_over(&mut self, below: &mut Below, chunk: ChunkId, purpose: Purpose) {
-        if !below.core.map.has(chunk) || below.core.map.entry(chunk).first().is_none() {
+        if !below.group.map.has(chunk) || below.group.map.entry(chunk).first().is_none() {
             return;
         }
         match purpose {
-            Purpose::Tables => below.checksums.watch(below.core, below.now, chunk),
-            Purpose::Repair if below.core.operation_on(chunk).is_some() => {
+            Purpose::Tables => below.checksums.watch(below.group, below.now, chunk),
+            Purpose::Repair if below.group.operation_on(chunk).is_some() => {
                 self.deferred.insert(chunk);
             }
             Purpose::Repair => {}
@@ -231,18 +231,18 @@ impl Scrub {
         for _ in 0..STEPS_MAX {
             let chunk = self.cursor;
             let run = self.run.as_mut().expect("it goes on");
-            if chunk.volume.0 >= below.core.map.volume_count() {
+            if chunk.volume.0 >= below.group.map.volume_count() {
                 run.ended = true;
                 return None;
             }
-            if !below.core.map.has(chunk) {
+            if !below.group.map.has(chunk) {
                 self.cursor = ChunkId { volume: VolumeId(chunk.volume.0 + 1), index: 0 };
                 continue;
             }
             self.cursor.index += 1;
             run.passed = (run.passed + 1).min(run.total);
             let pool = run.pool;
-            if is_in_scope(below.core, chunk, pool) {
+            if is_in_scope(below.group, chunk, pool) {
                 return Some((chunk, Purpose::Scrub));
             }
         }
@@ -252,11 +252,11 @@ impl Scrub {
 }
 
 /// True if a scrub of `pool`, or of all, reads the chunk.
-fn is_in_scope(core: &Core, chunk: ChunkId, pool: Option<PoolId>) -> bool {
-    let overlay = core.map.overlay(chunk).map(|overlay| overlay.place);
-    let mut places = core.map.copies(chunk).map(|copy| copy.place).chain(overlay);
+fn is_in_scope(group: &GroupState, chunk: ChunkId, pool: Option<PoolId>) -> bool {
+    let overlay = group.map.overlay(chunk).map(|overlay| overlay.place);
+    let mut places = group.map.copies(chunk).map(|copy| copy.place).chain(overlay);
     match pool {
         Some(pool) => places.any(|place| place.pool == pool),
-        None => places.any(|place| !core.pools[place.pool].is_far()),
+        None => places.any(|place| !group.pools[place.pool].is_far()),
     }
 }

@@ -7,8 +7,8 @@
 //! 1998, with a factor of one). Flushes, and what needs no pool, count together like one more pool.
 //! Where there is one pool only, it has all of them.
 
-use crate::core::Core;
-use crate::core::traffic::Verb;
+use crate::group_state::GroupState;
+use crate::group_state::traffic::Verb;
 use crate::request::{Action, Request};
 use crate::requests::Requests;
 use crate::scheduler::Lane;
@@ -49,15 +49,15 @@ impl Shares {
 
 impl Requests {
     /// True if one more request that counts for `lane` may be taken.
-    pub(crate) fn has_share(&self, core: &Core, lane: Lane) -> bool {
-        let free = core.settings.limits.requests.saturating_sub(self.all.len());
-        let alone = core.pools.count() < 2 || mutant("backlog_takes_all_requests");
+    pub(crate) fn has_share(&self, group: &GroupState, lane: Lane) -> bool {
+        let free = group.settings.limits.requests.saturating_sub(self.all.len());
+        let alone = group.pools.count() < 2 || mutant("backlog_takes_all_requests");
         free > 0 && (alone || self.shares.of(lane) < free)
     }
 }
 
 /// The lane that a request counts for: the slowest pool of its first chunks.
-pub(crate) fn lane_of(core: &Core, request: &Request) -> Lane {
+pub(crate) fn lane_of(group: &GroupState, request: &Request) -> Lane {
     let (start, length, verb) = match &request.action {
         Action::Flush => return Lane::NONE,
         Action::Read { offset, length } => (offset.0, u64::from(*length), Verb::Read),
@@ -68,14 +68,14 @@ pub(crate) fn lane_of(core: &Core, request: &Request) -> Lane {
         Action::WriteZeroes { offset, length, .. } => (offset.0, length.0, Verb::Zero),
         Action::Discard { offset, length } => (offset.0, length.0, Verb::Discard),
     };
-    let chunk_size = u64::from(core.pools.chunk_bytes());
+    let chunk_size = u64::from(group.pools.chunk_bytes());
     let first = start / chunk_size;
     let last = start.saturating_add(length).saturating_sub(1) / chunk_size;
     let chunks = first..=last.max(first).min(first.saturating_add(CHUNKS_MAX - 1));
     let lanes = chunks.filter_map(|index| {
         let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
-        core.map.has(chunk).then(|| lane_for(core, chunk, &verb))
+        group.map.has(chunk).then(|| lane_for(group, chunk, &verb))
     });
-    let rank = |lane: &Lane| lane.pool().map(|pool| core.pools.ranks().rank_of(pool));
+    let rank = |lane: &Lane| lane.pool().map(|pool| group.pools.ranks().rank_of(pool));
     lanes.max_by_key(rank).unwrap_or(Lane::NONE)
 }

@@ -5,7 +5,7 @@
 //! for, else the one that routing names ([`crate::routing`]). Two parts in the same block wait for
 //! each other at the hazard check, so that no block is written on both sides at once.
 
-use crate::core::Core;
+use crate::group_state::GroupState;
 use crate::map::Place;
 use crate::overlay::{Goal, Holder, Side};
 use crate::presence::whole_blocks;
@@ -15,43 +15,43 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, PoolId};
 
-pub(crate) fn is_alive_on(core: &Core, chunk: ChunkId, side: Side) -> bool {
-    core.pools[core.map.place_on(chunk, side).pool].is_alive()
+pub(crate) fn is_alive_on(group: &GroupState, chunk: ChunkId, side: Side) -> bool {
+    group.pools[group.map.place_on(chunk, side).pool].is_alive()
 }
 
 /// The side for a part where both would do; `None` where blocks stay where they are, as they
 /// do in a redirected chunk that nobody brings together.
 pub(crate) fn side_for(
-    core: &Core,
+    group: &GroupState,
     routing: &mut Routing,
     chunk: ChunkId,
     write: bool,
 ) -> Option<Side> {
-    let towards = core.goal_on(chunk).filter(|_| write).and_then(Goal::side);
-    let towards = towards.filter(|&side| is_alive_on(core, chunk, side));
-    if towards.is_some() || !core.map.overlay_of(chunk).blocks.is_mirror() {
+    let towards = group.goal_on(chunk).filter(|_| write).and_then(Goal::side);
+    let towards = towards.filter(|&side| is_alive_on(group, chunk, side));
+    if towards.is_some() || !group.map.overlay_of(chunk).blocks.is_mirror() {
         return towards;
     }
-    match [Side::Base, Side::Above].map(|side| is_alive_on(core, chunk, side)) {
+    match [Side::Base, Side::Above].map(|side| is_alive_on(group, chunk, side)) {
         [true, false] => Some(Side::Base),
         [false, true] => Some(Side::Above),
         _ => {
-            let pools = [Side::Base, Side::Above].map(|side| core.map.place_on(chunk, side).pool);
-            Some(routing.choose(&core.pools, core.now, pools, write))
+            let pools = [Side::Base, Side::Above].map(|side| group.map.place_on(chunk, side).pool);
+            Some(routing.choose(&group.pools, group.now, pools, write))
         }
     }
 }
 
 /// From where to read each run of a chunk in two parts.
 pub(crate) fn sources_of(
-    core: &Core,
+    group: &GroupState,
     routing: &mut Routing,
     chunk: ChunkId,
     range: &Range<u32>,
 ) -> Vec<(Range<u32>, Side)> {
-    let runs = core.map.overlay_of(chunk).blocks.runs(range);
+    let runs = group.map.overlay_of(chunk).blocks.runs(range);
     let shared = runs.iter().any(|(_, holder)| *holder == Holder::Both);
-    let choice = if shared { side_for(core, routing, chunk, false) } else { None };
+    let choice = if shared { side_for(group, routing, chunk, false) } else { None };
     let mut sources = Vec::with_capacity(runs.len());
     for (run, holder) in runs {
         push_run(&mut sources, run, holder.or(choice));
@@ -60,11 +60,15 @@ pub(crate) fn sources_of(
 }
 
 /// Side for each run of a write to a chunk in two parts.
-pub(crate) fn targets_of(core: &Core, routing: &mut Routing, part: u32) -> Vec<(Range<u32>, Side)> {
-    let (chunk, range) = (core.parts[part].chunk, core.parts[part].range.clone());
-    let choice = side_for(core, routing, chunk, true);
+pub(crate) fn targets_of(
+    group: &GroupState,
+    routing: &mut Routing,
+    part: u32,
+) -> Vec<(Range<u32>, Side)> {
+    let (chunk, range) = (group.parts[part].chunk, group.parts[part].range.clone());
+    let choice = side_for(group, routing, chunk, true);
     let mut targets = Vec::new();
-    for (run, holder) in core.map.overlay_of(chunk).blocks.runs(&range) {
+    for (run, holder) in group.map.overlay_of(chunk).blocks.runs(&range) {
         let side = holder.or(choice);
         match choice.filter(|&choice| choice != side) {
             // Whole blocks may change sides; what is left of others is where they are.
@@ -81,32 +85,37 @@ pub(crate) fn targets_of(core: &Core, routing: &mut Routing, part: u32) -> Vec<(
 }
 
 /// Side to which a run that a side's device failed may go instead, if there is one.
-pub(crate) fn other_side(core: &Core, part: u32, run: &Range<u32>, pool: PoolId) -> Option<Side> {
-    let chunk = core.parts[part].chunk;
-    let overlay = core.map.mirror(chunk)?;
-    let other = side_at(core, chunk, pool)?.other();
-    let able = match core.parts[part].is_write() {
+pub(crate) fn other_side(
+    group: &GroupState,
+    part: u32,
+    run: &Range<u32>,
+    pool: PoolId,
+) -> Option<Side> {
+    let chunk = group.parts[part].chunk;
+    let overlay = group.map.mirror(chunk)?;
+    let other = side_at(group, chunk, pool)?.other();
+    let able = match group.parts[part].is_write() {
         true => {
-            let parting = is_parting(core, chunk) && !mutant("write_sent_to_a_parting_side");
+            let parting = is_parting(group, chunk) && !mutant("write_sent_to_a_parting_side");
             overlay.blocks.takes(other, run) && !parting
         }
         false => !overlay.blocks.any_only_on(other.other(), run),
     };
-    let place = core.map.place_on(chunk, other);
-    let untried = !core.parts[part].avoided.contains(&place);
-    (able && untried && core.pools[place.pool].is_alive()).then_some(other)
+    let place = group.map.place_on(chunk, other);
+    let untried = !group.parts[part].avoided.contains(&place);
+    (able && untried && group.pools[place.pool].is_alive()).then_some(other)
 }
 
 /// The side that a pool is; `None` where the chunk has left that pool.
-pub(crate) fn side_at(core: &Core, chunk: ChunkId, pool: PoolId) -> Option<Side> {
+pub(crate) fn side_at(group: &GroupState, chunk: ChunkId, pool: PoolId) -> Option<Side> {
     let sides = [Side::Base, Side::Above];
-    sides.into_iter().find(|&side| core.map.place_on(chunk, side).pool == pool)
+    sides.into_iter().find(|&side| group.map.place_on(chunk, side).pool == pool)
 }
 
 /// True if a record is on its way to the journal that one of the sides is gone.
-pub(crate) fn is_parting(core: &Core, chunk: ChunkId) -> bool {
-    core.operation_on(chunk).is_some_and(|operation| {
-        let copy = &core.operations[operation];
+pub(crate) fn is_parting(group: &GroupState, chunk: ChunkId) -> bool {
+    group.operation_on(chunk).is_some_and(|operation| {
+        let copy = &group.operations[operation];
         !copy.is_copying() && copy.goal.and_then(Goal::side).is_some()
     })
 }
@@ -114,23 +123,23 @@ pub(crate) fn is_parting(core: &Core, chunk: ChunkId) -> bool {
 /// Relies no longer on what `pool` has of a run: where the other side has it as well, that one
 /// counts. When one side is about to go, the one that stays counts whatever it holds: what was
 /// read on the other could not be read again.
-pub(crate) fn distrust(core: &mut Core, chunk: ChunkId, run: &Range<u32>, pool: PoolId) {
-    let staying = core.goal_on(chunk).and_then(Goal::side);
-    let parting = staying.filter(|_| is_parting(core, chunk));
+pub(crate) fn distrust(group: &mut GroupState, chunk: ChunkId, run: &Range<u32>, pool: PoolId) {
+    let staying = group.goal_on(chunk).and_then(Goal::side);
+    let parting = staying.filter(|_| is_parting(group, chunk));
     met_if(parting.is_some(), "side of a mirror failed while the other was about to go");
-    let Some(other) = parting.or(side_at(core, chunk, pool).map(Side::other)) else { return };
+    let Some(other) = parting.or(side_at(group, chunk, pool).map(Side::other)) else { return };
     let both = parting.is_some() && mutant("both_sides_count_while_one_goes");
-    if both || !is_alive_on(core, chunk, other) {
+    if both || !is_alive_on(group, chunk, other) {
         return;
     }
-    let runs = core.map.overlay_of(chunk).blocks.runs(run);
+    let runs = group.map.overlay_of(chunk).blocks.runs(run);
     let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
-    let place = core.map.place_on(chunk, other);
+    let place = group.map.place_on(chunk, other);
     let shared: Vec<(Range<u32>, Place)> = shared.map(|(run, _)| (run, place)).collect();
-    let announced = core.map.extra(chunk).is_some_and(|extra| extra.dirty);
+    let announced = group.map.extra(chunk).is_some_and(|extra| extra.dirty);
     // The journal calls these blocks equal on both sides until it hears otherwise.
-    if core.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
-        core.await_drop(chunk, announced);
+    if group.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
+        group.await_drop(chunk, announced);
     }
 }
 

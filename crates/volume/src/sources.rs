@@ -1,38 +1,37 @@
 //! Where a request goes: the copy that a read uses, the pool of a new chunk, the queue to wait in.
 
-use crate::core::Core;
-use crate::core::traffic::{Verb, bit};
+use crate::group_state::GroupState;
+use crate::group_state::traffic::{Verb, bit};
 use crate::map::Place;
 use crate::moves::switching::arriving_copy;
 use crate::scheduler::Lane;
 use std::ops::Range;
 use thermocline_policy::choice::{self, Room};
-use thermocline_units::ChunkId;
-use thermocline_units::PoolId;
+use thermocline_units::{ChunkId, PoolId};
 
 /// The copy to read `range` from, among those on pools that live that have not failed.
 pub(crate) fn best_copy(
-    core: &Core,
+    group: &GroupState,
     chunk: ChunkId,
     range: &Range<u32>,
     failed: impl Fn(Place) -> bool,
 ) -> Option<Place> {
-    let arriving = arriving_copy(core, chunk, range);
-    let copies = core.map.copies(chunk).map(|copy| copy.place).chain(arriving);
-    let copies = copies.filter(|&place| core.pools[place.pool].is_alive() && !failed(place));
-    choice::soonest(copies, |place| core.pools[place.pool].expected_wait(core.now))
+    let arriving = arriving_copy(group, chunk, range);
+    let copies = group.map.copies(chunk).map(|copy| copy.place).chain(arriving);
+    let copies = copies.filter(|&place| group.pools[place.pool].is_alive() && !failed(place));
+    choice::soonest(copies, |place| group.pools[place.pool].expected_wait(group.now))
 }
 
 /// The pool that a part is expected to use: a write waits for the slowest copy of its chunk,
 /// and for the pool that a new chunk would go to.
-pub(crate) fn lane_for(core: &Core, chunk: ChunkId, verb: &Verb) -> Lane {
+pub(crate) fn lane_for(group: &GroupState, chunk: ChunkId, verb: &Verb) -> Lane {
     let writes = !matches!(verb, Verb::Read);
-    let copies = core.map.copies(chunk).map(|copy| copy.place.pool);
-    let pool = match core.map.entry(chunk).first() {
+    let copies = group.map.copies(chunk).map(|copy| copy.place.pool);
+    let pool = match group.map.entry(chunk).first() {
         // Which side of a chunk in two parts it goes to is not known yet.
-        Some(first) if !writes || core.map.overlay(chunk).is_some() => Some(first.pool),
-        Some(_) => copies.max_by_key(|&pool| core.pools.ranks().rank_of(pool)),
-        None if matches!(verb, Verb::Write(_)) => pool_for_chunk(core, 0, &[]),
+        Some(first) if !writes || group.map.overlay(chunk).is_some() => Some(first.pool),
+        Some(_) => copies.max_by_key(|&pool| group.pools.ranks().rank_of(pool)),
+        None if matches!(verb, Verb::Write(_)) => pool_for_chunk(group, 0, &[]),
         None => None,
     };
     pool.map_or(Lane::NONE, Lane::of)
@@ -40,16 +39,20 @@ pub(crate) fn lane_for(core: &Core, chunk: ChunkId, verb: &Verb) -> Lane {
 
 /// A free slot for a new chunk, on one of the pools of its `hint` if that can be, and on a far
 /// pool only if nothing else can be: (place, whether it reads as zeroes).
-pub(crate) fn allocate(core: &mut Core, unfit: u64, hint: &[PoolId]) -> Option<(Place, bool)> {
-    let id = pool_for_chunk(core, unfit, hint)?;
-    let (slot, clean) = core.pools[id].slots.take().expect("a slot is free");
+pub(crate) fn allocate(
+    group: &mut GroupState,
+    unfit: u64,
+    hint: &[PoolId],
+) -> Option<(Place, bool)> {
+    let id = pool_for_chunk(group, unfit, hint)?;
+    let (slot, clean) = group.pools[id].slots.take().expect("a slot is free");
     Some((Place { pool: id, slot }, clean))
 }
 
 /// The pool that has a free slot for a new chunk, as [`allocate`] chooses it.
-pub(crate) fn pool_for_chunk(core: &Core, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
+pub(crate) fn pool_for_chunk(group: &GroupState, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
     let room = |id: PoolId| {
-        let pool = &core.pools[id];
+        let pool = &group.pools[id];
         let takes = pool.has_space() && unfit & bit(id) == 0;
         Room {
             free: if takes { pool.slots.free() } else { 0 },
@@ -57,5 +60,5 @@ pub(crate) fn pool_for_chunk(core: &Core, unfit: u64, hint: &[PoolId]) -> Option
             far: pool.is_far(),
         }
     };
-    choice::pool_for_chunk(core.settings.fill, hint, core.pools.ranks().order(), room)
+    choice::pool_for_chunk(group.settings.fill, hint, group.pools.ranks().order(), room)
 }

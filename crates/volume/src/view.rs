@@ -1,33 +1,35 @@
 //! What a placement sees of a group.
 
-use crate::group::Group;
+use crate::group_state::GroupState;
 use crate::pools::pool::Pool;
+use crate::slas::Slas;
 use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A group, read-only. Its pools are ranks: pool 0 is the fastest one ([`crate::pools::ranks`]).
-pub(crate) struct View<'a>(&'a Group);
+pub(crate) struct View<'a> {
+    pub(crate) group: &'a GroupState,
+    pub(crate) slas: &'a Slas,
+    /// Number of the epoch.
+    pub(crate) number: u16,
+    /// Length of the epoch that ended.
+    pub(crate) length: Nanos,
+}
 
 impl View<'_> {
     /// The pool of a rank.
     fn pool(&self, rank: PoolId) -> &Pool {
-        &self.0.core.pools[self.0.core.pools.ranks().at_rank(rank)]
-    }
-}
-
-impl Group {
-    pub(crate) fn view(&self) -> View<'_> {
-        View(self)
+        &self.group.pools[self.group.pools.ranks().at_rank(rank)]
     }
 }
 
 impl VolumeView for View<'_> {
     fn chunk_size(&self) -> Bytes {
-        self.0.chunk_size()
+        self.group.chunk_size()
     }
 
     fn epoch(&self) -> Nanos {
-        self.0.housekeeping.epoch_length
+        self.length
     }
 
     fn traits(&self, pool: PoolId) -> PoolTraits {
@@ -40,15 +42,15 @@ impl VolumeView for View<'_> {
     }
 
     fn volume_count(&self) -> u32 {
-        self.0.core.map.volume_count()
+        self.group.map.volume_count()
     }
 
     fn sla(&self, volume: VolumeId) -> Option<Sla> {
-        self.0.requests.slas.of(volume).map(|record| record.sla)
+        self.slas.of(volume).map(|record| record.sla)
     }
 
     fn pool_count(&self) -> u16 {
-        self.0.core.pools.count() as u16
+        self.group.pools.count() as u16
     }
 
     /// Chunks that the pool can hold beside the reserve for prefetched copies; 0 when it takes no
@@ -63,34 +65,34 @@ impl VolumeView for View<'_> {
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
         let slowest = PoolId(self.pool_count() - 1);
-        if !self.0.core.map.has(chunk) {
+        if !self.group.map.has(chunk) {
             return slowest;
         }
-        let first = self.0.core.map.entry(chunk).first();
-        first.map_or(slowest, |place| self.0.core.pools.ranks().rank_of(place.pool))
+        let first = self.group.map.entry(chunk).first();
+        first.map_or(slowest, |place| self.group.pools.ranks().rank_of(place.pool))
     }
 
     fn accesses(&self, chunk: ChunkId) -> u64 {
-        if !self.0.core.map.has(chunk) {
+        if !self.group.map.has(chunk) {
             return 0;
         }
-        let ended = self.0.epochs.number.wrapping_sub(1);
-        let (reads, writes) = self.0.core.map.entry(chunk).heat_in(ended);
+        let ended = self.number.wrapping_sub(1);
+        let (reads, writes) = self.group.map.entry(chunk).heat_in(ended);
         u64::from(reads) + u64::from(writes)
     }
 
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
-        let several = self.0.core.map.chunks().filter(|&chunk| !self.0.core.map.is_simple(chunk));
+        let several = self.group.map.chunks().filter(|&chunk| !self.group.map.is_simple(chunk));
         for chunk in several {
-            if let Some(side) = self.0.core.map.mirror(chunk) {
-                visit(chunk, self.0.core.pools.ranks().rank_of(side.place.pool));
+            if let Some(side) = self.group.map.mirror(chunk) {
+                visit(chunk, self.group.pools.ranks().rank_of(side.place.pool));
             }
         }
     }
 
     fn is_replicated(&self, chunk: ChunkId) -> bool {
-        self.0.core.map.has(chunk)
-            && self.0.core.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
+        self.group.map.has(chunk)
+            && self.group.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
     }
 
     /// Without prefetched copies in the reserve: the capacity is without them, too.
@@ -100,9 +102,9 @@ impl VolumeView for View<'_> {
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
-        let pool = self.0.core.pools.ranks().at_rank(pool);
-        for chunk in self.0.core.map.chunks() {
-            if self.0.core.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
+        let pool = self.group.pools.ranks().at_rank(pool);
+        for chunk in self.group.map.chunks() {
+            if self.group.map.entry(chunk).first().is_some_and(|place| place.pool == pool) {
                 visit(chunk);
             }
         }

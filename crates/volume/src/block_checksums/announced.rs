@@ -2,8 +2,8 @@
 //! ([`crate::regions`]).
 
 use super::BlockChecksums;
-use crate::core::{Core, Effect};
 use crate::format::Record;
+use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
 use crate::regions::{Region, Regions};
 use thermocline_units::mutants::mutant;
@@ -14,12 +14,12 @@ use thermocline_units::{ChunkId, Nanos};
 const LOOKS_PER_ROUND: usize = 64;
 
 /// The region of a chunk.
-pub(super) fn region_of(core: &Core, chunk: ChunkId) -> Region {
-    Regions::of(chunk, core.pools.chunk_bytes(), core.settings.limits.region_chunks)
+pub(super) fn region_of(group: &GroupState, chunk: ChunkId) -> Region {
+    Regions::of(chunk, group.pools.chunk_bytes(), group.settings.limits.region_chunks)
 }
 
-fn chunks_of(core: &Core, region: Region) -> impl Iterator<Item = ChunkId> + use<> {
-    let volume = core.map.volume(region.volume());
+fn chunks_of(group: &GroupState, region: Region) -> impl Iterator<Item = ChunkId> + use<> {
+    let volume = group.map.volume(region.volume());
     region.chunks(volume.map_or(0, |volume| volume.entries.len() as u32))
 }
 
@@ -31,14 +31,14 @@ impl BlockChecksums {
 
     /// Opens the region of a chunk whose writes are being announced, for the other chunks in it,
     /// and regions ahead of it.
-    pub(crate) fn open_regions(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) {
-        let region = region_of(core, chunk);
+    pub(crate) fn open_regions(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
+        let region = region_of(group, chunk);
         let ahead = self.regions.ahead_of(region);
-        self.open_region(core, now, region, Some(chunk));
+        self.open_region(group, now, region, Some(chunk));
         for region in ahead {
-            if !core.records_pile_up() && chunks_of(core, region).next().is_some() {
+            if !group.records_pile_up() && chunks_of(group, region).next().is_some() {
                 met("region opened ahead");
-                self.open_region(core, now, region, None);
+                self.open_region(group, now, region, None);
             }
         }
     }
@@ -46,69 +46,69 @@ impl BlockChecksums {
     /// Opens a region for all its chunks but the one whose writes have been announced.
     fn open_region(
         &mut self,
-        core: &mut Core,
+        group: &mut GroupState,
         now: Nanos,
         region: Region,
         announced: Option<ChunkId>,
     ) {
-        if !self.regions.begin(region, now, core.settings.limits.regions_open) {
+        if !self.regions.begin(region, now, group.settings.limits.regions_open) {
             return;
         }
-        for other in chunks_of(core, region) {
-            let has_table = Some(other) != announced && core.map.entry(other).is_sealed();
-            if has_table && !core.records_pile_up() {
+        for other in chunks_of(group, region) {
+            let has_table = Some(other) != announced && group.map.entry(other).is_sealed();
+            if has_table && !group.records_pile_up() {
                 met("region opened for more than one chunk");
-                core.map.entry_mut(other).set_unsaid(true);
+                group.map.entry_mut(other).set_unsaid(true);
                 if !mutant("region_opened_for_one_chunk") {
-                    core.announce_only(other);
+                    group.announce_only(other);
                 }
             }
         }
-        core.journal.join(Waiter::Region(region));
+        group.journal.join(Waiter::Region(region));
     }
 
     /// Lets writes go on that waited for a region: its commit is durable. Another commit follows
     /// soon, so that damage to this one is not taken for the journal's end.
-    pub(crate) fn region_opened(&mut self, core: &mut Core, region: Region) {
-        let mut chunks = chunks_of(core, region);
-        let chunk = chunks.find(|&chunk| core.map.entry(chunk).first().is_some());
-        if let Some(chunk) = chunk.filter(|_| !core.records_pile_up()) {
-            core.announce_only(chunk);
+    pub(crate) fn region_opened(&mut self, group: &mut GroupState, region: Region) {
+        let mut chunks = chunks_of(group, region);
+        let chunk = chunks.find(|&chunk| group.map.entry(chunk).first().is_some());
+        if let Some(chunk) = chunk.filter(|_| !group.records_pile_up()) {
+            group.announce_only(chunk);
         }
         for chunk in self.regions.opened(region) {
-            if core.map.is_busy(chunk) {
-                core.emit(Effect::Eased(chunk));
+            if group.map.is_busy(chunk) {
+                group.emit(Effect::Eased(chunk));
             }
         }
     }
 
     /// True if a write to the chunk must wait until its region is open; it is told then.
-    pub(crate) fn waits_for_region(&mut self, core: &mut Core, chunk: ChunkId) -> bool {
-        if !core.map.entry(chunk).is_unsaid() || mutant("written_before_its_region_is_open") {
+    pub(crate) fn waits_for_region(&mut self, group: &mut GroupState, chunk: ChunkId) -> bool {
+        if !group.map.entry(chunk).is_unsaid() || mutant("written_before_its_region_is_open") {
             return false;
         }
-        let waits = self.regions.awaits(region_of(core, chunk), chunk);
+        let waits = self.regions.awaits(region_of(group, chunk), chunk);
         met_if(waits, "write waited for its region");
         waits
     }
 
     /// Makes the table of a chunk in an open region count no more: a write begins.
-    pub(crate) fn take_table(&mut self, core: &mut Core, now: Nanos, chunk: ChunkId) {
-        if core.map.entry(chunk).is_unsaid() {
+    pub(crate) fn take_table(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
+        if group.map.entry(chunk).is_unsaid() {
             met("write without an announcement of its own");
-            self.break_seal(core, now, chunk);
+            self.break_seal(group, now, chunk);
         }
     }
 
     /// Closes regions in which nobody has written for a while.
-    pub(crate) fn close_quiet_regions(&mut self, core: &mut Core, now: Nanos) {
+    pub(crate) fn close_quiet_regions(&mut self, group: &mut GroupState, now: Nanos) {
         for _ in 0..LOOKS_PER_ROUND {
             let Some(region) = self.regions.due(now) else { return };
             let mut written = false;
-            for chunk in chunks_of(core, region) {
-                written |= core.map.entry_mut(chunk).take_region_written();
+            for chunk in chunks_of(group, region) {
+                written |= group.map.entry_mut(chunk).take_region_written();
             }
-            if !written && !self.close_region(core, region) {
+            if !written && !self.close_region(group, region) {
                 return; // It comes again when there is room for its records.
             }
             self.regions.looked_at(region, now, !written);
@@ -116,33 +116,33 @@ impl BlockChecksums {
     }
 
     /// Closes regions as far as there is room for their records: the group closes.
-    pub(crate) fn close_regions(&mut self, core: &mut Core) {
+    pub(crate) fn close_regions(&mut self, group: &mut GroupState) {
         while let Some(region) = self.regions.first() {
-            if !self.close_region(core, region) {
+            if !self.close_region(group, region) {
                 return;
             }
-            self.regions.looked_at(region, core.now, true);
+            self.regions.looked_at(region, group.now, true);
         }
     }
 
     /// Tells the journal which tables of the region are right; false while it is being opened, or
     /// the journal has no room.
-    fn close_region(&mut self, core: &mut Core, region: Region) -> bool {
+    fn close_region(&mut self, group: &mut GroupState, region: Region) -> bool {
         if !self.regions.may_close(region) {
             return false;
         }
-        for chunk in chunks_of(core, region) {
-            if !core.map.entry(chunk).is_unsaid() {
+        for chunk in chunks_of(group, region) {
+            if !group.map.entry(chunk).is_unsaid() {
                 continue;
             }
-            if core.records_half_pile_up() {
+            if group.records_half_pile_up() {
                 met("region closed in parts");
-                core.want_commit_of_changes();
+                group.want_commit_of_changes();
                 return false;
             }
-            core.map.entry_mut(chunk).set_unsaid(false);
-            let state = core.durable_state(chunk);
-            core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+            group.map.entry_mut(chunk).set_unsaid(false);
+            let state = group.durable_state(chunk);
+            group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         }
         met("region closed");
         true

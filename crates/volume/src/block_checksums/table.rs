@@ -1,6 +1,6 @@
 //! A table of checksums as it is stored, and the places where a chunk's tables are.
 
-use crate::core::Core;
+use crate::group_state::GroupState;
 use crate::layout::seal_bytes;
 use crate::map::{Place, Table};
 use crate::settings::BLOCK;
@@ -22,22 +22,22 @@ pub(crate) struct TableName {
 }
 
 /// Owner of a chunk's table.
-pub(crate) fn table_name(core: &Core, chunk: ChunkId) -> TableName {
-    let volume = core.map.volume(chunk.volume).map_or(0, |volume| volume.identity);
-    TableName { group: core.journal.identity(), chunk, volume }
+pub(crate) fn table_name(group: &GroupState, chunk: ChunkId) -> TableName {
+    let volume = group.map.volume(chunk.volume).map_or(0, |volume| volume.identity);
+    TableName { group: group.journal.identity(), chunk, volume }
 }
 
 /// The copies of a chunk that have room for a table.
-pub(crate) fn table_places(core: &Core, chunk: ChunkId) -> impl Iterator<Item = Place> + '_ {
-    let places = core.map.copies(chunk).map(|copy| copy.place);
+pub(crate) fn table_places(group: &GroupState, chunk: ChunkId) -> impl Iterator<Item = Place> + '_ {
+    let places = group.map.copies(chunk).map(|copy| copy.place);
     let anywhere = mutant("table_where_there_is_no_room");
-    places.filter(move |place| core.pools[place.pool].checksums || anywhere)
+    places.filter(move |place| group.pools[place.pool].checksums || anywhere)
 }
 
 /// True if a table of the chunk has room at one of its copies, and all of them are here.
-pub(crate) fn can_have_tables(core: &Core, chunk: ChunkId) -> bool {
-    let far = core.map.copies(chunk).any(|copy| core.pools[copy.place.pool].is_far());
-    !far && table_places(core, chunk).next().is_some()
+pub(crate) fn can_have_tables(group: &GroupState, chunk: ChunkId) -> bool {
+    let far = group.map.copies(chunk).any(|copy| group.pools[copy.place.pool].is_far());
+    !far && table_places(group, chunk).next().is_some()
 }
 
 /// A table as stored, and the checksum of it.

@@ -5,10 +5,9 @@
 use super::Moves;
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;
-use crate::core::active::Stage;
-use crate::core::active::{ActiveOperation, Piece};
-use crate::core::traffic::bit;
-use crate::core::{Core, Effect};
+use crate::group_state::active::{ActiveOperation, Piece, Stage};
+use crate::group_state::traffic::bit;
+use crate::group_state::{Effect, GroupState};
 use crate::map::Place;
 use crate::operation::{OperationKind, Outcome};
 use crate::overlay::Side;
@@ -18,9 +17,8 @@ use crate::sums::checksums;
 use std::ops::Range;
 use thermocline_policy::migration::{Held, Tried};
 use thermocline_ports::{DeviceError, Io, Payload};
-use thermocline_units::ChunkId;
-use thermocline_units::PoolId;
 use thermocline_units::mutants::mutant;
+use thermocline_units::{ChunkId, PoolId};
 
 /// Bytes that are copied at a time from or to a far pool, where a request costs the same whatever
 /// its length; a chunk, where that is less.
@@ -29,7 +27,7 @@ const FAR_PIECE: u32 = 8 << 20;
 impl Moves {
     /// Takes the next step of an operation that is not waiting for a device or the journal.
     pub(crate) fn advance(&mut self, below: &mut Below, index: u32) {
-        let copy = &below.core.operations[index];
+        let copy = &below.group.operations[index];
         if copy.piece.is_some() || copy.stage == Stage::Switching {
             return;
         }
@@ -37,7 +35,7 @@ impl Moves {
             let outcome = if copy.failed { Outcome::Failed } else { Outcome::Cancelled };
             return self.give_up(below, index, outcome);
         }
-        if is_complete(below.core, index) {
+        if is_complete(below.group, index) {
             return self.switch(below, index);
         }
         let chunk = copy.what.chunk;
@@ -47,43 +45,43 @@ impl Moves {
         if !below.has_table_at_hand(chunk) {
             return; // Its arrival leads back here.
         }
-        let Some((range, to)) = next_piece(below.core, index) else { return };
-        let copy = &below.core.operations[index];
-        if below.core.settings.copying.locking && has_parts_under_way(below.core, index) {
+        let Some((range, to)) = next_piece(below.group, index) else { return };
+        let copy = &below.group.operations[index];
+        if below.group.settings.copying.locking && has_parts_under_way(below.group, index) {
             return;
         }
         let (chunk, failed) = (copy.what.chunk, copy.failed_sources);
-        let parting = parting_source(below.core, below.checksums, index, &range);
-        let source = parting.or_else(|| best_source(below.core, chunk, &range, to, failed));
+        let parting = parting_source(below.group, below.checksums, index, &range);
+        let source = parting.or_else(|| best_source(below.group, chunk, &range, to, failed));
         let Some(source) = source else {
-            below.core.operations[index].failed = true;
+            below.group.operations[index].failed = true;
             return self.advance(below, index);
         };
         let (pools, held) = ([source.pool, to.pool], copy.held_since);
         let held =
-            below.pacing.hold_back(below.core, below.now, &pools, range.end - range.start, held);
-        below.core.operations[index].held_since = held.since();
+            below.pacing.hold_back(below.group, below.now, &pools, range.end - range.start, held);
+        below.group.operations[index].held_since = held.since();
         if held != Held::Free {
             return;
         }
-        let offset = below.core.pools[source.pool].address(
+        let offset = below.group.pools[source.pool].address(
             source,
             range.start,
-            below.core.pools.chunk_bytes(),
+            below.group.pools.chunk_bytes(),
         );
         let io = Io::Read { offset, length: range.end - range.start };
-        let copy = &mut below.core.operations[index];
+        let copy = &mut below.group.operations[index];
         copy.cursor = range.end;
         copy.piece = Some(Piece { range, to, spoiled: false, sums: Vec::new() });
-        below.core.pools.send(below.now, source.pool, Owner::Copy { operation: index }, io, false);
+        below.group.pools.send(below.now, source.pool, Owner::Copy { operation: index }, io, false);
     }
 
     /// True if a move may copy on: its trial is over, or has not come. One that is lost is given
     /// up.
     fn passes_trial(&mut self, below: &mut Below, index: u32) -> bool {
-        let copy = &mut below.core.operations[index];
-        let order = below.core.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
-        let tried = order.is_lt() && copy.has_its_trial_share(below.core.settings.copying.trial);
+        let copy = &mut below.group.operations[index];
+        let order = below.group.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
+        let tried = order.is_lt() && copy.has_its_trial_share(below.group.settings.copying.trial);
         match copy.trial.ask(below.now, tried) {
             Tried::GoesOn => true,
             Tried::Waits(until) => {
@@ -107,7 +105,7 @@ impl Moves {
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
-        let copy = &mut below.core.operations[index];
+        let copy = &mut below.group.operations[index];
         let piece = copy.piece.as_ref().expect("an operation waits for one piece at a time");
         match result {
             Ok(payload) if !flight.writes => {
@@ -115,15 +113,15 @@ impl Moves {
                 if !self.piece_is_right(below, index, flight.pool, &payload) {
                     return self.piece_over(below, index);
                 }
-                let failed = below.core.operations[index].failed;
-                if failed || !below.core.pools[destination.pool].is_alive() {
-                    below.core.operations[index].failed = true;
+                let failed = below.group.operations[index].failed;
+                if failed || !below.group.pools[destination.pool].is_alive() {
+                    below.group.operations[index].failed = true;
                     return self.piece_over(below, index);
                 }
-                let pool = &below.core.pools[destination.pool];
-                let offset = pool.address(destination, start, below.core.pools.chunk_bytes());
+                let pool = &below.group.pools[destination.pool];
+                let offset = pool.address(destination, start, below.group.pools.chunk_bytes());
                 let io = Io::Write { offset, data: payload, fua: false };
-                below.core.pools.send(
+                below.group.pools.send(
                     below.now,
                     destination.pool,
                     Owner::Copy { operation: index },
@@ -155,34 +153,39 @@ impl Moves {
         pool: PoolId,
         payload: &Payload,
     ) -> bool {
-        let copy = &mut below.core.operations[index];
+        let copy = &mut below.group.operations[index];
         let piece = copy.piece.as_mut().expect("it was read");
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
-        if piece.spoiled || !below.core.pools.keep_checksums() {
+        if piece.spoiled || !below.group.pools.keep_checksums() {
             return true;
         }
         let known = below.checksums.sums(chunk).is_some_and(|sums| sums.of(&range).is_some());
         // What one of several copies has need not be what was written: they are compared first.
-        let alone = below.core.map.copies(chunk).count() == 1;
+        let alone = below.group.map.copies(chunk).count() == 1;
         if !known && alone {
-            let copy = &mut below.core.operations[index];
+            let copy = &mut below.group.operations[index];
             let piece = copy.piece.as_mut().expect("it was read");
             piece.sums = checksums(payload);
-            let most = below.core.settings.limits.seals_cached;
-            below.checksums.is_copied(chunk, below.core.pools.chunk_bytes(), most, &below.core.map);
+            let most = below.group.settings.limits.seals_cached;
+            below.checksums.is_copied(
+                chunk,
+                below.group.pools.chunk_bytes(),
+                most,
+                &below.group.map,
+            );
         }
         let wrong = below.checksums.wrong_blocks(chunk, range.start, payload, u64::MAX);
         if wrong == 0 || mutant("operation_carries_rot") {
             return true;
         }
-        below.core.operations[index].failed_sources |= 1 << pool.0;
-        below.core.pools[pool].counters.checksum_errors += u64::from(wrong);
-        below.core.emit(Effect::Mend { chunk: chunk, blocks: wrong });
+        below.group.operations[index].failed_sources |= 1 << pool.0;
+        below.group.pools[pool].counters.checksum_errors += u64::from(wrong);
+        below.group.emit(Effect::Mend { chunk, blocks: wrong });
         false
     }
 
     fn piece_arrived(&mut self, below: &mut Below, index: u32) {
-        let copy = &mut below.core.operations[index];
+        let copy = &mut below.group.operations[index];
         let piece = copy.piece.as_ref().expect("it arrived");
         if piece.spoiled && !mutant("spoiled_piece_kept") {
             copy.spoils += 1;
@@ -192,89 +195,89 @@ impl Moves {
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
         if !piece.sums.is_empty() {
-            below.checksums.copied(chunk, range.start, &piece.sums, below.core.parts_begun);
+            below.checksums.copied(chunk, range.start, &piece.sums, below.group.parts_begun);
         }
         if copy.goal.is_some() {
-            below.core.blocks_copied(chunk, &range);
+            below.group.blocks_copied(chunk, &range);
         } else {
             copy.presence.mark(&range);
         }
     }
 
     fn piece_over(&mut self, below: &mut Below, index: u32) {
-        let copy = &mut below.core.operations[index];
+        let copy = &mut below.group.operations[index];
         copy.piece = None;
         let chunk = copy.what.chunk;
         self.advance(below, index);
-        below.core.emit(Effect::Eased(chunk));
+        below.group.emit(Effect::Eased(chunk));
     }
 }
 
 /// True if every block is where it shall be, and no write is on its way to a side that goes.
-fn is_complete(core: &Core, index: u32) -> bool {
-    let copy = &core.operations[index];
+fn is_complete(group: &GroupState, index: u32) -> bool {
+    let copy = &group.operations[index];
     let Some(goal) = copy.goal else { return copy.presence.is_full() };
-    let overlay = core.map.overlay(copy.what.chunk).expect("it has a goal");
+    let overlay = group.map.overlay(copy.what.chunk).expect("it has a goal");
     let leaves = |part: &u32| {
-        let sent = &core.parts[*part].sent;
+        let sent = &group.parts[*part].sent;
         goal.side().is_some() && sent.iter().any(|(_, place)| *place == copy.source)
     };
-    let traffic = core.map.entry(copy.what.chunk).traffic;
-    overlay.blocks.is_at(goal) && !core.traffic[traffic].running.iter().any(leaves)
+    let traffic = group.map.entry(copy.what.chunk).traffic;
+    overlay.blocks.is_at(goal) && !group.traffic[traffic].running.iter().any(leaves)
 }
 
 /// The copy that a move replaces, where nothing says what it must be and others stay: should
 /// they differ, the move must not hide it. What is missing of it comes from the others.
 fn parting_source(
-    core: &Core,
+    group: &GroupState,
     checksums: &BlockChecksums,
     index: u32,
     range: &Range<u32>,
 ) -> Option<Place> {
-    let copy = &core.operations[index];
+    let copy = &group.operations[index];
     let (chunk, source) = (copy.what.chunk, copy.source);
     let moves = copy.what.kind == OperationKind::Migrate && copy.goal.is_none();
-    let able = core.pools[source.pool].is_alive() && copy.failed_sources & bit(source.pool) == 0;
-    if !moves || !able || !core.pools.keep_checksums() || checksums.can_verify(chunk, range) {
+    let able = group.pools[source.pool].is_alive() && copy.failed_sources & bit(source.pool) == 0;
+    if !moves || !able || !group.pools.keep_checksums() || checksums.can_verify(chunk, range) {
         return None;
     }
-    let places = || core.map.copies(chunk).map(|copy| copy.place);
+    let places = || group.map.copies(chunk).map(|copy| copy.place);
     (places().count() > 1 && places().any(|place| place == source)).then_some(source)
 }
 
 /// A place to read a piece from; never the one that is being filled.
 fn best_source(
-    core: &Core,
+    group: &GroupState,
     chunk: ChunkId,
     range: &Range<u32>,
     to: Place,
     failed: u64,
 ) -> Option<Place> {
     let failed = failed | 1 << to.pool.0;
-    if core.goal_on(chunk).is_none() {
-        return best_copy(core, chunk, range, |place| failed >> place.pool.0 & 1 == 1);
+    if group.goal_on(chunk).is_none() {
+        return best_copy(group, chunk, range, |place| failed >> place.pool.0 & 1 == 1);
     }
     let mut sides =
-        [Side::Base, Side::Above].map(|side| core.map.place_on(chunk, side)).into_iter();
-    sides.find(|place| failed >> place.pool.0 & 1 == 0 && core.pools[place.pool].is_alive())
+        [Side::Base, Side::Above].map(|side| group.map.place_on(chunk, side)).into_iter();
+    sides.find(|place| failed >> place.pool.0 & 1 == 0 && group.pools[place.pool].is_alive())
 }
 
-fn has_parts_under_way(core: &Core, index: u32) -> bool {
-    let traffic = core.map.entry(core.operations[index].what.chunk).traffic;
-    !core.traffic[traffic].running.is_empty()
+fn has_parts_under_way(group: &GroupState, index: u32) -> bool {
+    let traffic = group.map.entry(group.operations[index].what.chunk).traffic;
+    !group.traffic[traffic].running.is_empty()
 }
 
 /// The next run of missing blocks that no write under way overlaps, and where it is missing.
-fn next_piece(core: &Core, index: u32) -> Option<(Range<u32>, Place)> {
-    let copy = &core.operations[index];
-    let length_max = piece_max(core, copy);
+fn next_piece(group: &GroupState, index: u32) -> Option<(Range<u32>, Place)> {
+    let copy = &group.operations[index];
+    let length_max = piece_max(group, copy);
     let free = |range: &Range<u32>| {
-        !core.writes_under_way(copy.what.chunk, range) || mutant("piece_copied_under_a_write")
+        !group.writes_under_way(copy.what.chunk, range) || mutant("piece_copied_under_a_write")
     };
     let mut from = copy.cursor;
     let mut wrapped = false;
     loop {
-        match missing_run(core, copy, from, length_max) {
+        match missing_run(group, copy, from, length_max) {
             Some((range, to)) if free(&range) => return Some((range, to)),
             Some((range, _)) => from = range.end,
             None if !wrapped => (from, wrapped) = (0, true),
@@ -287,14 +290,14 @@ fn next_piece(core: &Core, index: u32) -> Option<(Range<u32>, Place)> {
 }
 
 /// Bytes copied at a time: of a far pool, where each request costs alike, many.
-fn piece_max(core: &Core, copy: &ActiveOperation) -> u32 {
-    let far = [copy.source.pool, copy.destination.pool].map(|pool| core.pools[pool].is_far());
+fn piece_max(group: &GroupState, copy: &ActiveOperation) -> u32 {
+    let far = [copy.source.pool, copy.destination.pool].map(|pool| group.pools[pool].is_far());
     let far = if far.contains(&true) { FAR_PIECE } else { 0 };
-    (core.settings.copying.piece.0 as u32).max(far).min(core.pools.chunk_bytes())
+    (group.settings.copying.piece.0 as u32).max(far).min(group.pools.chunk_bytes())
 }
 
 fn missing_run(
-    core: &Core,
+    group: &GroupState,
     copy: &ActiveOperation,
     from: u32,
     length_max: u32,
@@ -303,7 +306,7 @@ fn missing_run(
         let range = copy.presence.absent_run(from, length_max)?;
         return Some((range, copy.destination));
     };
-    let overlay = core.map.overlay(copy.what.chunk).expect("it has a goal");
+    let overlay = group.map.overlay(copy.what.chunk).expect("it has a goal");
     let (range, side) = overlay.blocks.run_towards(goal, from, length_max)?;
-    Some((range, core.map.place_on(copy.what.chunk, side)))
+    Some((range, group.map.place_on(copy.what.chunk, side)))
 }

@@ -1,51 +1,52 @@
 //! What is refused: operations that make no sense on a chunk as it is now.
 
 use super::Moves;
-use crate::core::Core;
-use crate::core::service::Service;
+use crate::group_state::GroupState;
+use crate::group_state::service::Service;
 use crate::operation::{Operation, OperationKind, Refusal};
-use crate::overlay::Goal;
-use crate::overlay::Side;
+use crate::overlay::{Goal, Side};
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.
 pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
 /// The largest chunk that can be mirrored: it has two bits a block.
 pub(crate) const MIRROR_CHUNK_MAX: u32 = REDIRECT_CHUNK_MAX / 2;
-impl Moves {
-    /// Refuses an operation that makes no sense now.
-    ///
-    /// # Errors
-    /// The reason.
-    pub(crate) fn refuse(&self, core: &Core, operation: &Operation) -> Result<(), Refusal> {
-        if core.service != Service::Ready {
-            return Err(Refusal::NotReady);
-        }
-        let chunk = operation.chunk;
-        let volume = core.map.volume(chunk.volume);
-        let alive = volume.is_some_and(|volume| !volume.deleting) && core.map.has(chunk);
-        if !alive || core.map.entry(chunk).first().is_none() {
-            return Err(Refusal::Unmapped);
-        }
-        let pool = core.pools.find(operation.to).ok_or(Refusal::NoPool)?;
-        let resumes = goal_of(core, operation).is_some() && pool.is_alive();
-        if !pool.takes_chunks() && !resumes {
-            return Err(Refusal::NoPool);
-        }
-        if self.chunks.contains_key(&chunk) {
-            return Err(Refusal::Busy);
-        }
-        if self.chunks.len() >= OPERATIONS_QUEUED_MAX {
-            return Err(Refusal::QueueFull);
-        }
-        refuse_for_copies(core, operation)
+/// Refuses an operation that makes no sense now.
+///
+/// # Errors
+/// The reason.
+pub(crate) fn refuse(
+    moves: &Moves,
+    group: &GroupState,
+    operation: &Operation,
+) -> Result<(), Refusal> {
+    if group.service != Service::Ready {
+        return Err(Refusal::NotReady);
     }
+    let chunk = operation.chunk;
+    let volume = group.map.volume(chunk.volume);
+    let alive = volume.is_some_and(|volume| !volume.deleting) && group.map.has(chunk);
+    if !alive || group.map.entry(chunk).first().is_none() {
+        return Err(Refusal::Unmapped);
+    }
+    let pool = group.pools.find(operation.to).ok_or(Refusal::NoPool)?;
+    let resumes = goal_of(group, operation).is_some() && pool.is_alive();
+    if !pool.takes_chunks() && !resumes {
+        return Err(Refusal::NoPool);
+    }
+    if moves.chunks.contains_key(&chunk) {
+        return Err(Refusal::Busy);
+    }
+    if moves.chunks.len() >= OPERATIONS_QUEUED_MAX {
+        return Err(Refusal::QueueFull);
+    }
+    refuse_for_copies(group, operation)
 }
 
-fn refuse_for_copies(core: &Core, operation: &Operation) -> Result<(), Refusal> {
+fn refuse_for_copies(group: &GroupState, operation: &Operation) -> Result<(), Refusal> {
     let chunk = operation.chunk;
-    if let Some(overlay) = core.map.overlay(chunk) {
-        return match goal_of(core, operation) {
+    if let Some(overlay) = group.map.overlay(chunk) {
+        return match goal_of(group, operation) {
             Some(goal) if goal == Goal::Both && overlay.blocks.is_at(goal) => {
                 Err(Refusal::AlreadyThere)
             }
@@ -53,19 +54,19 @@ fn refuse_for_copies(core: &Core, operation: &Operation) -> Result<(), Refusal> 
             None => Err(Refusal::InTwoParts),
         };
     }
-    let there = core.map.copies(chunk).any(|copy| copy.place.pool == operation.to);
-    if there && !is_prefetched_there(core, operation) {
+    let there = group.map.copies(chunk).any(|copy| copy.place.pool == operation.to);
+    if there && !is_prefetched_there(group, operation) {
         return Err(Refusal::AlreadyThere);
     }
-    let copies = core.map.copies(chunk).filter(|copy| copy.place.pool != operation.to).count();
+    let copies = group.map.copies(chunk).filter(|copy| copy.place.pool != operation.to).count();
     let adds = matches!(operation.kind, OperationKind::Replicate | OperationKind::Prefetch);
     let redirects = matches!(operation.kind, OperationKind::Redirect | OperationKind::Mirror);
     if adds && copies >= COPIES_MAX || redirects && copies > 1 {
         return Err(Refusal::TooManyCopies);
     }
-    let pool = &core.pools[operation.to];
+    let pool = &group.pools[operation.to];
     let mirrors = operation.kind == OperationKind::Mirror;
-    let from_far = core.pool_of(chunk).is_some_and(|home| core.pools[home].is_far());
+    let from_far = group.pool_of(chunk).is_some_and(|home| group.pools[home].is_far());
     if redirects && pool.is_far() || mirrors && from_far {
         return Err(Refusal::Far);
     }
@@ -73,13 +74,13 @@ fn refuse_for_copies(core: &Core, operation: &Operation) -> Result<(), Refusal> 
         OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.slots.free() == 0,
         OperationKind::Redirect => {
             pool.free_beside_reserve() == 0
-                || core.overlay_room() == 0
-                || core.pools.chunk_bytes() > REDIRECT_CHUNK_MAX
+                || group.overlay_room() == 0
+                || group.pools.chunk_bytes() > REDIRECT_CHUNK_MAX
         }
         OperationKind::Mirror => {
             pool.free_beside_reserve() == 0
-                || core.overlay_room() == 0
-                || core.pools.chunk_bytes() > MIRROR_CHUNK_MAX
+                || group.overlay_room() == 0
+                || group.pools.chunk_bytes() > MIRROR_CHUNK_MAX
         }
         _ => pool.free_beside_reserve() == 0,
     };
@@ -87,17 +88,17 @@ fn refuse_for_copies(core: &Core, operation: &Operation) -> Result<(), Refusal> 
 }
 
 /// True if a prefetched copy is where a chunk shall have an ordinary one: nothing is to copy.
-pub(super) fn is_prefetched_there(core: &Core, operation: &Operation) -> bool {
+pub(super) fn is_prefetched_there(group: &GroupState, operation: &Operation) -> bool {
     let stays = matches!(operation.kind, OperationKind::Migrate | OperationKind::Replicate);
-    let mut copies = core.map.copies(operation.chunk);
+    let mut copies = group.map.copies(operation.chunk);
     stays && copies.any(|copy| copy.prefetched && copy.place.pool == operation.to)
 }
 
 /// Goal of an operation on a chunk that is in two parts already; `None` when it
 /// is not, or the operation makes no sense there.
-pub(super) fn goal_of(core: &Core, operation: &Operation) -> Option<Goal> {
-    let blocks = &core.map.overlay(operation.chunk)?.blocks;
-    let on = |side| core.map.place_on(operation.chunk, side).pool == operation.to;
+pub(super) fn goal_of(group: &GroupState, operation: &Operation) -> Option<Goal> {
+    let blocks = &group.map.overlay(operation.chunk)?.blocks;
+    let on = |side| group.map.place_on(operation.chunk, side).pool == operation.to;
     match operation.kind {
         OperationKind::Redirect | OperationKind::Migrate if on(Side::Above) => Some(Goal::Above),
         OperationKind::Migrate if on(Side::Base) && blocks.is_mirror() => Some(Goal::Base),

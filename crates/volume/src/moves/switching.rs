@@ -4,9 +4,9 @@
 
 use super::Moves;
 use crate::below::Below;
-use crate::core::active::Stage;
-use crate::core::{Core, Effect};
 use crate::format::Record;
+use crate::group_state::active::Stage;
+use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
 use crate::map::Place;
 use crate::operation::{Finished, OperationKind, Outcome};
@@ -19,21 +19,21 @@ use thermocline_units::situations::met;
 impl Moves {
     /// All blocks are at the destination: the record that says so is queued.
     pub(crate) fn switch(&mut self, below: &mut Below, index: u32) {
-        let copy = &mut below.core.operations[index];
+        let copy = &mut below.group.operations[index];
         assert_eq!(copy.stage, Stage::Copying, "an operation switches once");
         assert!(!copy.failed && !copy.cancelled, "what was given up does not switch");
         assert!(copy.piece.is_none(), "no piece is on its way");
         copy.stage = Stage::Switching;
         let chunk = copy.what.chunk;
-        let state = below.core.durable_state(chunk);
-        below.core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
-        below.core.journal.join(Waiter::Switch(index));
-        below.core.emit(Effect::Eased(chunk));
+        let state = below.group.durable_state(chunk);
+        below.group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        below.group.journal.join(Waiter::Switch(index));
+        below.group.emit(Effect::Eased(chunk));
     }
 
     /// The record of the switch is durable.
     pub(crate) fn switch_durable(&mut self, below: &mut Below, index: u32) {
-        let copy = &below.core.operations[index];
+        let copy = &below.group.operations[index];
         assert_eq!(copy.stage, Stage::Switching, "a switch is durable once its record was queued");
         let (chunk, source, goal) = (copy.what.chunk, copy.source, copy.goal);
         let moved = goal.is_some() || copy.what.kind == OperationKind::Migrate;
@@ -42,76 +42,84 @@ impl Moves {
         }
         if goal == Some(Goal::Both) {
             // The map has it all already. What the journal expects of writes is told elsewhere.
-            below.checksums.break_seal(below.core, below.now, chunk);
+            below.checksums.break_seal(below.group, below.now, chunk);
             return self.end_operation(below, index, Outcome::Done);
         }
-        let had_source = goal.is_some() || below.core.map.copies(chunk).any(|c| c.place == source);
-        let mut state = below.core.durable_state(chunk);
+        let had_source = goal.is_some() || below.group.map.copies(chunk).any(|c| c.place == source);
+        let mut state = below.group.durable_state(chunk);
         // Which of the records since has come to the journal is not known: one may name a side that
         // writes have left behind.
-        let mirrored = below.core.map.mirror(chunk).is_some();
+        let mirrored = below.group.map.mirror(chunk).is_some();
         let named = moved && (mirrored || state.copies.iter().any(|copy| copy.place == source));
         state.copies.retain(|copy| !(named && copy.place == source));
         state.dirty &= state.may_differ();
-        assert!(goal.is_none() || below.core.overlays > 0, "each overlay was counted");
-        below.core.overlays -= usize::from(goal.is_some());
+        assert!(goal.is_none() || below.group.overlays > 0, "each overlay was counted");
+        below.group.overlays -= usize::from(goal.is_some());
         let dirty = state.dirty && state.copies.len() > 1;
-        below.checksums.break_seal(below.core, below.now, chunk);
-        below.core.map.set_state(chunk, &state);
+        below.checksums.break_seal(below.group, below.now, chunk);
+        below.group.map.set_state(chunk, &state);
         if dirty {
-            below.core.dirty_chunks.push(chunk);
-            below.core.touch_copies(below.now, chunk);
+            below.group.dirty_chunks.push(chunk);
+            below.group.touch_copies(below.now, chunk);
         }
         self.end_operation(below, index, Outcome::Done);
         if named {
-            below.core.emit(Effect::Parted(chunk, source));
+            below.group.emit(Effect::Parted(chunk, source));
         } else if moved && had_source {
-            below.core.emit(Effect::Left(chunk, source));
+            below.group.emit(Effect::Left(chunk, source));
         }
     }
 
     /// Gives up a copy that no durable map names.
     pub(crate) fn give_up(&mut self, below: &mut Below, index: u32, outcome: Outcome) {
-        let copy = &below.core.operations[index];
+        let copy = &below.group.operations[index];
         let (chunk, destination, kind) = (copy.what.chunk, copy.destination, copy.what.kind);
         if copy.goal.is_some() {
             // The journal may name the overlay, and it may hold the only copy of some blocks.
             return self.end_operation(below, index, outcome);
         }
         if kind == OperationKind::Prefetch {
-            below.core.pools[destination.pool].uncount_prefetched();
+            below.group.pools[destination.pool].uncount_prefetched();
         }
         self.end_operation(below, index, outcome);
-        below.core.emit(Effect::Left(chunk, destination));
+        below.group.emit(Effect::Left(chunk, destination));
     }
 
     pub(crate) fn end_operation(&mut self, below: &mut Below, index: u32, outcome: Outcome) {
-        let copy = below.core.operations.remove(index);
+        let copy = below.group.operations.remove(index);
         let chunk = copy.what.chunk;
         if copy.failed
             && copy.stage == Stage::Switching
             && copy.what.kind == OperationKind::Prefetch
         {
-            below.core.pools[copy.destination.pool].uncount_prefetched();
+            below.group.pools[copy.destination.pool].uncount_prefetched();
         }
         let known = self.chunks.remove(&chunk);
         assert_eq!(known, Some(copy.id), "a chunk has one operation, under its id");
-        below.core.emit(Effect::Ended(chunk));
+        below.group.emit(Effect::Ended(chunk));
         self.proposal.look_again();
         let (from, proposed) = (Some(copy.source.pool), copy.proposed);
         let finished = Finished { id: copy.id, operation: copy.what, outcome, from, proposed };
         self.finished.push(finished);
-        let traffic = below.core.traffic_of(chunk);
-        assert_eq!(below.core.traffic[traffic].operation, Some(index), "a chunk has one operation");
-        below.core.traffic[traffic].operation = None;
-        below.core.map.let_go(chunk.volume);
-        below.core.emit(Effect::Eased(chunk));
+        let traffic = below.group.traffic_of(chunk);
+        assert_eq!(
+            below.group.traffic[traffic].operation,
+            Some(index),
+            "a chunk has one operation"
+        );
+        below.group.traffic[traffic].operation = None;
+        below.group.map.let_go(chunk.volume);
+        below.group.emit(Effect::Eased(chunk));
     }
 }
 
 /// The destination, where a read may use it: all blocks of `range` are there.
-pub(crate) fn arriving_copy(core: &Core, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
-    let copy = &core.operations[core.operation_on(chunk)?];
+pub(crate) fn arriving_copy(
+    group: &GroupState,
+    chunk: ChunkId,
+    range: &Range<u32>,
+) -> Option<Place> {
+    let copy = &group.operations[group.operation_on(chunk)?];
     let usable = copy.goal.is_none() && !copy.failed && !copy.cancelled;
     let arrived = match mutant("copy_read_before_it_is_whole") {
         true => copy.presence.any_in(range),
@@ -121,8 +129,8 @@ pub(crate) fn arriving_copy(core: &Core, chunk: ChunkId, range: &Range<u32>) -> 
 }
 
 /// Second place to which a write to `range` must go.
-pub(crate) fn mirror_of(core: &Core, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
-    let copy = &core.operations[core.operation_on(chunk)?];
+pub(crate) fn mirror_of(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> Option<Place> {
+    let copy = &group.operations[group.operation_on(chunk)?];
     let mirrors = copy.goal.is_none() && !copy.failed;
     let reaches = match mutant("write_misses_a_copy_in_part") {
         true => copy.presence.all_in(range),
@@ -133,14 +141,14 @@ pub(crate) fn mirror_of(core: &Core, chunk: ChunkId, range: &Range<u32>) -> Opti
 
 /// A write that was mirrored failed somewhere: original and destination may differ.
 pub(crate) fn mirror_disagrees(
-    core: &mut Core,
+    group: &mut GroupState,
     chunk: ChunkId,
     range: &Range<u32>,
     failed: u64,
     safe: bool,
 ) {
-    let Some(index) = core.operation_on(chunk) else { return };
-    let copy = &mut core.operations[index];
+    let Some(index) = group.operation_on(chunk) else { return };
+    let copy = &mut group.operations[index];
     let missed = failed >> copy.destination.pool.0 & 1 == 1;
     if copy.goal.is_some() || safe && !missed {
         return;
@@ -151,15 +159,15 @@ pub(crate) fn mirror_disagrees(
         Stage::Switching => {
             met("copies disagreed while switching");
             if !mutant("switch_not_taken_back") {
-                take_back(core, index);
+                take_back(group, index);
             }
         }
     }
 }
 
 /// The record of the switch is queued, but the destination is wrong: a second one says so.
-pub(crate) fn take_back(core: &mut Core, index: u32) {
-    let copy = &mut core.operations[index];
+pub(crate) fn take_back(group: &mut GroupState, index: u32) {
+    let copy = &mut group.operations[index];
     assert_eq!(copy.stage, Stage::Switching, "only a switch is taken back");
     if std::mem::replace(&mut copy.failed, true) {
         return;
@@ -168,6 +176,6 @@ pub(crate) fn take_back(core: &mut Core, index: u32) {
     // A chunk in two parts keeps both: either may hold the only copy of some blocks.
     let stays = copy.goal.is_some();
     let left: &[Place] = if stays { &[] } else { &[destination] };
-    let state = core.durable_state(chunk);
-    core.journal.change(&Record::Chunk(chunk, state), chunk, left);
+    let state = group.durable_state(chunk);
+    group.journal.change(&Record::Chunk(chunk, state), chunk, left);
 }

@@ -18,8 +18,8 @@ use thermocline_units::situations::met_if;
 
 impl Path<'_> {
     pub(crate) fn begin_read(&mut self, now: Nanos, part: u32) {
-        let (chunk, range) = (self.core.parts[part].chunk, self.core.parts[part].range.clone());
-        if self.core.map.overlay(chunk).is_none() {
+        let (chunk, range) = (self.group.parts[part].chunk, self.group.parts[part].range.clone());
+        if self.group.map.overlay(chunk).is_none() {
             self.read_run(now, part, range);
             return self.conclude_if_done(now, part);
         }
@@ -29,29 +29,29 @@ impl Path<'_> {
 
     /// Reads a run from the copy with the shortest expected wait that has not failed yet.
     pub(crate) fn read_run(&mut self, now: Nanos, part: u32, run: Range<u32>) {
-        let chunk = self.core.parts[part].chunk;
-        if self.core.map.entry(chunk).first().is_none() {
+        let chunk = self.group.parts[part].chunk;
+        if self.group.map.entry(chunk).first().is_none() {
             let length = run.end - run.start;
             return self.add_piece(part, run.start, Payload::Zeroes(length));
         }
-        match best_copy(self.core, chunk, &run, |place| {
-            self.core.parts[part].avoided.contains(&place)
+        match best_copy(self.group, chunk, &run, |place| {
+            self.group.parts[part].avoided.contains(&place)
         }) {
             Some(place) => self.part_read(now, part, place, run),
-            None => self.core.parts[part].error = Some(RequestError::Io),
+            None => self.group.parts[part].error = Some(RequestError::Io),
         }
     }
 
     pub(crate) fn part_read(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
-        self.core.parts[part].outstanding += 1;
+        self.group.parts[part].outstanding += 1;
         // Whole blocks where they can be verified, because checksums are of whole blocks.
-        let verified = self.checksums.can_verify(self.core.parts[part].chunk, &run);
+        let verified = self.checksums.can_verify(self.group.parts[part].chunk, &run);
         let run = if verified { around_blocks(&run) } else { run };
         let offset =
-            self.core.pools[place.pool].address(place, run.start, self.core.pools.chunk_bytes());
+            self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
         let io = Io::Read { offset, length: run.end - run.start };
         let flight = self.send(now, place.pool, part, run.start, io);
-        self.core.pools.note_slot(flight, place.slot);
+        self.group.pools.note_slot(flight, place.slot);
     }
 
     /// A copy was read: its contents are the client's, unless they are known to be others.
@@ -63,32 +63,33 @@ impl Path<'_> {
         flight: &Flight,
         payload: Payload,
     ) {
-        let (chunk, order) = (self.core.parts[part].chunk, self.core.parts[part].order);
-        let bare = !self.core.pools[flight.pool].checksums && mutant("copy_without_table_believed");
+        let (chunk, order) = (self.group.parts[part].chunk, self.group.parts[part].order);
+        let bare =
+            !self.group.pools[flight.pool].checksums && mutant("copy_without_table_believed");
         let wrong = if bare { 0 } else { self.checksums.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
             return self.add_piece(part, at, payload);
         }
         let place = flight.place();
-        self.core.pools[place.pool].counters.checksum_errors += u64::from(wrong);
+        self.group.pools[place.pool].counters.checksum_errors += u64::from(wrong);
         self.scrub.mend(chunk, wrong);
         let run = at..at + payload.len();
-        if self.core.map.overlay(chunk).is_some() {
+        if self.group.map.overlay(chunk).is_some() {
             return self.read_elsewhere(part, run, place);
         }
         // The copy stays: the scrub repairs it in place.
-        self.core.parts[part].avoided.push(place);
+        self.group.parts[part].avoided.push(place);
         self.read_run(now, part, run);
     }
 
     pub(crate) fn add_piece(&mut self, part: u32, at: u32, payload: Payload) {
-        let part = &self.core.parts[part];
+        let part = &self.group.parts[part];
         // What was read beside the range, to have whole blocks, is cut off.
         let from = part.range.start.saturating_sub(at);
         let to = payload.len().min(part.range.end - at);
         let (at, payload) = (at + from, payload.slice(from..to));
         let request = &mut self.requests.all[part.request];
-        let base = u64::from(part.chunk.index) * u64::from(self.core.pools.chunk_bytes());
+        let base = u64::from(part.chunk.index) * u64::from(self.group.pools.chunk_bytes());
         let at = (base + u64::from(at) - request.start) as u32;
         request.pieces.push(Piece { at, payload });
     }
@@ -96,38 +97,38 @@ impl Path<'_> {
     /// A copy could not be read: it is dropped when another one can be, and the read goes there; or
     /// to where the chunk is now, if it has left that copy since.
     pub(crate) fn reread(&mut self, now: Nanos, part: u32, run: Range<u32>, place: Place) {
-        let chunk = self.core.parts[part].chunk;
-        if self.core.map.overlay(chunk).is_some() {
+        let chunk = self.group.parts[part].chunk;
+        if self.group.map.overlay(chunk).is_some() {
             return self.read_elsewhere(part, run, place);
         }
-        let still = self.core.map.copies(chunk).any(|copy| copy.place == place);
-        let back = !still && self.core.map.copies(chunk).any(|copy| copy.place.pool == place.pool);
+        let still = self.group.map.copies(chunk).any(|copy| copy.place == place);
+        let back = !still && self.group.map.copies(chunk).any(|copy| copy.place.pool == place.pool);
         met_if(back, "read failed on a pool that the chunk left and came back to");
         match back && mutant("read_fails_where_the_chunk_came_back") {
-            true => self.core.parts[part]
+            true => self.group.parts[part]
                 .avoided
-                .extend(self.core.map.copies(chunk).map(|copy| copy.place)),
-            false => self.core.parts[part].avoided.push(place),
+                .extend(self.group.map.copies(chunk).map(|copy| copy.place)),
+            false => self.group.parts[part].avoided.push(place),
         }
-        let avoided = &self.core.parts[part].avoided;
-        if best_copy(self.core, chunk, &run, |place| avoided.contains(&place)).is_none() {
-            self.core.parts[part].error = Some(RequestError::Io);
+        let avoided = &self.group.parts[part].avoided;
+        if best_copy(self.group, chunk, &run, |place| avoided.contains(&place)).is_none() {
+            self.group.parts[part].error = Some(RequestError::Io);
             return;
         }
         if still {
-            copy_failed(self.core, self.checksums, chunk, place.pool);
+            copy_failed(self.group, self.checksums, chunk, place.pool);
         }
         self.read_run(now, part, run);
     }
     /// Reads `range` of a chunk in two parts, each run on a side that has it.
     pub(crate) fn read_sides(&mut self, now: Nanos, part: u32, range: &Range<u32>) {
-        let chunk = self.core.parts[part].chunk;
-        for (run, side) in sources_of(self.core, self.routing, chunk, range) {
-            let place = self.core.map.place_on(chunk, side);
-            if self.core.pools[place.pool].is_alive() {
+        let chunk = self.group.parts[part].chunk;
+        for (run, side) in sources_of(self.group, self.routing, chunk, range) {
+            let place = self.group.map.place_on(chunk, side);
+            if self.group.pools[place.pool].is_alive() {
                 self.part_read(now, part, place, run);
             } else {
-                self.core.parts[part].error = Some(RequestError::Io);
+                self.group.parts[part].error = Some(RequestError::Io);
             }
         }
     }
@@ -135,8 +136,8 @@ impl Path<'_> {
     /// A run of a chunk in two parts could not be read: reads it on the other side of a mirrored
     /// chunk where that has it, and where the chunk is now if it has left the pool since.
     pub(crate) fn read_elsewhere(&mut self, part: u32, run: Range<u32>, from: Place) {
-        let (chunk, pool) = (self.core.parts[part].chunk, from.pool);
-        let sides = [Side::Base, Side::Above].map(|side| self.core.map.place_on(chunk, side));
+        let (chunk, pool) = (self.group.parts[part].chunk, from.pool);
+        let sides = [Side::Base, Side::Above].map(|side| self.group.map.place_on(chunk, side));
         let back = !sides.contains(&from) && sides.iter().any(|place| place.pool == pool);
         met_if(back, "read failed on a pool that the chunk left and came back to");
         let left = match back {
@@ -144,19 +145,19 @@ impl Path<'_> {
             false => !sides.contains(&from) && !mutant("read_fails_where_the_chunk_was"),
         };
         if left {
-            return self.read_sides(self.core.now, part, &run);
+            return self.read_sides(self.group.now, part, &run);
         }
-        let other = other_side(self.core, part, &run, pool);
-        self.core.parts[part].avoided.push(from);
+        let other = other_side(self.group, part, &run, pool);
+        self.group.parts[part].avoided.push(from);
         let Some(side) = other else {
-            self.core.parts[part].error = Some(RequestError::Io);
+            self.group.parts[part].error = Some(RequestError::Io);
             return;
         };
-        let under_way = self.core.writes_under_way(chunk, &around_blocks(&run));
+        let under_way = self.group.writes_under_way(chunk, &around_blocks(&run));
         met_if(under_way, "read failed on a side of a mirror under a write");
         if !under_way || mutant("failed_read_distrusts_under_a_write") {
-            distrust(self.core, chunk, &run, pool);
+            distrust(self.group, chunk, &run, pool);
         }
-        self.part_read(self.core.now, part, self.core.map.place_on(chunk, side), run);
+        self.part_read(self.group.now, part, self.group.map.place_on(chunk, side), run);
     }
 }

@@ -4,10 +4,10 @@
 use super::Path;
 use crate::block_checksums::BlockChecksums;
 use crate::copies::copy_failed;
-use crate::core::Core;
-use crate::core::traffic::{Verb, bit};
 use crate::first_slot::{self, FirstSlot};
 use crate::format::Record;
+use crate::group_state::GroupState;
+use crate::group_state::traffic::{Verb, bit};
 use crate::map::{ChunkCopy, Place};
 use crate::moves::switching::{mirror_disagrees, mirror_of};
 use crate::request::RequestError;
@@ -20,44 +20,44 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 impl Path<'_> {
     pub(crate) fn begin_write(&mut self, now: Nanos, part: u32) {
-        let chunk = self.core.parts[part].chunk;
-        if self.core.map.entry(chunk).first().is_none() {
-            if matches!(self.core.parts[part].verb, Verb::Write(_)) {
+        let chunk = self.group.parts[part].chunk;
+        if self.group.map.entry(chunk).first().is_none() {
+            if matches!(self.group.parts[part].verb, Verb::Write(_)) {
                 return self.open_chunk(now, part);
             }
             return self.conclude(now, part); // Zeroes onto what reads as zeroes.
         }
-        self.hinting.redirect_write(self.core, self.moves, chunk);
-        let range = self.core.parts[part].range.clone();
-        if self.core.map.overlay(chunk).is_some() {
-            let targets = targets_of(self.core, self.routing, part);
+        self.hinting.redirect_write(self.group, self.moves, chunk);
+        let range = self.group.parts[part].range.clone();
+        if self.group.map.overlay(chunk).is_some() {
+            let targets = targets_of(self.group, self.routing, part);
             for (run, side) in targets {
-                let place = self.core.map.place_on(chunk, side);
-                if self.core.pools[place.pool].is_alive() {
-                    self.core.parts[part].sent.push((run.clone(), place));
+                let place = self.group.map.place_on(chunk, side);
+                if self.group.pools[place.pool].is_alive() {
+                    self.group.parts[part].sent.push((run.clone(), place));
                 }
                 self.part_write(now, part, place, run);
             }
         } else {
-            let places: Vec<Place> = self.core.map.copies(chunk).map(|copy| copy.place).collect();
+            let places: Vec<Place> = self.group.map.copies(chunk).map(|copy| copy.place).collect();
             for place in places {
                 self.part_write(now, part, place, range.clone());
             }
         }
-        if let Some(place) = mirror_of(self.core, chunk, &range) {
+        if let Some(place) = mirror_of(self.group, chunk, &range) {
             self.part_write(now, part, place, range);
         }
         self.conclude_if_done(now, part);
     }
 
     pub(crate) fn part_write(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
-        if !self.core.pools[place.pool].is_alive() {
-            self.core.parts[part].failed |= bit(place.pool);
+        if !self.group.pools[place.pool].is_alive() {
+            self.group.parts[part].failed |= bit(place.pool);
             return;
         }
         let offset =
-            self.core.pools[place.pool].address(place, run.start, self.core.pools.chunk_bytes());
-        let state = &mut self.core.parts[part];
+            self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
+        let state = &mut self.group.parts[part];
         state.outstanding += 1;
         let length = Bytes(u64::from(run.end - run.start));
         let io = match &state.verb {
@@ -75,17 +75,17 @@ impl Path<'_> {
 
     /// A write to a chunk begins: what is known of its blocks is true no more.
     pub(crate) fn note_write(&mut self, now: Nanos, part: u32) {
-        let (chunk, order) = (self.core.parts[part].chunk, self.core.parts[part].order);
-        self.checksums.write_begins(chunk, &self.core.parts[part].range, order);
+        let (chunk, order) = (self.group.parts[part].chunk, self.group.parts[part].order);
+        self.checksums.write_begins(chunk, &self.group.parts[part].range, order);
         if self.scrub.disturb(chunk) {
-            self.checksums.watch(self.core, now, chunk);
+            self.checksums.watch(self.group, now, chunk);
         }
     }
 
     /// A write has succeeded wherever it went: its blocks are known.
     fn note_written(&mut self, part: u32) {
-        let state = &mut self.core.parts[part];
-        if state.error.is_some() || self.core.map.entry(state.chunk).first().is_none() {
+        let state = &mut self.group.parts[part];
+        if state.error.is_some() || self.group.map.entry(state.chunk).first().is_none() {
             return;
         }
         let at = state.range.start;
@@ -94,118 +94,120 @@ impl Path<'_> {
             Verb::Zero => &Payload::Zeroes(state.range.end - at),
             Verb::Discard | Verb::Read => return,
         };
-        self.checksums.written(state.chunk, at, written, self.core.parts_begun);
+        self.checksums.written(state.chunk, at, written, self.group.parts_begun);
     }
 
     /// Settles a write's effect on the chunk's copies: which are to be dropped, which blocks
     /// arrived.
     pub(crate) fn settle_write(&mut self, now: Nanos, part: u32) {
-        let state = &mut self.core.parts[part];
+        let state = &mut self.group.parts[part];
         let (chunk, range) = (state.chunk, state.range.clone());
         let (failed, succeeded) = (state.failed, state.succeeded);
-        let sent = std::mem::take(&mut self.core.parts[part].sent);
-        self.core.blocks_written(chunk, &sent);
+        let sent = std::mem::take(&mut self.group.parts[part].sent);
+        self.group.blocks_written(chunk, &sent);
         if failed == 0 {
             self.note_written(part);
-            self.core.touch_copies(now, chunk);
+            self.group.touch_copies(now, chunk);
             return;
         }
-        let copies: Vec<Place> = self.core.map.copies(chunk).map(|copy| copy.place).collect();
+        let copies: Vec<Place> = self.group.map.copies(chunk).map(|copy| copy.place).collect();
         let safe = copies.iter().any(|p| succeeded & bit(p.pool) != 0 && failed & bit(p.pool) == 0);
-        mirror_disagrees(self.core, chunk, &range, failed, safe);
-        let overlay = self.core.map.overlay(chunk).map(|overlay| overlay.place);
+        mirror_disagrees(self.group, chunk, &range, failed, safe);
+        let overlay = self.group.map.overlay(chunk).map(|overlay| overlay.place);
         let overlaid = overlay.is_some();
         // What failed on a copy that has been dropped since is no loss to a chunk in two parts.
         let missed = copies.iter().chain(&overlay).any(|place| failed & bit(place.pool) != 0);
         if !safe || overlaid && missed {
-            let error = self.core.parts[part].error;
-            self.core.parts[part].error = Some(error.unwrap_or(RequestError::Io));
+            let error = self.group.parts[part].error;
+            self.group.parts[part].error = Some(error.unwrap_or(RequestError::Io));
         } else {
-            self.core.parts[part].error = None;
+            self.group.parts[part].error = None;
         }
         // Copies that missed the write, and after a write that no copy took all but the first: they
         // may differ now.
         for (index, place) in copies.iter().enumerate() {
             let differs = if safe { failed & bit(place.pool) != 0 } else { index > 0 };
             if differs && !overlaid && !mutant("copy_stays_that_missed_a_write") {
-                copy_failed(self.core, self.checksums, chunk, place.pool);
+                copy_failed(self.group, self.checksums, chunk, place.pool);
             }
         }
-        self.core.touch_copies(now, chunk);
+        self.group.touch_copies(now, chunk);
     }
 
     /// The run of a write that begins at byte `at` failed: sends it to the other side of a mirrored
     /// chunk where that may be; whether it did.
     pub(crate) fn write_elsewhere(&mut self, part: u32, at: u32, pool: PoolId) -> bool {
-        let chunk = self.core.parts[part].chunk;
-        let sent = self.core.parts[part].sent.iter().position(|(run, _)| run.start == at);
-        let (Some(sent), Some(_)) = (sent, self.core.map.overlay(chunk)) else { return false };
-        let (run, place) = self.core.parts[part].sent.remove(sent);
-        let other = other_side(self.core, part, &run, pool);
+        let chunk = self.group.parts[part].chunk;
+        let sent = self.group.parts[part].sent.iter().position(|(run, _)| run.start == at);
+        let (Some(sent), Some(_)) = (sent, self.group.map.overlay(chunk)) else { return false };
+        let (run, place) = self.group.parts[part].sent.remove(sent);
+        let other = other_side(self.group, part, &run, pool);
         met_if(other.is_none(), "both sides of a mirror failed a write");
         if !mutant("failed_side_trusted") {
-            distrust(self.core, chunk, &run, pool);
+            distrust(self.group, chunk, &run, pool);
         }
-        self.core.parts[part].avoided.push(place);
+        self.group.parts[part].avoided.push(place);
         let Some(side) = other else { return false };
-        let place = self.core.map.place_on(chunk, side);
-        self.core.parts[part].sent.push((run.clone(), place));
-        self.part_write(self.core.now, part, place, run);
+        let place = self.group.map.place_on(chunk, side);
+        self.group.parts[part].sent.push((run.clone(), place));
+        self.part_write(self.group.now, part, place, run);
         true
     }
 
     /// A write to a chunk ends, which has written something: whoever placed the chunk and is not
     /// answered yet places it nowhere else, because these contents are there.
     pub(crate) fn stays_where_written(&mut self, part: u32) {
-        let state = &self.core.parts[part];
+        let state = &self.group.parts[part];
         if state.succeeded == 0 || mutant("placed_elsewhere_after_a_write") {
             return;
         }
-        let index = self.core.traffic_of(state.chunk);
-        let Core { traffic, parts, .. } = &mut *self.core;
+        let index = self.group.traffic_of(state.chunk);
+        let GroupState { traffic, parts, .. } = &mut *self.group;
         traffic[index].running.iter().for_each(|&other| parts[other].placed_on = None);
     }
 
     /// The first write to the new chunk of a part found no room: places the chunk on another pool.
     /// False where something else is or was on the chunk already; the write fails then.
     pub(crate) fn places_elsewhere(&mut self, now: Nanos, part: u32, pool: PoolId) -> bool {
-        let state = &mut self.core.parts[part];
+        let state = &mut self.group.parts[part];
         let chunk = state.chunk;
-        if state.placed_on != Some(pool) || state.outstanding > 0 || !self.core.map.is_simple(chunk)
+        if state.placed_on != Some(pool)
+            || state.outstanding > 0
+            || !self.group.map.is_simple(chunk)
         {
             return false;
         }
-        let traffic = self.core.traffic_of(chunk);
-        let others = self.core.traffic[traffic].running.iter().filter(|&&other| other != part);
-        let alone = !others.into_iter().any(|&other| self.core.parts[other].is_write());
-        let there = self.core.map.entry(chunk).first().is_some_and(|place| place.pool == pool);
-        if !alone || !there || self.core.traffic[traffic].operation.is_some() {
+        let traffic = self.group.traffic_of(chunk);
+        let others = self.group.traffic[traffic].running.iter().filter(|&&other| other != part);
+        let alone = !others.into_iter().any(|&other| self.group.parts[other].is_write());
+        let there = self.group.map.entry(chunk).first().is_some_and(|place| place.pool == pool);
+        if !alone || !there || self.group.traffic[traffic].operation.is_some() {
             return false;
         }
-        unmap(self.core, self.checksums, chunk);
-        let state = &mut self.core.parts[part];
+        unmap(self.group, self.checksums, chunk);
+        let state = &mut self.group.parts[part];
         state.placed_on = None;
         state.unfit |= bit(pool);
         self.open_chunk(now, part);
         true
     }
     fn place_chunk(&mut self, now: Nanos, part: u32, place: Place) {
-        let chunk = self.core.parts[part].chunk;
-        self.core.parts[part].error = None;
-        let mut state = self.core.map.state(chunk);
+        let chunk = self.group.parts[part].chunk;
+        self.group.parts[part].error = None;
+        let mut state = self.group.map.state(chunk);
         state.copies = vec![ChunkCopy { place, prefetched: false }];
-        self.checksums.watch(self.core, now, chunk);
-        self.core.map.set_state(chunk, &state);
-        self.core.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
-        let range = self.core.parts[part].range.clone();
-        if self.core.pools.keep_checksums() {
-            let most = self.core.settings.limits.seals_cached;
-            self.checksums.opened(chunk, self.core.pools.chunk_bytes(), most, &self.core.map);
-            self.checksums.write_begins(chunk, &range, self.core.parts_begun);
+        self.checksums.watch(self.group, now, chunk);
+        self.group.map.set_state(chunk, &state);
+        self.group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        let range = self.group.parts[part].range.clone();
+        if self.group.pools.keep_checksums() {
+            let most = self.group.settings.limits.seals_cached;
+            self.checksums.opened(chunk, self.group.pools.chunk_bytes(), most, &self.group.map);
+            self.checksums.write_begins(chunk, &range, self.group.parts_begun);
         }
-        self.core.parts[part].placed_on = Some(place.pool);
+        self.group.parts[part].placed_on = Some(place.pool);
         self.part_write(now, part, place, range);
-        if self.core.parts[part].outstanding == 0 {
+        if self.group.parts[part].outstanding == 0 {
             self.conclude(now, part);
         } else {
             self.traffic_eased(now, chunk);
@@ -215,7 +217,7 @@ impl Path<'_> {
     /// Gives the chunk of `part` its first slot.
     fn open_chunk(&mut self, now: Nanos, part: u32) {
         let slot =
-            first_slot::open_chunk(self.core, self.checksums, self.hinting, self.leaving, part);
+            first_slot::open_chunk(self.group, self.checksums, self.hinting, self.leaving, part);
         self.go_on(now, part, slot);
     }
 
@@ -227,15 +229,15 @@ impl Path<'_> {
         pool: PoolId,
         result: &Result<Payload, DeviceError>,
     ) {
-        let Path { core, checksums, hinting, leaving, .. } = self;
-        let slot = first_slot::opened(core, checksums, hinting, leaving, part, pool, result);
+        let Path { group, checksums, hinting, leaving, .. } = self;
+        let slot = first_slot::opened(group, checksums, hinting, leaving, part, pool, result);
         self.go_on(now, part, slot);
     }
 
     /// A slot may be free for a part that waits for one.
     pub(crate) fn space_may_be_free(&mut self, now: Nanos, part: u32) {
-        let Path { core, checksums, hinting, leaving, .. } = self;
-        let slot = first_slot::try_again(core, checksums, hinting, leaving, part);
+        let Path { group, checksums, hinting, leaving, .. } = self;
+        let slot = first_slot::try_again(group, checksums, hinting, leaving, part);
         self.go_on(now, part, slot);
     }
 
@@ -250,25 +252,25 @@ impl Path<'_> {
 }
 
 /// True if a discard of blocks may be passed on: no copy may show garbage afterwards.
-pub(crate) fn discards_to_zero(core: &Core, chunk: ChunkId) -> bool {
-    core.map.is_simple(chunk)
-        && (core.operation_on(chunk).is_none() || mutant("discard_passed_on_under_a_copy"))
-        && core.map.copies(chunk).all(|c| core.pools[c.place.pool].geometry.discard_zeroes)
+pub(crate) fn discards_to_zero(group: &GroupState, chunk: ChunkId) -> bool {
+    group.map.is_simple(chunk)
+        && (group.operation_on(chunk).is_none() || mutant("discard_passed_on_under_a_copy"))
+        && group.map.copies(chunk).all(|c| group.pools[c.place.pool].geometry.discard_zeroes)
 }
 
 /// Unmaps a chunk on which nothing else is under way.
-pub(crate) fn unmap(core: &mut Core, checksums: &mut BlockChecksums, chunk: ChunkId) {
-    let state = core.map.state(chunk);
+pub(crate) fn unmap(group: &mut GroupState, checksums: &mut BlockChecksums, chunk: ChunkId) {
+    let state = group.map.state(chunk);
     let overlay = state.overlay.as_ref().map(|(place, _)| *place);
     let places: Vec<Place> = state.copies.iter().map(|copy| copy.place).chain(overlay).collect();
     if places.is_empty() {
         return;
     }
-    core.overlays -= usize::from(overlay.is_some());
+    group.overlays -= usize::from(overlay.is_some());
     for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-        core.pools[copy.place.pool].uncount_prefetched();
+        group.pools[copy.place.pool].uncount_prefetched();
     }
-    core.map.set_state(chunk, &Default::default());
+    group.map.set_state(chunk, &Default::default());
     checksums.forget(chunk);
-    core.journal.change(&Record::Chunk(chunk, Default::default()), chunk, &places);
+    group.journal.change(&Record::Chunk(chunk, Default::default()), chunk, &places);
 }

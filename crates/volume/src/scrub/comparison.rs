@@ -14,11 +14,10 @@
 use super::Scrub;
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;
-use crate::block_checksums::table::can_have_tables;
-use crate::block_checksums::table::{decode_table, encode_table, table_name};
+use crate::block_checksums::table::{can_have_tables, decode_table, encode_table, table_name};
 use crate::copies::copy_failed;
-use crate::core::{Core, Effect};
 use crate::finding::FindingKind;
+use crate::group_state::{Effect, GroupState};
 use crate::map::{NONE, Place, Table};
 use crate::pools::flight::Owner;
 use crate::settings::BLOCK;
@@ -128,8 +127,8 @@ impl Scrub {
     /// Takes the next step; false when something holds it back.
     pub(crate) fn compare_on(&mut self, below: &mut Below) -> bool {
         let current = self.current.as_ref().expect("a chunk is being compared");
-        let (chunk, read) = (current.chunk, current.range.end == below.core.pools.chunk_bytes());
-        if !still_there(below.core, chunk, &current.places) {
+        let (chunk, read) = (current.chunk, current.range.end == below.group.pools.chunk_bytes());
+        if !still_there(below.group, chunk, &current.places) {
             self.end_comparison(below, false);
             return true;
         }
@@ -158,11 +157,11 @@ impl Scrub {
         }
         let current = self.current.as_ref().expect("a chunk is being compared");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let far = pools.iter().any(|&pool| below.core.pools[pool].is_far());
+        let far = pools.iter().any(|&pool| below.group.pools[pool].is_far());
         let piece =
-            (below.core.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
-        let range = start..start + piece.min(below.core.pools.chunk_bytes() - start);
-        if below.core.writes_under_way(chunk, &range) {
+            (below.group.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
+        let range = start..start + piece.min(below.group.pools.chunk_bytes() - start);
+        if below.group.writes_under_way(chunk, &range) {
             return false; // The write's end leads back here.
         }
         let known =
@@ -174,7 +173,7 @@ impl Scrub {
             return true;
         }
         let held = below.pacing.hold_back(
-            below.core,
+            below.group,
             below.now,
             &pools,
             range.end - range.start,
@@ -188,24 +187,24 @@ impl Scrub {
         current.range = range.clone();
         current.spoiled = false;
         current.reads = true;
-        self.read_all(below, |core, place| {
+        self.read_all(below, |group, place| {
             let offset =
-                core.pools[place.pool].address(place, range.start, core.pools.chunk_bytes());
+                group.pools[place.pool].address(place, range.start, group.pools.chunk_bytes());
             Some(Io::Read { offset, length: range.end - range.start })
         });
         true
     }
 
     /// Sends a read to every copy that has something to be read.
-    fn read_all(&mut self, below: &mut Below, read: impl Fn(&Core, Place) -> Option<Io>) {
+    fn read_all(&mut self, below: &mut Below, read: impl Fn(&GroupState, Place) -> Option<Io>) {
         let places = self.comparison().places.clone();
-        let reads: Vec<Option<Io>> = places.iter().map(|&place| read(below.core, place)).collect();
+        let reads: Vec<Option<Io>> = places.iter().map(|&place| read(below.group, place)).collect();
         let current = self.comparison();
         current.found = vec![None; places.len()];
         current.outstanding = reads.iter().flatten().count() as u32;
         for (index, (place, io)) in places.into_iter().zip(reads).enumerate() {
             let Some(io) = io else { continue };
-            below.core.pools.send(
+            below.group.pools.send(
                 below.now,
                 place.pool,
                 Owner::Scrub { copy: index as u8 },
@@ -221,17 +220,18 @@ impl Scrub {
         let (chunk, purpose) = (current.chunk, current.purpose);
         let touched = current.touched && !mutant("sealed_though_written");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let checks = matches!(below.core.map.entry(chunk).table(), Table::Summed(_))
+        let checks = matches!(below.group.map.entry(chunk).table(), Table::Summed(_))
             && below.checksums.sums(chunk).is_some();
         // One that is still being watched gets its tables when it has rested.
-        let rests = purpose == Purpose::Tables || !below.core.map.entry(chunk).is_watched();
-        let seals = !touched && rests && may_get_tables(below.core, chunk);
+        let rests = purpose == Purpose::Tables || !below.group.map.entry(chunk).is_watched();
+        let seals = !touched && rests && may_get_tables(below.group, chunk);
         if !checks && !seals {
             self.end_comparison(below, true);
             return true;
         }
-        let bytes = crate::layout::seal_bytes(below.core.pools.chunk_bytes()) as u32;
-        let held = below.pacing.hold_back(below.core, below.now, &pools, bytes, current.held_since);
+        let bytes = crate::layout::seal_bytes(below.group.pools.chunk_bytes()) as u32;
+        let held =
+            below.pacing.hold_back(below.group, below.now, &pools, bytes, current.held_since);
         self.comparison().held_since = held.since();
         if held != Held::Free {
             return false;
@@ -239,15 +239,15 @@ impl Scrub {
         if seals {
             let sums = std::mem::take(&mut self.comparison().sums);
             let (outstanding, table) =
-                below.checksums.write_seals(below.core, below.now, chunk, &sums);
+                below.checksums.write_seals(below.group, below.now, chunk, &sums);
             let current = self.comparison();
             (current.stage, current.outstanding) = (Stage::Sealing, outstanding);
             (current.sums, current.table) = (sums, table);
         } else {
             self.comparison().stage = Stage::Tables;
-            self.read_all(below, |core, place| {
-                let offset = core.pools.table_address(place);
-                core.pools[place.pool].checksums.then_some(Io::Read { offset, length: bytes })
+            self.read_all(below, |group, place| {
+                let offset = group.pools.table_address(place);
+                group.pools[place.pool].checksums.then_some(Io::Read { offset, length: bytes })
             });
         }
         true
@@ -258,10 +258,10 @@ impl Scrub {
         let current = self.comparison();
         let (chunk, places) = (current.chunk, current.places.clone());
         let found = std::mem::take(&mut current.found);
-        let table = below.core.map.entry(chunk).table();
-        let name = table_name(below.core, chunk);
+        let table = below.group.map.entry(chunk).table();
+        let name = table_name(below.group, chunk);
         let sums = below.checksums.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
-        let expected = sums.map(|sums| encode_table(name, &sums, below.core.pools.chunk_bytes()));
+        let expected = sums.map(|sums| encode_table(name, &sums, below.group.pools.chunk_bytes()));
         let Some((right, _)) = expected.filter(|(_, sum)| table == Table::Summed(*sum)) else {
             return self.end_comparison(below, true); // A write has begun.
         };
@@ -269,8 +269,8 @@ impl Scrub {
         for (&place, found) in places.iter().zip(found) {
             let Some(found) = found else { continue }; // It has no room for one.
             let bytes = found.map(|bytes| bytes.to_vec()).unwrap_or_default();
-            if decode_table(name, table, &bytes, below.core.pools.chunk_bytes()).is_none() {
-                below.checksums.write_table(below.core, below.now, place, right.clone());
+            if decode_table(name, table, &bytes, below.group.pools.chunk_bytes()).is_none() {
+                below.checksums.write_table(below.group, below.now, place, right.clone());
                 self.counts.tables_repaired += 1;
                 outstanding += 1;
             }
@@ -292,10 +292,10 @@ impl Scrub {
         }
         let touched = current.touched && !mutant("sealed_though_written");
         let seals = whole && sealing && !touched && !current.seal_failed;
-        if seals && may_get_tables(below.core, chunk) {
-            below.checksums.seal(below.core, chunk, &current.sums, current.table, !current.reads);
-        } else if below.core.map.has(chunk) && !(whole && current.damaged) {
-            below.checksums.watch(below.core, below.now, chunk);
+        if seals && may_get_tables(below.group, chunk) {
+            below.checksums.seal(below.group, chunk, &current.sums, current.table, !current.reads);
+        } else if below.group.map.has(chunk) && !(whole && current.damaged) {
+            below.checksums.watch(below.group, below.now, chunk);
         }
         if !whole && current.purpose != Purpose::Tables {
             self.mend(chunk, 0); // It comes again when it is whole.
@@ -327,7 +327,7 @@ impl Scrub {
             return;
         }
         let current = self.current.as_ref().expect("still there");
-        if still_there(below.core, current.chunk, &current.places) {
+        if still_there(below.group, current.chunk, &current.places) {
             self.judge(below);
         }
     }
@@ -344,7 +344,7 @@ impl Scrub {
         let (places, repaired) = (current.places.clone(), current.repaired);
         let verdict = verdict(below.checksums, chunk, &range, &found);
         for (place, &errors) in places.iter().zip(&verdict.errors) {
-            below.core.pools[place.pool].counters.checksum_errors += u64::from(errors);
+            below.group.pools[place.pool].counters.checksum_errors += u64::from(errors);
             self.counts.checksum_errors += u64::from(errors);
         }
         self.counts.unreadable += found.iter().filter(|found| found.is_err()).count() as u64;
@@ -372,17 +372,17 @@ impl Scrub {
         self.counts.unrepairable += blocks(&verdict.unrepairable) + blocks(unreadable);
         self.counts.undecided += blocks(&verdict.undecided);
         for run in verdict.unrepairable.iter().chain(unreadable) {
-            below.core.findings.note(
+            below.group.findings.note(
                 FindingKind::Unrepairable,
-                (chunk, below.core.pools.chunk_bytes()),
+                (chunk, below.group.pools.chunk_bytes()),
                 &shifted(run),
                 None,
             );
         }
         for run in &verdict.undecided {
-            below.core.findings.note(
+            below.group.findings.note(
                 FindingKind::Undecided,
-                (chunk, below.core.pools.chunk_bytes()),
+                (chunk, below.group.pools.chunk_bytes()),
                 &shifted(run),
                 None,
             );
@@ -414,10 +414,10 @@ impl Scrub {
             let place = places[*copy];
             let contents = found[*right].as_ref().expect("right contents were read");
             let bytes = start + run.start..start + run.end;
-            let offset = below.core.pools[place.pool].address(
+            let offset = below.group.pools[place.pool].address(
                 place,
                 bytes.start,
-                below.core.pools.chunk_bytes(),
+                below.group.pools.chunk_bytes(),
             );
             let io = Io::Write { offset, data: contents.slice(run.clone()), fua: false };
             let current = self.comparison();
@@ -425,12 +425,12 @@ impl Scrub {
             current.repairs.push((*copy, bytes));
             current.repaired |= 1 << copy;
             current.outstanding += 1;
-            below.core.pools.send(below.now, place.pool, Owner::Repair { index }, io, false);
+            below.group.pools.send(below.now, place.pool, Owner::Repair { index }, io, false);
         }
         // Nobody writes to the chunk meanwhile, and no slot of it is given to others.
-        let traffic = below.core.traffic_of(chunk);
-        below.core.traffic[traffic].repairing = true;
-        below.core.map.hold(chunk.volume);
+        let traffic = below.group.traffic_of(chunk);
+        below.group.traffic[traffic].repairing = true;
+        below.group.map.hold(chunk.volume);
     }
 
     /// A copy was written again, or could not be.
@@ -448,9 +448,9 @@ impl Scrub {
         let last = current.outstanding == 0;
         if result.is_ok() {
             self.counts.repaired += u64::from((bytes.end - bytes.start) / BLOCK);
-            below.core.findings.note(
+            below.group.findings.note(
                 FindingKind::Repaired,
-                (chunk, below.core.pools.chunk_bytes()),
+                (chunk, below.group.pools.chunk_bytes()),
                 &bytes,
                 Some(pool),
             );
@@ -459,10 +459,10 @@ impl Scrub {
         }
         if last {
             self.comparison().stage = Stage::Reading;
-            let traffic = below.core.traffic_of(chunk);
-            below.core.traffic[traffic].repairing = false;
-            below.core.map.let_go(chunk.volume);
-            below.core.emit(Effect::Eased(chunk));
+            let traffic = below.group.traffic_of(chunk);
+            below.group.traffic[traffic].repairing = false;
+            below.group.map.let_go(chunk.volume);
+            below.group.emit(Effect::Eased(chunk));
         }
     }
 
@@ -470,23 +470,27 @@ impl Scrub {
     fn give_up_copy(&mut self, below: &mut Below, chunk: ChunkId, copy: usize, bytes: &Range<u32>) {
         let pool = self.comparison().places[copy].pool;
         self.counts.dropped += 1;
-        below.core.findings.note(
+        below.group.findings.note(
             FindingKind::Dropped,
-            (chunk, below.core.pools.chunk_bytes()),
+            (chunk, below.group.pools.chunk_bytes()),
             bytes,
             Some(pool),
         );
-        copy_failed(below.core, below.checksums, chunk, pool);
+        copy_failed(below.group, below.checksums, chunk, pool);
     }
 }
 
 /// The chunk's comparison; none when its copies are not all of it.
-pub(super) fn comparison_of(core: &Core, chunk: ChunkId, purpose: Purpose) -> Option<Comparison> {
-    if !is_whole(core, chunk) {
+pub(super) fn comparison_of(
+    group: &GroupState,
+    chunk: ChunkId,
+    purpose: Purpose,
+) -> Option<Comparison> {
+    if !is_whole(group, chunk) {
         return None;
     }
-    let places: Vec<Place> = core.map.copies(chunk).map(|copy| copy.place).collect();
-    let lives = places.iter().all(|place| core.pools[place.pool].is_alive());
+    let places: Vec<Place> = group.map.copies(chunk).map(|copy| copy.place).collect();
+    let lives = places.iter().all(|place| group.pools[place.pool].is_alive());
     (lives && !places.is_empty()).then(|| Comparison {
         chunk,
         purpose,
@@ -508,22 +512,24 @@ pub(super) fn comparison_of(core: &Core, chunk: ChunkId, purpose: Purpose) -> Op
     })
 }
 
-fn still_there(core: &Core, chunk: ChunkId, places: &[Place]) -> bool {
-    is_whole(core, chunk)
-        && core.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
-        && places.iter().all(|place| core.pools[place.pool].is_alive())
+fn still_there(group: &GroupState, chunk: ChunkId, places: &[Place]) -> bool {
+    is_whole(group, chunk)
+        && group.map.copies(chunk).map(|copy| copy.place).eq(places.iter().copied())
+        && places.iter().all(|place| group.pools[place.pool].is_alive())
 }
 
 /// True if the chunk's copies hold all of it: no operation is under way, nothing redirected.
-fn is_whole(core: &Core, chunk: ChunkId) -> bool {
-    core.map.has(chunk) && core.operation_on(chunk).is_none() && core.map.overlay(chunk).is_none()
+fn is_whole(group: &GroupState, chunk: ChunkId) -> bool {
+    group.map.has(chunk)
+        && group.operation_on(chunk).is_none()
+        && group.map.overlay(chunk).is_none()
 }
 
 /// True if a chunk may get tables: it has none, nobody is on it, it is here, and there is room.
-fn may_get_tables(core: &Core, chunk: ChunkId) -> bool {
-    let entry = core.map.entry(chunk);
+fn may_get_tables(group: &GroupState, chunk: ChunkId) -> bool {
+    let entry = group.map.entry(chunk);
     let idle = entry.traffic == NONE && !entry.is_sealed();
-    idle && can_have_tables(core, chunk)
+    idle && can_have_tables(group, chunk)
 }
 
 /// Verdict on the copies of a piece.

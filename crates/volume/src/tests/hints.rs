@@ -137,7 +137,7 @@ fn a_prefetch_fills_the_reserve_and_no_more() {
     assert_eq!(prefetched, 2, "the reserve is two chunks");
     let (view, pool) = (bench.group.view(), PoolId(0));
     let room = view.capacity_chunks(pool) - view.used_chunks(pool);
-    assert_eq!(room, u64::from(bench.group.core.pools[pool].free_beside_reserve()));
+    assert_eq!(room, u64::from(bench.group.state.pools[pool].free_beside_reserve()));
     let counts = bench.group.hint_counts();
     assert_eq!((counts.prefetched, counts.refused), (4, 2));
     bench.check();

@@ -1,13 +1,13 @@
 //! What the journal is told before writes begin: that a chunk's copies may differ from now on, that
 //! its tables are not right any more, that a copy is gone.
 
-use super::Core;
+use super::GroupState;
 use crate::format::Record;
 use crate::journal::Waiter;
 use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
 
-impl Core {
+impl GroupState {
     /// True if the journal says something of the chunk that a write would make false.
     pub(crate) fn needs_announcement(&self, chunk: ChunkId) -> bool {
         let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);

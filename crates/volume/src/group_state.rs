@@ -1,8 +1,8 @@
 //! What every part of a group stands on: the time, the settings, where chunks are, what is under
 //! way on them, and what the journal is told.
 //!
-//! A machine above it (checksums, the scrub, operations, requests of clients) is handed the core
-//! for each step, beside its own state. It changes the core through the functions here, and says
+//! A machine above it (checksums, the scrub, operations, requests of clients) is handed the group
+//! for each step, beside its own state. It changes the group through the functions here, and says
 //! what others must do in [`Effect`]s, which the group carries out when the step has ended. So no
 //! machine calls another one back.
 
@@ -13,25 +13,23 @@ pub(crate) mod service;
 pub(crate) mod traffic;
 
 use crate::finding::Findings;
-use crate::journal::Journal;
-use crate::journal::Wishes;
+use crate::journal::{Journal, Waiter, Wishes};
 use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
 use crate::operation::Operation;
 use crate::overlay::{Goal, Side};
+use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use crate::settings::Settings;
 use active::ActiveOperations;
 use service::Service;
 use std::collections::VecDeque;
 use std::ops::Range;
-use thermocline_units::Bytes;
-use thermocline_units::PoolId;
 use thermocline_units::mutants::mutant;
-use thermocline_units::{ChunkId, Nanos, Slab};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Slab};
 use traffic::{Part, Traffic};
 
-/// What a step of a machine leaves to others.
-#[derive(Debug, Clone, Copy)]
+/// Work that a step of a machine leaves to others.
+#[derive(Debug)]
 pub(crate) enum Effect {
     /// Somebody has left the chunk, or what was waited for has come: others may go on.
     Eased(ChunkId),
@@ -53,12 +51,18 @@ pub(crate) enum Effect {
     Space(u32),
     /// The operation on the chunk has ended.
     Ended(ChunkId),
+    /// A commit is durable that somebody waited for.
+    Durable(Waiter),
+    /// A checkpoint is in force, whose superblocks name these states of pools, by id.
+    InForce(Vec<PoolState>),
+    /// The group is out of service: everybody who waits is told so.
+    Failed,
     /// An operation is to begin when there is leisure.
     Wish(Operation),
 }
 
 /// State that all machines of a group share.
-pub(crate) struct Core {
+pub(crate) struct GroupState {
     pub(crate) settings: Settings,
     pub(crate) service: Service,
     /// The time of the last event.
@@ -104,10 +108,10 @@ pub(crate) fn durable_state(
     state
 }
 
-impl Core {
-    /// The core of a group without pools and volumes.
-    pub(crate) fn new(settings: Settings, sizes: Sizes, identity: u64) -> Core {
-        Core {
+impl GroupState {
+    /// The group of a group without pools and volumes.
+    pub(crate) fn new(settings: Settings, sizes: Sizes, identity: u64) -> GroupState {
+        GroupState {
             settings,
             service: Service::Opening,
             now: Nanos(0),
@@ -134,6 +138,20 @@ impl Core {
     /// The first thing that was left to others and is not done yet.
     pub(crate) fn take_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// Sets what is not done yet aside, so that what one effect leaves to others is done before it.
+    pub(crate) fn set_effects_aside(&mut self) -> VecDeque<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Puts back what was set aside.
+    pub(crate) fn put_effects_back(&mut self, mut rest: VecDeque<Effect>) {
+        if self.effects.is_empty() {
+            self.effects = rest;
+        } else {
+            self.effects.append(&mut rest);
+        }
     }
 
     /// Bytes that one chunk takes on a pool.

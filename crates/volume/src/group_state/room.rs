@@ -1,10 +1,10 @@
 //! Room for the map on disk, as the group is now; [`crate::pools`] has it.
 
-use super::Core;
+use super::GroupState;
 use crate::layout::{self, Need};
 use thermocline_units::PoolId;
 
-impl Core {
+impl GroupState {
     /// Room that checkpoints must have as the group is now.
     pub(crate) fn need(&self) -> Need {
         self.pools.need(self.overlays, self.map.living_volumes())
@@ -17,10 +17,10 @@ impl Core {
 
     /// True if checkpoints have room for another volume; makes room where they have not.
     pub(crate) fn makes_room_for_volume(&mut self) -> bool {
-        let has_room = |core: &Core| {
-            let now = core.need();
+        let has_room = |group: &GroupState| {
+            let now = group.need();
             let need = Need { volumes: now.volumes + 1, ..now };
-            core.pools.have_room(now, core.journal.coming_replicas(), need)
+            group.pools.have_room(now, group.journal.coming_replicas(), need)
         };
         has_room(self) || self.grow_areas() && has_room(self)
     }
