@@ -106,9 +106,7 @@ impl Group {
     /// # Errors
     /// When it makes no sense now; nothing has changed then.
     pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
-        let id = self.moves.enqueue(&self.state, operation)?;
-        self.pump(now);
-        Ok(id)
+        self.begin(now, operation)
     }
 
     /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
@@ -177,7 +175,7 @@ impl Group {
         now: Nanos,
         word: impl FnOnce(&mut Hints) -> Result<T, HintError>,
     ) -> Result<T, HintRefusal> {
-        let mattered = self.epochs.matter(self.hints());
+        let mattered = self.epochs.matter(&self.hinting.hints);
         let taken = word(&mut self.hinting.hints)?;
         if !mattered {
             self.housekeeping.begin_epoch(now, self.state.settings.epoch);
@@ -284,7 +282,7 @@ impl Group {
         rival: (&str, Box<dyn Placement>),
         one_in: Option<u32>,
     ) -> Result<(), ShadowError> {
-        let mattered = self.epochs.matter(self.hints());
+        let mattered = self.epochs.matter(&self.hinting.hints);
         let mut shadows = std::mem::take(&mut self.epochs.shadows);
         let begun = shadows.begin(now, &self.view(), rival, one_in);
         self.epochs.shadows = shadows;

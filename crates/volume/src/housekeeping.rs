@@ -7,7 +7,7 @@ use crate::group::Group;
 use crate::map::NONE;
 use crate::moves::Proposed;
 use crate::observer::Decision;
-use crate::operation::{Operation, OperationKind, Refusal};
+use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use crate::pools::pool::{Evacuation, Pool, PoolState};
 use thermocline_policy::placement::{Budget, Move, VolumeView};
 use thermocline_units::mutants::mutant;
@@ -69,7 +69,7 @@ impl Group {
             || self.state.pools.iter().any(|pool| pool.state == PoolState::Draining);
         let round = due.then_some(self.housekeeping.round);
         let probe = next_probe(&self.state);
-        let epoch = self.epochs.matter(self.hints()).then_some(self.housekeeping.epoch_end);
+        let epoch = self.epochs.matter(&self.hinting.hints).then_some(self.housekeeping.epoch_end);
         let pacing =
             self.pacing.rate.next(&self.state.settings.copying, self.requests.slas.are_set());
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
@@ -114,14 +114,28 @@ impl Group {
         }
     }
 
+    /// Queues an operation, and lets it begin if it may.
+    ///
+    /// # Errors
+    /// When it makes no sense now; nothing has changed then.
+    pub(crate) fn begin(
+        &mut self,
+        now: Nanos,
+        operation: Operation,
+    ) -> Result<OperationId, Refusal> {
+        let id = self.moves.enqueue(&self.state, operation)?;
+        self.pump(now);
+        Ok(id)
+    }
+
     /// Starts an operation that the machine itself wants; one that must wait is put back.
     fn grant(&mut self, now: Nanos, wish: Operation) {
-        match self.start(now, wish) {
+        match self.begin(now, wish) {
             Err(Refusal::Busy | Refusal::QueueFull) => self.moves.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
                 // Anywhere else is as good.
                 for to in self.state.pools.ranks().order().to_vec() {
-                    if self.start(now, Operation { to, ..wish }).is_ok() {
+                    if self.begin(now, Operation { to, ..wish }).is_ok() {
                         break;
                     }
                 }
@@ -163,7 +177,7 @@ impl Group {
             // over a copy elsewhere may have to be brought together here before it can leave.
             let to: Vec<PoolId> = others.chain([from]).collect();
             to.into_iter().any(|to| {
-                self.start(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
+                self.begin(now, Operation { kind: OperationKind::Migrate, chunk, to }).is_ok()
             });
         }
     }
@@ -179,7 +193,7 @@ impl Group {
         self.hinting.begin_round();
         for _ in 0..WISHES_PER_ROUND {
             let Some((place, wish)) = self.hinting.next_wish() else { return };
-            let started = self.start(now, wish);
+            let started = self.begin(now, wish);
             if !self.hinting.note_started(place, wish, started) {
                 return;
             }

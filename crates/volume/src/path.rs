@@ -85,7 +85,7 @@ impl Path<'_> {
     /// A part reaches its chunk.
     fn arrive(&mut self, now: Nanos, part: u32) {
         let chunk = self.group.parts[part].chunk;
-        self.observe(now, part);
+        self.tell_of_access(now, part);
         let traffic = self.group.traffic_of(chunk);
         if pass_hazards(self.group, self.checksums, now, part) {
             self.begin(now, part);
@@ -95,7 +95,7 @@ impl Path<'_> {
     }
 
     /// Tells who follows accesses.
-    fn observe(&mut self, now: Nanos, part: u32) {
+    fn tell_of_access(&mut self, now: Nanos, part: u32) {
         let part = &self.group.parts[part];
         let offset = Bytes(u64::from(part.range.start));
         let bytes = Bytes(u64::from(part.range.end - part.range.start));

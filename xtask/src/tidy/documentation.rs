@@ -43,7 +43,7 @@ pub(super) fn excesses(sources: &[Source]) -> Vec<Excess> {
             count,
             max: 0,
             unit: "comments",
-            instead: "open with a noun phrase or a verb",
+            instead: "open with a noun phrase or a verb".to_string(),
         })
         .collect()
 }

@@ -57,23 +57,25 @@ pub(super) fn excesses(sources: &[Source], table: &FloorTable) -> Vec<Excess> {
     }
     let mut found = Vec::new();
     for (room, sources) in crates {
-        let over = |what: &str, count, max, unit, instead| Excess {
+        let over = |what: &str, count, max, unit, instead: &str| Excess {
             place: format!("{room}::{what}"),
             path: format!("crates/{room}"),
             line: 0,
             count,
             max,
             unit,
-            instead,
+            instead: instead.to_string(),
         };
         for (name, files) in spread(&sources).into_iter().filter(|(_, n)| *n > FILES_MAX) {
             let instead = "give parts of it structs of their own";
             found.push(over(&format!("impl {name}"), files, FILES_MAX, "files", instead));
         }
         let circle = largest_circle(&calls(&sources));
-        if circle > CIRCLE_MAX {
+        if circle.len() > CIRCLE_MAX {
+            let names: Vec<&str> = circle.iter().map(|&file| sources[file].path).collect();
             let instead = "let parts answer with effects instead of calling back";
-            found.push(over("circle", circle, CIRCLE_MAX, "files", instead));
+            let instead = format!("{instead}: {}", names.join(", "));
+            found.push(over("circle", circle.len(), CIRCLE_MAX, "files", &instead));
         }
     }
     found
@@ -149,8 +151,8 @@ fn calls(sources: &[&Source]) -> Vec<BTreeSet<usize>> {
     sources.iter().enumerate().map(|(file, source)| called(file, source)).collect()
 }
 
-/// Size of the largest set of files that all reach each other; 0 without any circle.
-fn largest_circle(calls: &[BTreeSet<usize>]) -> usize {
+/// The largest set of files that all reach each other; empty without any circle.
+fn largest_circle(calls: &[BTreeSet<usize>]) -> Vec<usize> {
     let reach: Vec<BTreeSet<usize>> = (0..calls.len())
         .map(|from| {
             let mut reached = BTreeSet::new();
@@ -163,11 +165,11 @@ fn largest_circle(calls: &[BTreeSet<usize>]) -> usize {
             reached
         })
         .collect();
-    let circle = |file: usize| {
-        let both = reach[file].iter().filter(|other| reach[**other].contains(&file));
-        if reach[file].contains(&file) { both.count() } else { 0 }
+    let circle = |file: usize| -> Vec<usize> {
+        let both = reach[file].iter().copied().filter(|&other| reach[other].contains(&file));
+        if reach[file].contains(&file) { both.collect() } else { Vec::new() }
     };
-    (0..calls.len()).map(circle).max().unwrap_or(0)
+    (0..calls.len()).map(circle).max_by_key(Vec::len).unwrap_or_default()
 }
 
 #[cfg(test)]

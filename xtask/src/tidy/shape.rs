@@ -27,7 +27,7 @@ pub(super) struct Excess {
     /// Name of what is counted.
     pub(super) unit: &'static str,
     /// The remedy.
-    pub(super) instead: &'static str,
+    pub(super) instead: String,
 }
 
 /// Remedy for something long.
@@ -91,7 +91,7 @@ pub(super) fn excesses(source: &Source) -> Vec<Excess> {
             count: lines,
             max: FILE_LINES_MAX,
             unit: "lines",
-            instead: SPLIT,
+            instead: SPLIT.to_string(),
         });
     }
     for function in source.functions().iter().filter(|f| f.lines > FUNCTION_LINES_MAX) {
@@ -102,7 +102,7 @@ pub(super) fn excesses(source: &Source) -> Vec<Excess> {
             count: function.lines,
             max: FUNCTION_LINES_MAX,
             unit: "lines",
-            instead: SPLIT,
+            instead: SPLIT.to_string(),
         });
     }
     found
