@@ -4,6 +4,9 @@
 //! a move whose destination is full waits while earlier ones are under way; moves behind it that
 //! have room may go first, within a window. The next epoch's proposal replaces what has not begun;
 //! with a deadline, what has not begun by then is dropped before that.
+//!
+//! A move to a pool whose wear budget is used up is dropped, and with it the departure that makes
+//! room for it: the chunk would leave a fast pool for nothing.
 
 use crate::group::{Group, Service};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
@@ -114,6 +117,24 @@ impl Group {
         self.map.entry(mirrored.then_some(chunk)?).first().map(|home| home.pool)
     }
 
+    /// The move that a wear budget keeps away: the one at `at`, or the next one to the pool that
+    /// this one leaves, which stands right behind the departures that make room for it.
+    fn kept_away(&mut self, at: usize) -> Option<usize> {
+        let Move { chunk, to, .. } = self.proposal.moves[at];
+        if self.is_worn(to) {
+            return Some(at);
+        }
+        let left = self.pool_of(chunk).filter(|&left| left != to && self.is_worn(left))?;
+        let behind = self.proposal.moves.iter().enumerate().skip(at + 1).take(WINDOW);
+        behind.filter(|(_, planned)| planned.to == left).map(|(at, _)| at).next()
+    }
+
+    /// True if moves may not write another chunk to a pool now.
+    fn is_worn(&mut self, pool: PoolId) -> bool {
+        let size = Bytes(u64::from(self.pools.chunk_bytes()));
+        self.pools.find_mut(pool).is_some_and(|pool| !pool.wear.allows(self.now, size))
+    }
+
     /// The next move that can begin.
     pub(crate) fn next_move(&mut self) -> Option<(OperationId, Operation)> {
         self.proposal.expire(self.now, self.settings.copying.deadline);
@@ -132,16 +153,19 @@ impl Group {
                 How::Mirror => OperationKind::Mirror,
             };
             let operation = Operation { kind, chunk, to };
-            let size = Bytes(u64::from(self.pools.chunk_bytes()));
-            let worn =
-                self.pools.find_mut(to).is_some_and(|pool| !pool.wear.allows(self.now, size));
-            if worn {
-                self.proposal.moves.remove(at);
+            if let Some(arrival) = self.kept_away(at) {
+                // The arrival first: it stands behind, or is the move itself.
+                self.proposal.moves.remove(arrival);
                 self.proposal.worn += 1;
+                if arrival > at {
+                    self.proposal.moves.remove(at);
+                    self.proposal.worn += 1;
+                }
                 continue;
             }
             match self.refuse(&operation) {
                 Ok(()) => {
+                    let size = Bytes(u64::from(self.pools.chunk_bytes()));
                     self.pools[to].wear.spend(size);
                     self.proposal.moves.remove(at);
                     return Some((self.copier.next_id(), operation));
