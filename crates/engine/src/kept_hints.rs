@@ -119,9 +119,11 @@ impl KeptHints {
         if kept.version != VERSION {
             return Err(format!("it has version {}; this program reads {VERSION}", kept.version));
         }
-        // Those of another group are nobody's here.
-        let own = kept.group == format!("{group:x}");
-        Ok(if own { kept } else { KeptHints::default() })
+        let own = format!("{group:x}");
+        if kept.group != own {
+            return Err(format!("it is of group {}, not of this one, {own}", kept.group));
+        }
+        Ok(kept)
     }
 
     /// Gives everything back: `take` takes a range, `score` an accuracy of a source about a class.

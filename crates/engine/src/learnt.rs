@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time between two writes of the file.
@@ -38,16 +39,31 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a file in place of the one that is there; a crash leaves one of the two.
+/// Writes a file in place of the one that is there; a crash leaves one of the two. A file that did
+/// not become whole is removed: on a full disk it would keep room from others.
 ///
 /// # Errors
 /// When the folder takes no file.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = path.with_extension("part");
-    let mut file = File::create(&part)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&part, path)
+    let filled = || -> io::Result<()> {
+        let mut file = File::create(&part)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    filled().inspect_err(|_| {
+        // The first error is the one that is told.
+        let _ = std::fs::remove_file(&part);
+    })
+}
+
+/// Puts a file that cannot be used beside its place, under the name with `.unread` behind it, where
+/// the next write does not go over it. True if it is there now.
+pub(crate) fn set_aside(path: &Path) -> bool {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".unread");
+    std::fs::rename(path, aside).is_ok()
 }
 
 /// Files that are kept over restarts, in the data folder.
@@ -57,35 +73,38 @@ pub struct Kept {
     pub learnt: PathBuf,
     /// Hints.
     pub hints: PathBuf,
+    /// Held while they are written: the engine that stops writes beside the thread that does it
+    /// now and then.
+    writing: Arc<Mutex<()>>,
 }
 
 impl Kept {
     /// The files of a data folder.
     pub fn of(data: &Path) -> Kept {
-        Kept { learnt: data.join("learnt"), hints: data.join("hints.json") }
+        let (learnt, hints) = (data.join("learnt"), data.join("hints.json"));
+        Kept { learnt, hints, writing: Arc::default() }
     }
 
-    /// Writes both, or removes the hints where there are none any more.
+    /// Writes both, or removes the hints where there are none any more. Each is written also where
+    /// the other cannot be.
     ///
     /// # Errors
     /// When the folder takes no file; the message names it.
     pub fn write(&self, learnt: Option<&[u8]>, hints: Option<&[u8]>) -> Result<(), String> {
-        let failed = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: io::Error| format!("{path}: {error}")
-        };
-        if let Some(bytes) = learnt {
-            write(&self.learnt, bytes).map_err(failed(&self.learnt))?;
-        }
-        match hints {
-            Some(bytes) => write(&self.hints, bytes).map_err(failed(&self.hints)),
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let learnt = learnt.map_or(Ok(()), |bytes| write(&self.learnt, bytes));
+        let hints = match hints {
+            Some(bytes) => write(&self.hints, bytes),
             None => match std::fs::remove_file(&self.hints) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    Err(failed(&self.hints)(error))
-                }
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             },
-        }
+        };
+        let failed = [(&self.learnt, learnt), (&self.hints, hints)]
+            .into_iter()
+            .filter_map(|(path, done)| Some(format!("{}: {}", path.display(), done.err()?)))
+            .collect::<Vec<_>>();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
     }
 }
 

@@ -55,7 +55,7 @@ use switching::take_back;
 use thermocline_policy::migration::Trial;
 use thermocline_policy::placement::{How, Move};
 use thermocline_units::situations::met;
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId};
 
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
 const WISHES_MAX: usize = 4096;
@@ -314,16 +314,19 @@ impl Moves {
                 How::Mirror => OperationKind::Mirror,
             };
             let operation = Operation { kind, chunk, to };
-            let size = Bytes(u64::from(group.pools.chunk_bytes()));
-            let worn =
-                group.pools.find_mut(to).is_some_and(|pool| !pool.wear.allows(group.now, size));
-            if worn {
-                self.proposal.moves.remove(at);
+            if let Some(arrival) = self.proposal.kept_away(group, at) {
+                // The arrival first: it stands behind, or is the move itself.
+                self.proposal.moves.remove(arrival);
                 self.proposal.worn += 1;
+                if arrival > at {
+                    self.proposal.moves.remove(at);
+                    self.proposal.worn += 1;
+                }
                 continue;
             }
             match refuse(self, group, &operation) {
                 Ok(()) => {
+                    let size = group.chunk_size();
                     group.pools[to].wear.spend(size);
                     self.proposal.moves.remove(at);
                     return Some((self.next_id(), operation));

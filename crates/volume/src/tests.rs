@@ -23,6 +23,7 @@ mod requests;
 mod shadows;
 mod shares;
 mod slas;
+mod wear;
 
 use crate::{
     Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,

@@ -290,3 +290,107 @@ fn parts_of_a_write_that_go_around_go_together_and_cached_lines_keep_what_is_new
     let both = [vec![mark(0); line], vec![2; line]].concat();
     assert!(ask(&mut cache, &mut now, read(2)) == Ok(Payload::from(both)));
 }
+
+/// A request that is not answered for so long.
+const HANGS: Nanos = Nanos::from_secs(10);
+
+/// Requests to the slow device, which from now on answers none, after `clients` came; before
+/// anything hangs for longer than that.
+fn sent_to_a_slow_device_that_hangs(cache: &mut Cache, now: &mut Nanos, clients: Vec<Io>) -> u64 {
+    let hangs = Faults { time_out: 1.0, time_out_after: HANGS, ..Faults::NONE };
+    cache.devices_mut().1.set_faults(hangs);
+    let before = cache.origin().submitted();
+    let end = Nanos(now.0 + HANGS.0 / 2);
+    for (ticket, io) in (0..).zip(clients) {
+        cache.submit(*now, Ticket(ticket), io);
+    }
+    while let Some(next) = cache.next_event().filter(|next| *next < end) {
+        *now = next.max(*now);
+        cache.poll(*now, &mut Vec::new());
+    }
+    cache.origin().submitted() - before
+}
+
+#[test]
+fn only_one_run_goes_back_while_clients_wait_for_the_slow_device_and_only_then() {
+    let scattered = || (0..150).map(|line| write(line * 3, 1));
+    let sent = |first: Option<Io>, was_read: bool| {
+        let (mut cache, mut now) = cache(Settings::default());
+        if was_read {
+            ask(&mut cache, &mut now, read(3000, 1)).unwrap();
+        }
+        let clients = first.into_iter().chain(scattered()).collect();
+        sent_to_a_slow_device_that_hangs(&mut cache, &mut now, clients)
+    };
+    let most = u64::from(Settings::default().writers_max);
+    assert_eq!(sent(None, false), most, "nobody waits");
+    assert_eq!(sent(None, true), most, "who waited was answered");
+    let offset = Bytes(3000 * LINE);
+    assert_eq!(sent(Some(read(3000, 1)), false), 2, "the read and one run");
+    let discard = Io::Discard { offset, length: Bytes(LINE) };
+    assert_eq!(sent(Some(discard), false), 2, "the discard and one run");
+}
+
+#[test]
+fn a_cache_full_of_dirty_lines_is_emptied_although_clients_wait() {
+    let (mut cache, mut now) = cache(Settings::default());
+    let clients = std::iter::once(read(4000, 1));
+    let clients = clients.chain((0..1300).map(|line| write(line * 3, 1))).collect();
+    let sent = sent_to_a_slow_device_that_hangs(&mut cache, &mut now, clients);
+    let status = cache.status();
+    assert!(u64::from(status.dirty) * 100 > 90 * u64::from(status.lines), "{status:?}");
+    let around = status.written_around.0 / LINE;
+    assert!(sent - around - 1 > 1, "{sent} requests, {around} of them writes of clients");
+}
+
+/// A run began at the line that the hand met, and left the dirty ones in front of it for later.
+#[test]
+fn dirty_lines_in_front_go_back_together_with_the_one_that_is_met() {
+    let settings = Settings { dirty_percent: 0, ..Settings::default() };
+    let (mut cache, mut now) = cache(settings);
+    cache.devices_mut().1.fill_up();
+    const PAIRS: u64 = 60;
+    for pair in 0..PAIRS {
+        cache.submit(now, Ticket(pair), write(pair * 4, 2));
+    }
+    // Nothing goes back meanwhile but what is tried once in 100 ms.
+    let end = Nanos(now.0 + 1_000_000_000);
+    while let Some(next) = cache.next_event().filter(|next| *next < end) {
+        now = next.max(now);
+        cache.poll(now, &mut Vec::new());
+    }
+    assert_eq!(u64::from(cache.status().dirty), 2 * PAIRS);
+    cache.devices_mut().1.make_room();
+    let before = cache.origin().submitted();
+    run(&mut cache, &mut now);
+    assert_eq!(cache.status().dirty, 0);
+    let sent = cache.origin().submitted() - before;
+    assert!(sent <= PAIRS, "{sent} requests for {PAIRS} pairs");
+}
+
+/// Two lines at the ends of a long write that slots have: 60 KiB would go with their 8 KiB.
+#[test]
+fn parts_that_lie_far_apart_go_in_requests_of_their_own() {
+    let (mut cache, mut now) = cache(Settings::default());
+    for line in 1..15 {
+        ask(&mut cache, &mut now, write(line, 1)).unwrap();
+    }
+    let before = (cache.origin().submitted(), cache.status().written_around);
+    ask(&mut cache, &mut now, write(0, 16)).unwrap();
+    assert_eq!(cache.origin().submitted() - before.0, 2);
+    assert_eq!(cache.status().written_around.0 - before.1.0, 2 * LINE);
+}
+
+#[test]
+fn lines_that_are_written_again_and_again_stay_until_twice_as_many_are_dirty() {
+    let (mut cache, mut now) = cache(Settings::default());
+    let most = u64::from(cache.status().lines) / 10;
+    for line in 0..4 * most {
+        for _ in 0..3 {
+            ask(&mut cache, &mut now, write(line * 3, 1)).unwrap();
+        }
+        let dirty = u64::from(cache.status().dirty);
+        assert!(dirty <= 2 * most, "{dirty} after {line} lines");
+    }
+    assert!(u64::from(cache.status().dirty) > most, "they are not taken back before that");
+}

@@ -134,6 +134,8 @@ struct Found {
 struct Report {
     version: &'static str,
     traces: Vec<String>,
+    /// True if the load is a sample of a running engine, whose own pools the first trial is of.
+    sampled: bool,
     /// True if the prices are the assumed ones.
     prices_assumed: bool,
     #[serde(flatten)]
@@ -176,6 +178,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             None => args.source.sources().iter().map(ToString::to_string).collect(),
             Some(_) => vec![args.api.display().to_string()],
         },
+        sampled: args.live.is_some(),
         prices_assumed: args.prices.is_none(),
         advice,
         cheapest,

@@ -77,6 +77,7 @@ fn a_running_engine_is_sampled_and_its_own_pools_and_policy_are_what_there_is() 
         let report: Value =
             serde_json::from_str(&advised.join().unwrap().succeeded().stdout()).unwrap();
         assert!(report["requests"].as_u64().unwrap() > 0);
+        assert_eq!(report["sampled"], true);
         assert_eq!(report["answers"][0]["policy"], "auto");
         assert_eq!(report["answers"][0]["pools"].as_array().unwrap().len(), 3);
         assert!(report["measured"]["requests"].as_u64().unwrap() > 0, "it tells what it took");

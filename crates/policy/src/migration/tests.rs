@@ -65,6 +65,8 @@ fn a_piece_yields_to_clients_until_its_patience_ends() {
 fn more_pieces_than_may_be_outstanding_wait_for_a_completion_and_not_for_the_time() {
     let mut pool = One { copies: copying().outstanding, ..One::default() };
     assert_eq!(ask(&mut pool, &copying(), SECOND, None), (Held::Throttled, None));
+    pool.copies -= 1;
+    assert_eq!(ask(&mut pool, &copying(), SECOND, None).0, Held::Free, "nobody knows its device");
     let mut disk = One { copies: 1, at_once: Some(1), ..One::default() };
     assert_eq!(ask(&mut disk, &copying(), SECOND, None), (Held::Throttled, None), "one at a time");
     let mut flash = One { copies: 1, at_once: Some(24), ..One::default() };

@@ -32,7 +32,7 @@ const BUCKET: &str = "s3-1gbps";
 
 /// The pools with sizes in bytes, for a load that touches so many chunks.
 pub(super) fn sized(pools: &[PoolPlan], chunk: Bytes, touched: u64) -> Vec<PoolPlan> {
-    let size = |pool: &PoolPlan| Bytes(pool.size.chunks(chunk, touched) * chunk.0);
+    let size = |pool: &PoolPlan| Bytes(pool.size.chunks(chunk, touched).saturating_mul(chunk.0));
     pools
         .iter()
         .map(|pool| PoolPlan { size: PoolSize::Bytes(size(pool)), ..pool.clone() })
@@ -53,12 +53,13 @@ fn resized(pools: &[PoolPlan], index: usize, bytes: Bytes) -> Vec<PoolPlan> {
 }
 
 /// Everything that is tried beside what there is, whose pools are `sized`. `more`: bytes that are
-/// added to the fastest pool; as much again where nobody says.
+/// added to the fastest pool; as much again where nobody says. Halves are whole chunks: a pool of
+/// one chunk has none.
 pub(super) fn trials(
     pools: &[PoolPlan],
-    policy: &PolicySpec,
-    rivals: &[PolicySpec],
+    (policy, rivals): (&PolicySpec, &[PolicySpec]),
     more: Option<Bytes>,
+    chunk: Bytes,
 ) -> Vec<Trial> {
     let with = |what: String, pools: Vec<PoolPlan>| Trial::new(what, pools, policy);
     let mut trials: Vec<Trial> = rivals
@@ -68,20 +69,20 @@ pub(super) fn trials(
         .collect();
     if pools.len() < 2 {
         trials.clear();
-        trials.extend(with_bucket(pools).map(|bucket| with(in_bucket(pools), bucket)));
+        trials.extend(with_bucket(pools, chunk).map(|bucket| with(in_bucket(pools), bucket)));
         return trials;
     }
     let (fast, size) = (&pools[0], bytes_of(&pools[0]));
-    let half = Bytes(size.0 / 2);
+    let half = half_of(size, chunk);
     let added = more.unwrap_or(size);
-    let larger = Bytes(size.0 + added.0);
+    let larger = Bytes(size.0.saturating_add(added.0));
     trials.push(with(format!("{added} more of {}", fast.name), resized(pools, 0, larger)));
-    trials.push(with(format!("half of {}", fast.name), resized(pools, 0, half)));
+    trials.extend(half.map(|half| with(format!("half of {}", fast.name), resized(pools, 0, half))));
     if pools[1].cache.is_none() {
         // What the fast pool held for clients is held by the slower one then.
         let below = bytes_of(&pools[1]);
         let cached = |taken: Bytes| {
-            let mut cached = resized(pools, 1, Bytes(below.0 + taken.0));
+            let mut cached = resized(pools, 1, Bytes(below.0.saturating_add(taken.0)));
             cached[0].size = PoolSize::Bytes(Bytes(size.0 - taken.0));
             cached[1].cache = Some(CachePlan {
                 profile_name: fast.profile_name.clone(),
@@ -93,24 +94,31 @@ pub(super) fn trials(
         };
         let of = |part: &str| format!("{part} {} as a block cache of {}", fast.name, pools[1].name);
         trials.push(with(of("all of"), cached(size).split_off(1)));
-        trials.push(with(of("half of"), cached(half)));
+        trials.extend(half.map(|half| with(of("half of"), cached(half))));
     }
-    trials.extend(with_bucket(pools).map(|bucket| with(in_bucket(pools), bucket)));
+    trials.extend(with_bucket(pools, chunk).map(|bucket| with(in_bucket(pools), bucket)));
     trials
+}
+
+/// Half of a size, in whole chunks; `None`: there is no half.
+fn half_of(size: Bytes, chunk: Bytes) -> Option<Bytes> {
+    let half = Bytes(size.0 / 2 / chunk.0 * chunk.0);
+    (half.0 > 0).then_some(half)
 }
 
 fn in_bucket(pools: &[PoolPlan]) -> String {
     format!("a bucket for half of {}", pools[pools.len() - 1].name)
 }
 
-/// Half of the slowest pool in a bucket; `None`: it is one.
-fn with_bucket(pools: &[PoolPlan]) -> Option<Vec<PoolPlan>> {
-    let last = pools.len() - 1;
+/// Half of the slowest pool in a bucket; `None`: it is one, or has no half, or there is no pool.
+fn with_bucket(pools: &[PoolPlan], chunk: Bytes) -> Option<Vec<PoolPlan>> {
+    let last = pools.len().checked_sub(1)?;
     if pools[last].profile_name.starts_with("s3") {
         return None;
     }
-    let half = Bytes(bytes_of(&pools[last]).0 / 2);
-    let mut pools = resized(pools, last, half);
+    let size = bytes_of(&pools[last]);
+    let half = half_of(size, chunk)?;
+    let mut pools = resized(pools, last, Bytes(size.0 - half.0));
     pools.push(plan("bucket", BUCKET, PoolSize::Bytes(half)));
     Some(pools)
 }

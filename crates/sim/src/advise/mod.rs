@@ -10,7 +10,9 @@
 //!    are stands beside that: the error of this forecast is what the others may be off, too.
 //!
 //! Money is of a month, by [`Prices`]; wear is drive writes a day: bytes written to flash a day
-//! over its capacity, of the device that is worn most.
+//! over its capacity, of the device that is worn most. Days and months are those of the load, not
+//! of the run: what a slow device works off long after the last request came is asked of it in the
+//! load's time all the same. Of a load shorter than [`SPAN_MIN_S`] nobody knows what a day brings.
 //!
 //! Not here: choosing for the user, and anything that changes an engine.
 
@@ -22,7 +24,7 @@ pub use prices::{Prices, PricesError};
 use self::changes::{Trial, sets, sized, trials};
 use self::prices::Month;
 use crate::balance::Estimate;
-use crate::machine::{self, Load, MachineError, MachineOptions, PoolPlan, PoolUse, Run};
+use crate::machine::{self, Arrivals, Load, MachineError, MachineOptions, PoolPlan, PoolUse, Run};
 use rayon::prelude::*;
 use serde::Serialize;
 use thermocline_policy::registry::PolicySpec;
@@ -30,6 +32,12 @@ use thermocline_units::Bytes;
 
 /// Differences of the mean that are smaller than this share are not told as better or worse.
 pub const TOLD: f64 = 0.02;
+
+/// Seconds that a load lasts at least, for its writes to tell of a day.
+pub const SPAN_MIN_S: f64 = 1.0;
+/// Seconds that a load may last, ten years: beyond that its unit of time is wrong, and a placement
+/// would be asked for hours what it does about nothing.
+const SPAN_MAX_S: f64 = 3_653.0 * DAY_S;
 
 const DAY_S: f64 = 86_400.0;
 const MONTH_S: f64 = 30.44 * DAY_S;
@@ -117,11 +125,13 @@ pub struct Figures {
     pub mean_ratio: Ratio,
     /// The same of the 99th percentile.
     pub p99_ratio: Ratio,
-    /// Drive writes a day of the flash device that is worn most; none: there is no flash.
+    /// Drive writes a day of the flash device that is worn most; none: there is no flash, or the
+    /// load is too short to tell.
     pub writes_a_day: Option<f64>,
     /// Bytes that moves wrote, a run.
     pub moved_bytes: f64,
-    /// Cost of a month; none: a device has no price.
+    /// Cost of a month; none: a device has no price, or requests cost money and the load is too
+    /// short to tell how many a month has.
     pub month_cost: Option<f64>,
     /// Requests that failed, a run.
     pub failed: f64,
@@ -175,24 +185,25 @@ pub struct Advice {
 /// Runs all trials. `progress` is told requests asked, of [`requests`] in all.
 ///
 /// # Errors
-/// When the pools as they are cannot run the load. A changed set that cannot is an
-/// [`Verdict::Impossible`] answer.
+/// When the load lasts longer than ten years, or the pools as they are cannot run it. A changed
+/// set that cannot is an [`Verdict::Impossible`] answer.
 pub fn advise(
     load: &Load,
     question: &Question,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Advice, MachineError> {
+    check_span(load)?;
     let (chunk, touched) = (question.options.chunk, touched(load, question));
     let pools = sized(&question.pools, chunk, touched);
     let now = Trial::new("as it is".to_string(), pools.clone(), &question.policy);
-    let changed = trials(&pools, &question.policy, &question.rivals, question.more);
+    let changed = changed(&pools, question);
     let mut all = vec![now];
     all.extend(changed);
     let mut runs = run_all(load, question, &all, progress);
     let first = std::mem::replace(&mut runs[0], Ok(Vec::new()))?;
     let answers = all.iter().zip(runs).enumerate().map(|(index, (trial, runs))| match index {
-        0 => answer(question, trial, Ok(&first), &first),
-        _ => answer(question, trial, runs.as_deref(), &first),
+        0 => answer((load, question), trial, Ok(&first), &first),
+        _ => answer((load, question), trial, runs.as_deref(), &first),
     });
     Ok(Advice {
         requests: load.demands.len() as u64,
@@ -207,8 +218,7 @@ pub fn advise(
 /// Requests that [`advise`] runs in all.
 pub fn requests(load: &Load, question: &Question) -> u64 {
     let pools = sized(&question.pools, question.options.chunk, touched(load, question));
-    let changed = trials(&pools, &question.policy, &question.rivals, question.more).len() as u64;
-    (changed + 1) * question.seeds * load.demands.len() as u64
+    (changed(&pools, question).len() as u64 + 1) * question.seeds * load.demands.len() as u64
 }
 
 /// The cheapest of several sets of devices whose 99th percentile is at most `p99_s`, the upper end
@@ -223,6 +233,7 @@ pub fn cheapest(
     p99_s: f64,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<Answer>, bool), MachineError> {
+    check_span(load)?;
     let touched = touched(load, question);
     let mut priced: Vec<(f64, Trial)> = sets(&question.policy)
         .into_iter()
@@ -238,7 +249,7 @@ pub fn cheapest(
         let mut runs = run_all(load, question, std::slice::from_ref(&trial), progress);
         let runs = runs.pop().expect("one trial was run");
         let base = runs.as_deref().unwrap_or_default().to_vec();
-        let answer = answer(question, &trial, runs.as_deref(), &base);
+        let answer = answer((load, question), &trial, runs.as_deref(), &base);
         let kept = answer.figures.as_ref().is_some_and(|figures| {
             let above = if figures.p99_s.ci95.is_finite() { figures.p99_s.ci95 } else { 0.0 };
             figures.p99_s.mean + above <= p99_s && figures.failed == 0.0
@@ -249,6 +260,31 @@ pub fn cheapest(
         }
     }
     Ok((answers, false))
+}
+
+fn check_span(load: &Load) -> Result<(), MachineError> {
+    let years = load.span().as_secs_f64() / (365.25 * DAY_S);
+    if load.span().as_secs_f64() <= SPAN_MAX_S {
+        return Ok(());
+    }
+    Err(MachineError::Options(format!(
+        "the trace lasts {years:.0} years; at most 10 are asked for: is its unit of time right \
+         (--columns time=0:us)?"
+    )))
+}
+
+/// Seconds of the load that a run stands for; `None`: too few to tell of a day.
+fn span_s(load: &Load, arrivals: Arrivals, run: &Run) -> Option<f64> {
+    let span_s = match arrivals {
+        Arrivals::Open { speed } => load.span().as_secs_f64() / speed,
+        Arrivals::Closed { .. } => run.span_s,
+    };
+    Some(span_s).filter(|span_s| *span_s >= SPAN_MIN_S)
+}
+
+fn changed(pools: &[PoolPlan], question: &Question) -> Vec<Trial> {
+    let Question { policy, rivals, more, options, .. } = question;
+    trials(pools, (policy, &rivals[..]), *more, options.chunk)
 }
 
 fn touched(load: &Load, question: &Question) -> u64 {
@@ -293,7 +329,7 @@ fn run_all(
 }
 
 fn answer(
-    question: &Question,
+    (load, question): (&Load, &Question),
     trial: &Trial,
     runs: Result<&[Run], &MachineError>,
     now: &[Run],
@@ -307,7 +343,7 @@ fn answer(
             cache_bytes: pool.cache.as_ref().map(|cache| cache.size.bytes(size).0),
         }
     };
-    let figures = runs.ok().map(|runs| figures(question, trial, runs, now));
+    let figures = runs.ok().map(|runs| figures((load, question), trial, runs, now));
     let verdict = match &figures {
         None => Verdict::Impossible,
         Some(_) if runs.is_ok_and(|runs| std::ptr::eq(runs, now)) => Verdict::Now,
@@ -336,16 +372,25 @@ fn verdict(ratio: Ratio) -> Verdict {
     }
 }
 
-fn figures(question: &Question, trial: &Trial, runs: &[Run], now: &[Run]) -> Figures {
+fn figures(
+    (load, question): (&Load, &Question),
+    trial: &Trial,
+    runs: &[Run],
+    now: &[Run],
+) -> Figures {
+    let span = |run: &Run| span_s(load, question.options.arrivals, run);
     let of = |figure: &dyn Fn(&Run) -> f64| -> Vec<f64> { runs.iter().map(figure).collect() };
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let ratios = |figure: fn(&Run) -> f64| -> Ratio {
         let ratio = |(run, now)| figure(run) / figure(now).max(f64::MIN_POSITIVE);
         Ratio::of(&runs.iter().zip(now).map(ratio).collect::<Vec<f64>>())
     };
-    let worn: Option<Vec<f64>> = runs.iter().map(|run| writes_a_day(trial, run)).collect();
-    let costs: Option<Vec<f64>> =
-        runs.iter().map(|run| month_cost(&question.prices, trial, Some(run))).collect();
+    let worn: Option<Vec<f64>> =
+        runs.iter().map(|run| writes_a_day(trial, run, span(run)?)).collect();
+    let costs: Option<Vec<f64>> = runs
+        .iter()
+        .map(|run| month_cost(&question.prices, trial, Some((run, span(run)))))
+        .collect();
     Figures {
         mean_s: Estimate::of(&of(&|run| run.all.mean_s)),
         p99_s: Estimate::of(&of(&|run| run.all.p99_s)),
@@ -359,8 +404,8 @@ fn figures(question: &Question, trial: &Trial, runs: &[Run], now: &[Run]) -> Fig
 }
 
 /// Bytes written to flash a day over its capacity, of the device where that is most.
-fn writes_a_day(trial: &Trial, run: &Run) -> Option<f64> {
-    let days = run.span_s.max(1e-9) / DAY_S;
+fn writes_a_day(trial: &Trial, run: &Run, span_s: f64) -> Option<f64> {
+    let days = span_s / DAY_S;
     let each = trial.pools.iter().zip(&run.pools).flat_map(|(plan, used)| {
         let size = plan.size.bytes(Bytes(0));
         let pool =
@@ -373,28 +418,29 @@ fn writes_a_day(trial: &Trial, run: &Run) -> Option<f64> {
     each.flatten().map(|writes| writes / days).max_by(f64::total_cmp)
 }
 
-/// Cost of a month: of the devices, and of the requests of `run`, if there is one.
-fn month_cost(prices: &Prices, trial: &Trial, run: Option<&Run>) -> Option<f64> {
-    let months = run.map_or(1.0, |run| run.span_s.max(1e-9) / MONTH_S);
+/// Cost of a month: of the devices, and of the requests of a run that stands for so many seconds,
+/// if there is one. `None`: something has no price, or its requests have one and are not known.
+fn month_cost(prices: &Prices, trial: &Trial, run: Option<(&Run, Option<f64>)>) -> Option<f64> {
+    let months = run.map_or(Some(1.0), |(_, span_s)| Some(span_s? / MONTH_S));
     let requests = |used: &PoolUse| {
         let pieces = |bytes: u64| bytes as f64 / (1u64 << 20) as f64;
         [
             used.reads.count as f64 + pieces(used.copied_out_bytes),
             used.writes.count as f64 + pieces(used.copied_in_bytes),
         ]
-        .map(|count| count / months)
+        .map(|count| months.map_or(f64::INFINITY, |months| count / months))
     };
     let mut cost = 0.0;
     for (index, plan) in trial.pools.iter().enumerate() {
         let size = plan.size.bytes(Bytes(0));
-        let [reads, writes] = run.map_or([0.0; 2], |run| requests(&run.pools[index]));
+        let [reads, writes] = run.map_or([0.0; 2], |(run, _)| requests(&run.pools[index]));
         cost += prices.month(&plan.profile_name, Month { bytes: size.0 as f64, reads, writes })?;
         if let Some(cache) = &plan.cache {
             let bytes = cache.size.bytes(size).0 as f64;
             cost += prices.month(&cache.profile_name, Month { bytes, ..Month::default() })?;
         }
     }
-    Some(cost)
+    Some(cost).filter(|cost| cost.is_finite())
 }
 
 #[cfg(test)]

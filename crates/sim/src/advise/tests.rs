@@ -68,9 +68,10 @@ fn a_trial_that_cannot_be_run_is_told_with_its_reason() {
     question.pools[0].size = crate::machine::PoolSize::Bytes(Bytes::from_mib(1));
     let advice = advise(&load("web,requests=2k,seed=1"), &question, &|_| ()).unwrap();
     let of = |what: &str| advice.answers.iter().find(|answer| answer.what.contains(what)).unwrap();
-    let cache = of("half of nvme as");
+    let cache = of("all of nvme as");
     assert_eq!(cache.verdict, Verdict::Impossible);
-    assert!(cache.problem.as_ref().unwrap().contains("512 KiB"), "{:?}", cache.problem);
+    assert!(cache.problem.as_ref().unwrap().contains("1 MiB"), "{:?}", cache.problem);
+    assert!(advice.answers.iter().all(|a| !a.what.contains("half of nvme")), "one chunk has none");
     assert!(of("a bucket").figures.is_some(), "the trials after it are what they were");
 }
 
@@ -115,4 +116,99 @@ fn prices_are_of_a_month_and_wrong_ones_are_refused_with_their_table() {
     assert!(wrong("[nvme]\ngib = -1.0\nyears = 5\n").contains("0 or more"));
     assert!(wrong("[nvme]\ngib = 1.0\nyears = 0\n").contains("more than 0"));
     assert!(wrong("nonsense").contains("p.toml"));
+}
+
+/// `--add 15EiB`, and pools of that size, were panics of the program.
+#[test]
+fn sizes_that_no_device_has_are_refused_and_other_trials_run() {
+    let load = load("web,requests=500,seed=1");
+    let mut question = Question { more: Some(Bytes(15 << 60)), seeds: 1, ..question() };
+    let advice = advise(&load, &question, &|_| ()).unwrap();
+    let more = advice.answers.iter().find(|answer| answer.what.contains("more of")).unwrap();
+    assert_eq!(more.verdict, Verdict::Impossible);
+    assert!(more.problem.as_ref().unwrap().contains("at most 1 PiB"), "{:?}", more.problem);
+    question.pools[0].size = crate::machine::PoolSize::Bytes(Bytes(u64::MAX));
+    let refused = advise(&load, &question, &|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("at most 1 PiB"), "{refused}");
+}
+
+/// Requests that all come at once.
+fn at_once() -> Load {
+    let mut load = load("oltp,requests=500,seed=1");
+    load.demands.iter_mut().for_each(|demand| demand.at = thermocline_units::Nanos(0));
+    load
+}
+
+/// Fifty writes within a moment were told as 25 million drive writes a day, and a bucket for them
+/// as 2,916 dollars a month.
+#[test]
+fn a_load_without_a_length_tells_nothing_of_a_day_or_of_requests_a_month() {
+    let advice = advise(&at_once(), &question(), &|_| ()).unwrap();
+    for answer in &advice.answers {
+        let figures = answer.figures.as_ref().unwrap();
+        assert_eq!(figures.writes_a_day, None, "{}", answer.what);
+        assert_eq!(figures.month_cost.is_none(), answer.what.contains("bucket"), "{}", answer.what);
+    }
+}
+
+/// A device that cannot keep up wrote as much in a longer run, and seemed to wear less.
+#[test]
+fn wear_and_requests_are_of_the_time_in_which_they_were_asked_for() {
+    let mut load = load("oltp,requests=4k,seed=1");
+    // 0.5 ms apart: a disk works it off for long.
+    for (number, demand) in load.demands.iter_mut().enumerate() {
+        demand.at = thermocline_units::Nanos(number as u64 * 500_000);
+    }
+    let question = Question { seeds: 1, ..question() };
+    let advice = advise(&load, &question, &|_| ()).unwrap();
+    let now = &advice.answers[0];
+    let wear = now.figures.as_ref().unwrap().writes_a_day.unwrap();
+    let trial = super::Trial::new(String::new(), question.pools.clone(), &question.policy);
+    let pools = super::sized(
+        &trial.pools,
+        question.options.chunk,
+        advice.touched_bytes / question.options.chunk.0,
+    );
+    let run = crate::machine::run(&load, &pools, &[spec("static")], &question.options, &|_| ());
+    let run = run.unwrap().pop().unwrap();
+    assert!(run.span_s > 2.0 * advice.span_s, "{} s for {} s", run.span_s, advice.span_s);
+    let size = now.pools[0].size_bytes as f64;
+    let by_hand = run.pools[0].flash_host_bytes as f64 / size * 86_400.0 / advice.span_s;
+    assert!((wear / by_hand - 1.0).abs() < 1e-9, "{wear} and {by_hand}");
+}
+
+/// Seconds read as if they were another unit ran for hours.
+#[test]
+fn a_trace_of_centuries_is_refused_with_the_unit_of_time_in_mind() {
+    let mut load = load("web,requests=10,seed=1");
+    load.demands.last_mut().unwrap().at = thermocline_units::Nanos::from_secs(9_000_000_000);
+    let refused = advise(&load, &question(), &|_| ()).unwrap_err().to_string();
+    assert!(refused.contains("285 years") && refused.contains("unit of time"), "{refused}");
+    cheapest(&load, &question(), 1.0, &|_| ()).unwrap_err();
+}
+
+/// All of a small hot set fits on what is bought: that it wins, and by how much, is known.
+#[test]
+fn an_obviously_right_purchase_wins_and_is_what_the_machine_says_of_the_same_pools() {
+    let load = load("oltp,requests=6k,seed=5");
+    let mut question = Question { seeds: 2, rivals: Vec::new(), ..question() };
+    question.pools[0].size = crate::machine::PoolSize::Share(0.1);
+    question.more = Some(load.touched(question.options.chunk).len() as u64)
+        .map(|chunks| Bytes(chunks * question.options.chunk.0));
+    let advice = advise(&load, &question, &|_| ()).unwrap();
+    let best = advice.answers.iter().filter_map(|a| Some((a.figures.as_ref()?.mean_s.mean, a)));
+    let (_, best) = best.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+    assert!(best.what.contains("more of nvme"), "{}", best.what);
+    assert_eq!(best.verdict, Verdict::Better);
+    let mut all_fast = question.pools.clone();
+    all_fast[0].size = crate::machine::PoolSize::Bytes(Bytes(best.pools[0].size_bytes));
+    let means: f64 = (0..2)
+        .map(|seed| {
+            let options = MachineOptions { seed: 1 + seed, ..question.options.clone() };
+            let run = crate::machine::run(&load, &all_fast, &[spec("static")], &options, &|_| ());
+            run.unwrap()[0].all.mean_s
+        })
+        .sum();
+    let told = best.figures.as_ref().unwrap().mean_s.mean;
+    assert!((told / (means / 2.0) - 1.0).abs() < 1e-9, "{told} and {}", means / 2.0);
 }

@@ -246,6 +246,10 @@ fn device(
     Ok(PoolDevice::Cached(device))
 }
 
+/// Bytes of a pool, at most: what the largest modelled device has. Known before a group is laid out,
+/// which takes no more chunks than have numbers.
+const POOL_MAX: Bytes = Bytes(1 << 50);
+
 /// The group on devices on which each pool holds exactly as many chunks as it should; more where
 /// the place of the metadata does not settle.
 fn fit(
@@ -254,6 +258,13 @@ fn fit(
     chunks: &[u64],
 ) -> Result<(Group, Vec<Geometry>), MachineError> {
     let chunk = settings.chunk_size.0;
+    for (plan, &chunks) in pools.iter().zip(chunks) {
+        let size = Bytes(chunks.saturating_mul(chunk));
+        if size > POOL_MAX {
+            let problem = format!("a size of {size}; at most {POOL_MAX}");
+            return Err(MachineError::Device(plan.name.clone(), problem));
+        }
+    }
     let spec = |(plan, &chunks): (&PoolPlan, &u64)| PoolSpec {
         name: plan.name.clone(),
         geometry: Geometry {

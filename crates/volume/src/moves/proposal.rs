@@ -4,7 +4,11 @@
 //! a move whose destination is full waits while earlier ones are under way; moves behind it that
 //! have room may go first, within a window. The next epoch's proposal replaces what has not begun;
 //! with a deadline, what has not begun by then is dropped before that.
+//!
+//! A move to a pool whose wear budget is used up is dropped, and with it the departure that makes
+//! room for it: the chunk would leave a fast pool for nothing.
 
+use crate::group_state::GroupState;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::placement::Move;
 use thermocline_units::{Nanos, PoolId};
@@ -61,6 +65,18 @@ impl Proposal {
         }
     }
 
+    /// The move that a wear budget keeps away: the one at `at`, or the next one to the pool that
+    /// this one leaves, which stands right behind the departures that make room for it.
+    pub(super) fn kept_away(&self, group: &mut GroupState, at: usize) -> Option<usize> {
+        let Move { chunk, to, .. } = self.moves[at];
+        if is_worn(group, to) {
+            return Some(at);
+        }
+        let left = group.pool_of(chunk).filter(|&left| left != to && is_worn(group, left))?;
+        let behind = self.moves.iter().enumerate().skip(at + 1).take(WINDOW);
+        behind.filter(|(_, planned)| planned.to == left).map(|(at, _)| at).next()
+    }
+
     /// An operation has ended, or a slot is free.
     pub(crate) fn look_again(&mut self) {
         self.stuck = false;
@@ -74,4 +90,10 @@ impl Proposal {
     pub(crate) fn waiting(&self) -> usize {
         self.moves.len()
     }
+}
+
+/// True if moves may not write another chunk to a pool now.
+fn is_worn(group: &mut GroupState, pool: PoolId) -> bool {
+    let (now, size) = (group.now, group.chunk_size());
+    group.pools.find_mut(pool).is_some_and(|pool| !pool.wear.allows(now, size))
 }

@@ -140,7 +140,7 @@ fn a_prefetched_copy_serves_reads_and_goes_away_when_space_runs_short() {
 }
 
 /// Wants every chunk on one pool.
-struct AllTo(PoolId);
+pub(super) struct AllTo(pub(super) PoolId);
 
 impl Placement for AllTo {
     fn observe(&mut self, _: &ChunkAccess) {}

@@ -7,6 +7,9 @@ use std::fmt::Write;
 use thermocline_charts::format::{bytes, count, plain, seconds, share};
 use thermocline_sim::advise::{Answer, Figures, Ratio, Verdict};
 
+/// A forecast that differs from what was measured by more than this factor is far off.
+const FAR_OFF: f64 = 2.0;
+
 /// The advice as text.
 pub(super) fn text(report: &Report) -> String {
     let mut out = String::new();
@@ -172,6 +175,7 @@ pub(super) fn sentences(report: &Report) -> Vec<String> {
         said.push(format!("{} was not run: {problem}.", begin(answer)));
     }
     said.extend(error_of_forecast(report));
+    said.extend(far_off(report));
     if report.prices_assumed {
         said.push(
             "Prices are assumed (docs/guides/advise.md); give your own with --prices.".to_string(),
@@ -226,6 +230,22 @@ fn error_of_forecast(report: &Report) -> Option<String> {
         plain(forecast.mean_s.mean / measured.mean_s.max(f64::MIN_POSITIVE)),
         plain(forecast.p99_s.mean / measured.p99_s.max(f64::MIN_POSITIVE)),
     ))
+}
+
+/// The forecast for a sampled engine is of its own pools: one that is far off says that the model
+/// is of something else.
+fn far_off(report: &Report) -> Option<String> {
+    let measured = report.advice.measured.filter(|_| report.sampled)?;
+    let forecast = report.advice.answers[0].figures.as_ref()?;
+    let ratio = forecast.mean_s.mean / measured.mean_s.max(f64::MIN_POSITIVE);
+    let is_far = !(1.0 / FAR_OFF..=FAR_OFF).contains(&ratio);
+    is_far.then(|| {
+        "That is far off: do not decide by this table. A sample knows only the chunks that it \
+         touched, and the model fills the fastest pools with these, although the engine's are \
+         filled with others. Give --pools as large as the share of each pool that these chunks \
+         have, or sample for longer."
+            .to_string()
+    })
 }
 
 /// The word on the search for the cheapest set.

@@ -134,7 +134,8 @@ impl AdminApi<'_> {
     }
 
     /// Takes back what is in the file at `path`, if that is of this group. Whatever keeps it from
-    /// that is told as an event.
+    /// that is told as an event, and the file is set aside: somebody gave those hints, and the
+    /// next write would go over them.
     pub fn recall_hints(&mut self, path: &Path) {
         let group = self.engine.group.identity();
         let kept = match learnt::read(path) {
@@ -145,7 +146,9 @@ impl AdminApi<'_> {
         let kept = match kept {
             Ok(kept) => kept,
             Err(error) => {
-                let text = format!("{}: {error}; hints must be given again", path.display());
+                let kept =
+                    if learnt::set_aside(path) { ", it is kept as hints.json.unread" } else { "" };
+                let text = format!("{}: {error}{kept}; hints must be given again", path.display());
                 return self.engine.event(Severity::Warning, "hints", text);
             }
         };

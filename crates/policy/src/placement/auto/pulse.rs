@@ -276,3 +276,6 @@ impl Pulse {
 const WEIGHTS: [(u32, f32); 4] = [(1, 0.25), (2, 0.125), (3, 0.0625), (4, 0.0625)];
 
 const _: () = assert!(size_of::<Count>() == 20 && size_of::<Ask>() == 16);
+
+#[cfg(test)]
+mod tests;

@@ -233,8 +233,9 @@ fn bytes_that_it_has_not_written_change_nothing() {
     };
     let not_finite = changed(20, &f64::NAN.to_le_bytes());
     let no_class = changed(88, &u32::MAX.to_le_bytes());
+    let negative = changed(learnt.len() - 4, &(-1.0_f32).to_le_bytes());
     let longer = [&learnt[..], &[0]].concat();
-    for wrong in [&not_finite, &no_class, &longer, &changed(8, &[9])] {
+    for wrong in [&not_finite, &no_class, &negative, &longer, &changed(8, &[9])] {
         placement.learn_from(wrong, &|_| true).unwrap_err();
     }
     assert_eq!(placement.learnt(), build("auto").learnt());

@@ -55,3 +55,10 @@ fn the_mean_latency_weighs_reads_and_writes_by_their_number() {
     assert_eq!(absurd.requests(), u64::MAX);
     assert!(absurd.latency().is_some(), "a recording may say anything");
 }
+
+#[test]
+fn a_disk_serves_one_at_a_time_and_flash_as_many_as_its_latency_and_rate_come_to() {
+    let at_once = [0, 1, 2].map(|pool| PoolTraits::assumed(PoolId(pool), 3).at_once());
+    // 66 µs × 366,000/s = 24.2; 100 µs × 100,000/s = 10; 12.46 ms × 80/s = 0.997.
+    assert_eq!(at_once, [24, 10, 1]);
+}
