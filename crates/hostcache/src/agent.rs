@@ -11,6 +11,7 @@
 //! A volume serves its guest while its lease holds. When the lease is over, requests wait. When
 //! another host has the volume, they fail, and the volume is lost.
 
+mod asked;
 mod contents;
 mod reading;
 mod session;
@@ -19,8 +20,9 @@ mod writing;
 
 use crate::IDS_MAX;
 use crate::blocks::Blocks;
-use crate::messages::{HostId, How, ToAgent, ToPeer, ToServer, Why};
+use crate::messages::{HostId, ToAgent, ToPeer, ToServer, Why};
 use crate::settings::{AgentSettings, SettingsError};
+use asked::{Asked, Request, Tickets};
 use contents::Contents;
 use reading::{Deferred, ReadOp, Waiter};
 use session::{Announcing, Image};
@@ -154,17 +156,6 @@ pub struct AgentCounts {
     pub served: u64,
 }
 
-/// A request to the server that is not answered.
-#[derive(Debug)]
-enum Request {
-    Attach(VolumeKey),
-    Renew { sent: Nanos },
-    Read { volume: VolumeKey, block: u32, how: How, blocks: Vec<reading::Wanted> },
-    Write { volume: VolumeKey, block: u32, count: usize },
-    Flush { volume: VolumeKey, ticket: Option<Ticket>, stamp: u64 },
-    Map { volume: VolumeKey, base: bool },
-}
-
 /// State machine of a host.
 pub struct Agent {
     settings: AgentSettings,
@@ -174,9 +165,8 @@ pub struct Agent {
     by_number: BTreeMap<u32, VolumeKey>,
     images: BTreeMap<u32, Image>,
     next_volume: u32,
-    next_ticket: u64,
-    next_request: u32,
-    requests: BTreeMap<u32, (Nanos, Request)>,
+    tickets: Tickets,
+    requests: Asked,
     /// Reads under way, by block.
     under_way: BTreeMap<(VolumeKey, u32), u32>,
     reads: BTreeMap<Ticket, ReadOp>,
@@ -230,9 +220,8 @@ impl Agent {
             by_number: BTreeMap::new(),
             images: BTreeMap::new(),
             next_volume: 0,
-            next_ticket: 0,
-            next_request: 0,
-            requests: BTreeMap::new(),
+            tickets: Tickets::default(),
+            requests: Asked::default(),
             under_way: BTreeMap::new(),
             reads: BTreeMap::new(),
             writes: BTreeMap::new(),
@@ -317,15 +306,6 @@ impl Agent {
         Some(bytes)
     }
 
-    fn ticket(&mut self) -> Ticket {
-        self.next_ticket += 1;
-        Ticket(self.next_ticket)
-    }
-
-    fn fail(&mut self, ticket: Ticket, why: Gone) {
-        self.events.push_back(Event::Failed { ticket, why });
-    }
-
     /// Checks that `count` blocks of the volume may be requested.
     fn check(&self, volume: VolumeKey, block: u32, count: u32) -> Result<(), Gone> {
         let state = self.volumes.get(&volume).filter(|volume| volume.blocks > 0);
@@ -336,12 +316,6 @@ impl Agent {
         }
         let waiting = self.reads.len() + self.writes.len();
         if waiting >= GUEST_REQUESTS_MAX { Err(Gone::TooMany) } else { Ok(()) }
-    }
-
-    fn request(&mut self, now: Nanos, request: Request) -> u32 {
-        self.next_request = self.next_request.wrapping_add(1);
-        self.requests.insert(self.next_request, (now, request));
-        self.next_request
     }
 
     /// Takes a message of the server.

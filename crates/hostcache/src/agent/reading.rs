@@ -9,10 +9,9 @@
 //! 3. The map learns from an answer unless a newer write was answered. A write ends the joining of
 //!    requests for its blocks.
 
+use super::asked::Request;
 use super::volume::State;
-use super::{
-    Agent, AgentError, Event, Gone, PEER_QUEUE_MAX, Request, STRAYS_MAX, Ticket, VolumeKey,
-};
+use super::{Agent, AgentError, Event, Gone, PEER_QUEUE_MAX, STRAYS_MAX, Ticket, VolumeKey};
 use crate::BLOCKS_MAX;
 use crate::map::Known;
 use crate::messages::{ContentId, Hash, HostId, How, ReadItem, ToPeer, ToServer};
@@ -75,7 +74,7 @@ impl Agent {
         count: u32,
     ) -> Result<Ticket, Gone> {
         self.check(volume, block, count)?;
-        let ticket = self.ticket();
+        let ticket = self.tickets.issue();
         let bytes = vec![0; count as usize * self.settings.block_bytes];
         self.reads.insert(ticket, ReadOp { volume, block, bytes, left: count as usize });
         self.counts.read += u64::from(count);
@@ -172,7 +171,7 @@ impl Agent {
     ) {
         let count = blocks.len() as u16;
         let number = self.volumes[&volume].number;
-        let request = self.request(now, Request::Read { volume, block, how, blocks });
+        let request = self.requests.note(now, Request::Read { volume, block, how, blocks });
         for at in block..block + u32::from(count) {
             self.under_way.entry((volume, at)).or_insert(request);
         }

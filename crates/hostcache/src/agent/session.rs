@@ -10,8 +10,9 @@
 //! 4. When the connection is over ([`Agent::disconnected`]), all requests wait, and ids become
 //!    invalid. Cached blocks are served until the lease is over.
 
+use super::asked::Request;
 use super::volume::{State, Volume};
-use super::{Agent, AgentError, Event, Gone, Request, VolumeKey};
+use super::{Agent, AgentError, Event, Gone, VolumeKey};
 use crate::map::{Known, Map, drop_leaves};
 use crate::messages::{ContentId, HostId, ToServer, Why};
 use std::collections::VecDeque;
@@ -63,7 +64,7 @@ impl Agent {
 
     fn ask_attach(&mut self, now: Nanos, key: VolumeKey) {
         let (volume, fence) = (self.volumes[&key].name.clone(), self.volumes[&key].fence);
-        let request = self.request(now, Request::Attach(key));
+        let request = self.requests.note(now, Request::Attach(key));
         self.out.push_back(ToServer::Attach { request, volume, fence });
     }
 
@@ -96,7 +97,7 @@ impl Agent {
         self.renew_at = None;
         self.out.clear();
         self.park_all();
-        for (_, request) in std::mem::take(&mut self.requests).into_values() {
+        for (_, request) in std::mem::take(&mut *self.requests).into_values() {
             if let Request::Flush { volume, ticket, .. } = request
                 && let Some(volume) = self.volumes.get_mut(&volume)
             {
@@ -243,7 +244,7 @@ impl Agent {
 
     fn ask_map(&mut self, now: Nanos, key: VolumeKey, base: bool, block: u32) {
         let volume = self.volumes[&key].number;
-        let request = self.request(now, Request::Map { volume: key, base });
+        let request = self.requests.note(now, Request::Map { volume: key, base });
         self.out.push_back(ToServer::Map { request, volume, base, block });
     }
 
@@ -343,7 +344,7 @@ impl Agent {
                 for wanted in blocks {
                     for ticket in wanted.waiters {
                         if self.reads.remove(&ticket).is_some() {
-                            self.fail(ticket, Gone::Server(why));
+                            self.events.push_back(Event::Failed { ticket, why: Gone::Server(why) });
                         }
                     }
                     if let Some(content) = wanted.expects {
@@ -352,7 +353,9 @@ impl Agent {
                 }
             }
             Request::Flush { volume, .. } if why == Why::Fenced => self.lose(volume, None),
-            Request::Flush { ticket: Some(ticket), .. } => self.fail(ticket, Gone::Server(why)),
+            Request::Flush { ticket: Some(ticket), .. } => {
+                self.events.push_back(Event::Failed { ticket, why: Gone::Server(why) })
+            }
             // What cannot be written or loaded cannot be promised any more.
             Request::Flush { volume, ticket: None, .. }
             | Request::Write { volume, .. }
@@ -392,7 +395,7 @@ impl Agent {
         for ticket in tickets {
             self.reads.remove(&ticket);
             self.writes.remove(&ticket);
-            self.fail(ticket, why);
+            self.events.push_back(Event::Failed { ticket, why });
         }
         for image in self.images.values_mut() {
             image.waiting.retain(|waiting| *waiting != key);
@@ -408,7 +411,7 @@ impl Agent {
     pub fn tick(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.give_up_late(now);
         if self.is_connected && self.renew_at.is_some_and(|at| at <= now) {
-            let request = self.request(now, Request::Renew { sent: now });
+            let request = self.requests.note(now, Request::Renew { sent: now });
             self.out.push_back(ToServer::Renew { request });
             let leases = self.volumes.values().filter(|volume| volume.fence > 0);
             let shortest = leases.map(|volume| volume.lease.0).min();

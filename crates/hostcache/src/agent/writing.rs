@@ -7,8 +7,9 @@
 //! 3. The blocks stay here until a flush is answered that was sent after their answer. After a lost
 //!    connection they are sent again before any flush.
 
+use super::asked::Request;
 use super::volume::{Queued, State, Unflushed};
-use super::{Agent, Event, Gone, Request, Ticket, VolumeKey};
+use super::{Agent, Event, Gone, Ticket, VolumeKey};
 use crate::map::Known;
 use crate::messages::{ContentId, ToServer, UNKNOWN, WriteItem};
 use crate::{BLOCKS_MAX, Hash};
@@ -72,7 +73,7 @@ impl Agent {
         blocks: Vec<Option<Bytes>>,
         fua: bool,
     ) -> Result<Ticket, Gone> {
-        let ticket = self.ticket();
+        let ticket = self.tickets.issue();
         self.writes.insert(ticket, WriteOp { volume, left: blocks.len() });
         let state = self.volumes.get_mut(&volume).expect("it was checked");
         state.queue.push_back(Queued { ticket, block, blocks, fua });
@@ -190,7 +191,7 @@ impl Agent {
             });
             let items: Vec<WriteItem> = items.collect();
             let request = Request::Write { volume: key, block: from, count: items.len() };
-            let request = self.request(now, request);
+            let request = self.requests.note(now, request);
             let message =
                 ToServer::Write { request, volume: number, fence, block: from, fua, items };
             self.out.push_back(message);
@@ -291,7 +292,7 @@ impl Agent {
     /// The volume cannot be flushed; nothing was changed.
     pub fn flush(&mut self, now: Nanos, volume: VolumeKey) -> Result<Ticket, Gone> {
         self.check(volume, 0, 1)?;
-        let ticket = self.ticket();
+        let ticket = self.tickets.issue();
         let state = self.volumes.get_mut(&volume).expect("it was checked");
         state.flushes.push_back(ticket);
         self.send_flushes(now, volume);
@@ -313,7 +314,7 @@ impl Agent {
     fn send_flush(&mut self, now: Nanos, key: VolumeKey, ticket: Option<Ticket>) {
         let stamp = self.stamp;
         let (volume, fence) = (self.volumes[&key].number, self.volumes[&key].fence);
-        let request = self.request(now, Request::Flush { volume: key, ticket, stamp });
+        let request = self.requests.note(now, Request::Flush { volume: key, ticket, stamp });
         self.out.push_back(ToServer::Flush { request, volume, fence });
     }
 
