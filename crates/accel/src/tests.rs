@@ -1,0 +1,1 @@
+//! Parts of the platform by themselves.

@@ -1,0 +1,1 @@
+//! Schedulers: what they plan.
