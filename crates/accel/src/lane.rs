@@ -10,6 +10,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 
 /// A packet on its way through the platform.
 #[derive(Debug)]
@@ -97,11 +98,15 @@ impl Lane {
             return None;
         }
         batch.verdicts = Some(verdicts);
+        let count = batch.packets.len() as f64;
         // A worker does one batch after the other, so it began this one when the last was done.
-        let took = now.saturating_sub(batch.sent.max(self.last_done));
+        let sent = batch.sent;
+        let took = now.saturating_sub(sent.max(self.last_done));
         assert!(now >= self.last_done, "time does not run backwards");
         self.last_done = now;
-        Some(took.0 as f64 / batch.packets.len() as f64)
+        let is_first = self.batches.front().is_some_and(|batch| batch.ticket == ticket);
+        met_if(!is_first, "an answer came before that of an earlier batch");
+        Some(took.0 as f64 / count)
     }
 
     /// The first batch, if it has been answered.

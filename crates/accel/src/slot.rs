@@ -14,6 +14,7 @@
 //!
 //! Invariant: only running and draining slots have a lane with packets.
 
+use crate::image::Image;
 use crate::lane::Lane;
 use crate::work::{SlotId, Ticket};
 use thermocline_policy::accel::{FunctionId, Holding};
@@ -56,8 +57,8 @@ pub(crate) struct Slot {
     failures: u32,
     /// Time at which the present load was asked for.
     pub(crate) asked: Nanos,
-    /// Version of the image that is in it.
-    pub(crate) version: u32,
+    /// Image that is in it, or that it was asked to load.
+    pub(crate) image: Option<Image>,
 }
 
 impl Slot {
@@ -71,7 +72,7 @@ impl Slot {
             load: None,
             failures: 0,
             asked: Nanos(0),
-            version: 0,
+            image: None,
         }
     }
 

@@ -43,6 +43,8 @@ pub struct Counters {
     pub alerts: u64,
     /// Flows that moved.
     pub moved: u64,
+    /// Idle flows that were forgotten.
+    pub forgotten: u64,
     /// Flows of which a function's state was lost, once a function.
     pub states_lost: u64,
     /// Loads that ended well.

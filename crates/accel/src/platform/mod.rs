@@ -248,6 +248,7 @@ impl Platform {
     fn forget_idle(&mut self, before: Nanos) -> bool {
         let Some(at) = self.flows.idle_since(before) else { return false };
         met("an idle flow was forgotten");
+        self.counters.forgotten += 1;
         let tag = self.flows.remove(at);
         if !mutant("a_forgotten_flow_keeps_its_tag") {
             self.switch.release(tag);
@@ -518,7 +519,7 @@ impl Platform {
             card: known.card,
             flows: self.switch.users(place),
             waiting: known.lane.waiting(),
-            version: known.version,
+            version: known.image.map_or(0, |image| image.version),
             cost: function.and_then(|function| self.meter.cost(function, place)),
         }
     }

@@ -164,14 +164,16 @@ impl Platform {
         (function, is_prefetch): (FunctionId, bool),
         replaces: Option<SlotId>,
     ) {
-        let Some(image) = self.catalogue.image(function) else {
+        let known = &mut self.slots[slot.index()];
+        let image = self.catalogue.image(function).filter(|image| image.room <= known.room);
+        let Some(image) = image else {
+            // While the slot drained, the image was replaced by a larger one.
+            met("an image did not fit any more");
             self.counters.acts_refused += 1;
             return;
         };
-        let known = &mut self.slots[slot.index()];
-        assert!(image.room <= known.room, "the image fits");
         known.begin_loading(function, replaces);
-        known.asked = now;
+        (known.asked, known.image) = (now, Some(*image));
         let card = &mut self.cards[usize::from(known.card)];
         let takes = card.settings.load_time(image.bytes);
         card.loader.enqueue(slot, takes, is_prefetch);
@@ -182,7 +184,7 @@ impl Platform {
         let Life::Loading { function, .. } = self.slots[slot.index()].life() else {
             panic!("only what is to be loaded waits for a port");
         };
-        let image = *self.catalogue.image(function).expect("it was there when the slot was asked");
+        let image = self.slots[slot.index()].image.expect("it was asked to load one");
         let card = &self.cards[usize::from(self.slots[slot.index()].card)];
         let takes = card.settings.load_time(image.bytes);
         let patience = Nanos(takes.0.saturating_mul(LOAD_PATIENCE) + self.settings.patience.0);
@@ -195,7 +197,7 @@ impl Platform {
         });
         let known = &mut self.slots[slot.index()];
         assert!(known.load.is_none(), "a slot is loaded once at a time");
-        (known.load, known.version) = (Some(ticket), version);
+        known.load = Some(ticket);
         self.say(Event::Loading(slot, function));
     }
 
