@@ -38,6 +38,15 @@ pub(crate) struct Lane {
     last_done: Nanos,
 }
 
+/// Nanoseconds that a worker took for a packet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Took {
+    /// It had another batch before this one.
+    Exactly(f64),
+    /// The way to the worker and back may be part of it.
+    AtMost(f64),
+}
+
 /// A batch that has been answered.
 #[derive(Debug)]
 pub(crate) struct Answered {
@@ -85,28 +94,29 @@ impl Lane {
         self.batches.back().map(|batch| batch.packets.as_slice())
     }
 
-    /// Takes an answer: nanoseconds that the worker took for a packet; `None` if the answer does
-    /// not fit the batch.
+    /// Takes an answer, and what it says of the worker's speed; `None` if the answer does not fit
+    /// the batch.
     pub(crate) fn answer(
         &mut self,
         now: Nanos,
         ticket: Ticket,
         verdicts: Vec<Verdict>,
-    ) -> Option<f64> {
+    ) -> Option<Took> {
         let batch = self.batches.iter_mut().find(|batch| batch.ticket == ticket)?;
         if batch.verdicts.is_some() || verdicts.len() != batch.packets.len() {
             return None;
         }
         batch.verdicts = Some(verdicts);
-        let count = batch.packets.len() as f64;
-        // A worker does one batch after the other, so it began this one when the last was done.
-        let sent = batch.sent;
-        let took = now.saturating_sub(sent.max(self.last_done));
+        let (sent, count) = (batch.sent, batch.packets.len() as f64);
+        // A worker does one batch after the other, so it began this one when the last was done. If
+        // it had none to do, the way there and back is part of the time.
+        let took = now.saturating_sub(sent.max(self.last_done)).0 as f64 / count;
+        let was_busy = sent < self.last_done;
         assert!(now >= self.last_done, "time does not run backwards");
         self.last_done = now;
         let is_first = self.batches.front().is_some_and(|batch| batch.ticket == ticket);
         met_if(!is_first, "an answer came before that of an earlier batch");
-        Some(took.0 as f64 / count)
+        Some(if was_busy { Took::Exactly(took) } else { Took::AtMost(took) })
     }
 
     /// The first batch, if it has been answered.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a measured cost is above 0; without measures the stated one stands.
 
+use crate::lane::Took;
 use crate::work::Place;
 use std::collections::BTreeMap;
 use thermocline_policy::accel::FunctionId;
@@ -50,12 +51,16 @@ impl Meter {
         self.offered.get(function.index()).copied().unwrap_or(0.0)
     }
 
-    /// Notes that a packet took so many nanoseconds.
-    pub(crate) fn measured(&mut self, function: FunctionId, place: Place, took: f64) {
-        assert!(took.is_finite() && took >= 0.0, "a time is not negative");
-        let took = took.max(1.0);
-        let mean = self.costs.entry((function, place)).or_insert(took);
-        *mean += (took - *mean) * WEIGHT;
+    /// Notes what a packet took.
+    pub(crate) fn measured(&mut self, function: FunctionId, place: Place, took: Took) {
+        let (Took::Exactly(took_ns) | Took::AtMost(took_ns)) = took;
+        assert!(took_ns.is_finite() && took_ns >= 0.0, "a time is not negative");
+        let took_ns = took_ns.max(1.0);
+        let mean = self.costs.entry((function, place)).or_insert(took_ns);
+        match took {
+            Took::Exactly(_) => *mean += (took_ns - *mean) * WEIGHT,
+            Took::AtMost(_) => *mean = mean.min(took_ns),
+        }
     }
 
     /// Nanoseconds a packet, if it has run there.

@@ -48,8 +48,11 @@ pub struct Settings {
     pub flows_max: usize,
     /// A flow without packets for so long is forgotten.
     pub flow_idle: Nanos,
-    /// Packets that wait for a slot, for each function of each worker.
+    /// Packets that wait for a slot.
     pub queue_max: usize,
+    /// Packets that wait for the processor, for each function. It is slow, and a flow that leaves
+    /// it waits for its packets there, so this bounds how long that takes.
+    pub processor_queue_max: usize,
     /// Packets of a batch.
     pub batch_max: usize,
     /// Batches at a worker at a time.
@@ -76,6 +79,7 @@ impl Default for Settings {
             flows_max: 1 << 20,
             flow_idle: Nanos::from_secs(60),
             queue_max: 512,
+            processor_queue_max: 64,
             batch_max: 32,
             batches_max: 2,
             held_per_flow_max: 64,

@@ -142,7 +142,9 @@ impl Platform {
         cards: Vec<CardSettings>,
         scheduler: Box<dyn Scheduler>,
     ) -> Platform {
-        let bounds = [settings.flows_max, settings.queue_max, settings.batch_max];
+        let queues = [settings.queue_max, settings.processor_queue_max];
+        assert!(queues.iter().all(|bound| *bound > 0), "a queue has room");
+        let bounds = [settings.flows_max, settings.batch_max];
         assert!(bounds.iter().all(|bound| *bound > 0), "a bound is above 0");
         assert!(settings.batches_max > 0 && settings.period.0 > 0, "a bound is above 0");
         let mut slots = Vec::new();
@@ -282,7 +284,10 @@ impl Platform {
             self.counters.dropped_failed += 1;
             return self.packet_gone(packet.flow);
         }
-        let most = self.settings.queue_max;
+        let most = match place {
+            Place::Slot(_) => self.settings.queue_max,
+            Place::Processor(_) => self.settings.processor_queue_max,
+        };
         if let Err(packet) = self.lane_mut(place).push(packet, most) {
             met("a queue was full");
             self.counters.dropped_queue += u64::from(!mutant("a_full_queue_is_not_counted"));

@@ -19,6 +19,9 @@ const FORGET_MAX: usize = 1024;
 const LOAD_PATIENCE: u64 = 4;
 /// Share of a slot's rate that the balance counts on.
 const FULL: f64 = 0.95;
+/// Share of the processor that the balance counts on. Its packets take long, and flows that leave
+/// it wait for those that are queued there.
+const PROCESSOR_FULL: f64 = 0.5;
 /// A worker gives flows away when it has this much more than its share.
 const UNEVEN: f64 = 1.1;
 
@@ -375,7 +378,7 @@ impl Platform {
         }
         let mut loads = BTreeMap::new();
         // Nanoseconds of the processor in a period.
-        let mut spare = self.settings.period.0 as f64;
+        let mut spare = self.settings.period.0 as f64 * PROCESSOR_FULL;
         for function in (0..self.catalogue.functions().len() as u16).map(FunctionId) {
             let is_of = |stage: &&Stage| stage.function == function;
             let total: f64 = has.keys().filter(is_of).map(|stage| has[stage]).sum();
@@ -442,26 +445,25 @@ impl Platform {
     }
 }
 
-/// Another worker for a flow at an overloaded one, if that makes the load more even. A flow changes
-/// one worker at a time.
+/// A better path for a flow whose workers have too much, if others have too little. All of them
+/// change at once, because a flow waits for its packets with every change.
 fn rearrange(loads: &mut BTreeMap<Stage, Load>, path: &[Stage], recent: f64) -> Option<Vec<Stage>> {
-    for (at, stage) in path.iter().enumerate() {
+    let mut better = path.to_vec();
+    for stage in &mut better {
         let Some(load) = loads.get(stage) else { continue };
         let excess = load.has - load.wants;
         if load.has <= load.wants * UNEVEN + 1.0 || excess < recent / 2.0 {
             continue;
         }
-        let others = loads
-            .iter()
-            .filter(|(other, _)| other.function == stage.function && other.place != stage.place);
+        let is_other =
+            |other: &Stage| other.function == stage.function && other.place != stage.place;
         let lack = |load: &Load| load.wants - load.has;
+        let others = loads.iter().filter(|(other, _)| is_other(other));
         let most = others.max_by(|a, b| lack(a.1).total_cmp(&lack(b.1)));
         let Some((&to, _)) = most.filter(|(_, load)| lack(load) > recent / 2.0) else { continue };
         loads.get_mut(stage).expect("it was found").has -= recent;
         loads.get_mut(&to).expect("it was found").has += recent;
-        let mut better = path.to_vec();
-        better[at] = to;
-        return Some(better);
+        *stage = to;
     }
-    None
+    (better != path).then_some(better)
 }

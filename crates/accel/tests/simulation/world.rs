@@ -65,6 +65,7 @@ fn settings(rng: &mut Rng) -> Settings {
         flows_max: draw(rng, &[4, 12, 1000]),
         flow_idle: Nanos(1_000_000 * (5 + rng.below(2_000))),
         queue_max: draw(rng, &[4, 32, 512]),
+        processor_queue_max: draw(rng, &[3, 64]),
         batch_max: draw(rng, &[1, 3, 32]),
         batches_max: draw(rng, &[1, 2, 4]),
         held_per_flow_max: draw(rng, &[2, 64]),
