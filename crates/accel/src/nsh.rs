@@ -84,7 +84,7 @@ pub enum NshError {
         /// Metadata type.
         kind: u8,
     },
-    /// What follows is neither IP nor Ethernet.
+    /// The packet behind it is neither IP nor Ethernet.
     #[error("byte 3: next protocol {0}; 1 (IPv4), 2 (IPv6) and 3 (Ethernet) are known")]
     Protocol(u8),
 }

@@ -1,4 +1,4 @@
-//! The life of a slot.
+//! The life of a slot: its states, and what leads from one to the next.
 //!
 //! ```text
 //!            load                 loaded               drain

@@ -8,7 +8,7 @@ use thermocline_policy::accel::FunctionId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// Flow of a packet, equal for both directions: a hash of addresses and ports that the caller makes.
+/// Flow of a packet, equal for both directions: a hash of addresses and ports, made by the caller.
 /// Two flows of one key share their slots, which costs balance and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey(pub u64);
@@ -44,7 +44,7 @@ pub struct Batched {
     pub header: Header,
     /// Flow, for the function's state.
     pub flow: FlowKey,
-    /// Where it came from.
+    /// Origin.
     pub group: GroupId,
     /// The packet.
     pub bytes: Bytes,
@@ -94,7 +94,7 @@ pub enum Work {
         place: Place,
         /// The function that it runs.
         function: FunctionId,
-        /// What the export gave.
+        /// State, as the export gave it.
         state: Bytes,
     },
 }
@@ -111,7 +111,7 @@ impl Work {
     }
 }
 
-/// What a function says about a packet.
+/// A function's decision on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// It goes on as it is.

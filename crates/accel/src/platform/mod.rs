@@ -44,17 +44,17 @@ const PACKET_MAX: usize = 40 + 65_535;
 /// A packet that has passed its chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// Where it came from.
+    /// Origin.
     pub group: GroupId,
     /// Its flow.
     pub flow: FlowKey,
     /// Time at which it was offered.
     pub came: Nanos,
-    /// What is left of it.
+    /// The packet, as the last function left it.
     pub bytes: Bytes,
 }
 
-/// What an answer is waited for.
+/// Work whose answer is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Errand {
     Load(SlotId),

@@ -148,12 +148,12 @@ impl Platform {
                     self.provision(now, slot, (function, false), None);
                 }
             }
-            Life::Failed { .. } if is_left => {
-                if known.is_retry_due(now, self.settings.retry_after) {
-                    met("a failed slot was tried again");
-                    known.recover();
-                    self.say(Event::Empty(slot));
-                }
+            Life::Failed { .. }
+                if is_left && known.is_retry_due(now, self.settings.retry_after) =>
+            {
+                met("a failed slot was tried again");
+                known.recover();
+                self.say(Event::Empty(slot));
             }
             _ => {}
         }

@@ -10,7 +10,7 @@ use thermocline_units::Nanos;
 pub(super) struct Draft<'a> {
     view: &'a View<'a>,
     acts: Vec<Act>,
-    /// What each slot will serve; `None`: it is empty, or will be.
+    /// The function that each slot will serve; `None`: it is empty, or will be.
     serves: Vec<Option<FunctionId>>,
     /// Slots that an act names.
     named: Vec<bool>,
@@ -73,15 +73,14 @@ impl<'a> Draft<'a> {
         Nanos(port.0 + self.view.load(function, slot).0)
     }
 
-    /// The empty slot that runs `function` first; of equal times the smallest, then the first.
+    /// The smallest empty slot that fits; of equals the one that runs `function` first.
     pub(super) fn soonest_free(&self, function: FunctionId) -> Option<usize> {
         let free = (0..self.serves.len()).filter(|&slot| self.is_free(function, slot));
         let order = |slot: &usize| {
             let room = self.view.slots[*slot].room;
             (room, self.ready_in(function, *slot), *slot)
         };
-        // A small slot that is slower to load is better than a large one that others may need,
-        // unless nobody needs a large one.
+        // Others may need the large one.
         free.min_by_key(order)
     }
 

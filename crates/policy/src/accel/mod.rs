@@ -7,8 +7,8 @@
 //! 3. A plan is a list of [`Act`]s, the most urgent first. The machine checks each of them, and
 //!    carries out those that are possible.
 //! 4. To load a function takes milliseconds, and **a card has one configuration port**: loads of a
-//!    card wait for each other. That contention is the subject of newer schedulers (VersaSlot, 2025;
-//!    big and little slots are from there, too).
+//!    card wait for each other. That contention is the subject of newer schedulers (VersaSlot
+//!    2025; big and little slots are from there, too).
 //!
 //! Source of the platform: OpenANFV, Ge 2017 §4.5. It names no rule for the scheduler but that of
 //! OpenStack's; `first-fit` is our reading. `by-cost`, the default, is ours.
@@ -148,21 +148,21 @@ pub enum Act {
     Provision {
         /// The empty slot.
         slot: usize,
-        /// What it gets.
+        /// The function to load.
         function: FunctionId,
     },
     /// Loads a function into an empty slot before it is needed: behind all other loads of the card.
     Prefetch {
         /// The empty slot.
         slot: usize,
-        /// What it gets.
+        /// The function to load.
         function: FunctionId,
     },
     /// Takes the flows from a running slot, and loads another function there.
     Reload {
         /// The running slot.
         slot: usize,
-        /// What it gets.
+        /// The function to load.
         function: FunctionId,
     },
     /// Takes the flows from a running slot, and leaves it empty.

@@ -61,7 +61,7 @@ pub struct Tenant {
     pub flows: u32,
 }
 
-/// What happens to a scene when its time has come.
+/// A change of a scene, made when its time has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Happening {
     /// Nothing.
@@ -109,9 +109,9 @@ pub struct Scene {
     pub tenants: Vec<Tenant>,
     /// Popularity of flows: exponent of a power law, 0 (all alike) to 0.9.
     pub skew: f64,
-    /// What happens.
+    /// The change.
     pub happening: Happening,
-    /// When it happens; what was before is not counted.
+    /// Time of the change; what was before is not counted.
     pub at: Nanos,
     /// Length of the whole.
     pub length: Nanos,

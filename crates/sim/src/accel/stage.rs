@@ -40,7 +40,7 @@ enum What {
     Comes(usize),
     /// An answer of this number.
     Answers(u64),
-    /// What the scene is about.
+    /// The change that the scene is about.
     Happens,
 }
 

@@ -175,7 +175,7 @@ fn as_table(name: &str, scene: &Scene, rows: &[Row], seeds: u64) -> String {
     text + "\n"
 }
 
-/// What a reload did to others.
+/// The effect of a reload on others, as a line.
 fn isolation(row: &Row) -> Option<String> {
     let others = growth(row, |tenant| tenant == BYSTANDER)?;
     let own = growth(row, |tenant| tenant != BYSTANDER);
