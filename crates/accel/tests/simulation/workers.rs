@@ -35,7 +35,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// What a slot holds.
+    /// The function that a slot holds.
     pub(crate) fn holds(&self, slot: SlotId) -> Option<FunctionId> {
         self.workers.get(&Place::Slot(slot)).and_then(|worker| worker.function)
     }
@@ -113,7 +113,7 @@ impl Worker {
             ORDER => {
                 assert!(number > *state, "{number} came to a function after {state}");
                 *state = number;
-                if number % 5 == 0 { Verdict::Alert(number) } else { Verdict::Pass }
+                if number.is_multiple_of(5) { Verdict::Alert(number) } else { Verdict::Pass }
             }
             _ if number % 7 == 3 => Verdict::Drop,
             _ => Verdict::Pass,

@@ -23,7 +23,7 @@ use thermocline_units::{Bytes as Size, Nanos, Rng};
 const DRAIN_STEPS: u32 = 20_000;
 const GROUPS: u64 = 2;
 
-/// What is known of a flow.
+/// Knowledge of a flow.
 #[derive(Debug, Default)]
 struct Known {
     sent: u32,
@@ -288,11 +288,11 @@ impl World {
             })
             .collect();
         for work in work {
-            if let Work::Load { slot, .. } = work {
-                if emptied.contains(&slot) {
-                    self.workers.wipe(slot);
-                    emptied.retain(|other| *other != slot);
-                }
+            if let Work::Load { slot, .. } = work
+                && emptied.contains(&slot)
+            {
+                self.workers.wipe(slot);
+                emptied.retain(|other| *other != slot);
             }
             self.work(work);
         }
