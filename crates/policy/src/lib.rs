@@ -1,7 +1,8 @@
 //! Every decision of the project, pure: which line a cache keeps, what a filter admits, which chunk
-//! lives on flash, which site a request is sent to, how a tunnel cuts a flow, who sends a block.
+//! lives on flash, which site a request is sent to, how a tunnel cuts a flow, who sends a block,
+//! which function an accelerator's slot holds.
 //!
-//! Five shapes of policy and one registry that names them all:
+//! Six shapes of policy and one registry that names them all:
 //! - *per access* ([`cache::CachePolicy`]): told each access, says hit or miss, what was admitted
 //!   and evicted;
 //! - *per epoch* ([`placement::Placement`]): observes accesses, then proposes moves from a
@@ -9,7 +10,8 @@
 //! - *per request* ([`balance::Balancer`]): told what it may know of its sites, picks one;
 //! - *per segment* ([`tunnel::Controller`]): told what cutting a flow cost and saved, chooses the
 //!   next segment's chunking;
-//! - *per block* ([`lookup::Lookup`]): told who holds a block and who is busy, says who sends it.
+//! - *per block* ([`lookup::Lookup`]): told who holds a block and who is busy, says who sends it;
+//! - *per period* ([`accel::Scheduler`]): told demand, slots and costs, plans what slots hold.
 //!
 //! Beside them [`hints`]: what users of data say of it, and the moves that follow; [`migration`]:
 //! how fast moves copy beside clients; [`choice`]: between pools, for one request.
@@ -17,6 +19,7 @@
 //! Never here: a clock, a file, a thread, a logger, an unordered map that iterates at random.
 //! `now`, randomness and budgets are arguments; everything random is seeded.
 
+pub mod accel;
 pub mod balance;
 pub mod cache;
 pub mod choice;

@@ -3,6 +3,7 @@
 //! Runs the same decision code as the engine, in virtual time. Never reaches a real device: what it
 //! opens are trace files and the results it writes.
 
+pub mod accel;
 pub mod advise;
 pub mod balance;
 pub mod chunks;

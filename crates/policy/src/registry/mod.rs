@@ -10,6 +10,7 @@ pub use settings::{Setting, Settings, SettingsError};
 pub use spec::{Built, FilterSpec, PolicySpec, SpecError};
 pub use thermocline_units::nearest;
 
+use crate::accel::{self, Coming, Scheduler};
 use crate::balance::{self, Rule};
 use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
@@ -57,6 +58,9 @@ pub type BuiltController = Result<Box<dyn Controller>, SettingsError>;
 /// A lookup policy of a shared host cache, or which setting is wrong.
 pub type BuiltLookup = Result<Box<dyn Lookup>, SettingsError>;
 
+/// A scheduler of accelerators, or which setting is wrong.
+pub type BuiltScheduler = Result<Box<dyn Scheduler>, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
@@ -79,6 +83,10 @@ pub enum Build {
     Tunnel(fn(&Settings) -> BuiltController),
     /// A lookup policy of a shared host cache.
     Lookup(fn(&Settings) -> BuiltLookup),
+    /// A scheduler of a pool of accelerators.
+    Accel(fn(&Settings) -> BuiltScheduler),
+    /// A scheduler that is told the demand to come: a bound, in the laboratory only.
+    AccelBound(fn(&Settings, Box<dyn Coming>) -> BuiltScheduler),
 }
 
 impl Build {
@@ -86,12 +94,16 @@ impl Build {
     pub fn kind(&self) -> &'static str {
         match self {
             Build::Cache(_) => "cache",
-            Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_) => "bound",
+            Build::Clairvoyant(_)
+            | Build::Oracle(_)
+            | Build::Foreseeing(_)
+            | Build::AccelBound(_) => "bound",
             Build::Placement(_) => "placement",
             Build::Admission(_) => "filter",
             Build::Balancer(_) => "balancer",
             Build::Tunnel(_) => "tunnel controller",
             Build::Lookup(_) => "lookup policy",
+            Build::Accel(_) => "accelerator scheduler",
         }
     }
 }
@@ -141,16 +153,22 @@ pub fn lookups() -> impl Iterator<Item = &'static Entry> {
     lookup::ENTRIES.iter()
 }
 
+/// Every scheduler of a pool of accelerators, the laboratory's bound included.
+pub fn schedulers() -> impl Iterator<Item = &'static Entry> {
+    accel::ENTRIES.iter().chain(accel::BOUNDS)
+}
+
 /// Every admission filter.
 pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
 /// Everything there is: caches, placements and their bounds, balancers, controllers, lookups,
-/// filters.
+/// schedulers, filters.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     let placed = entries().chain(bounds());
-    placed.chain(balancers()).chain(controllers()).chain(lookups()).chain(filters())
+    let machines = balancers().chain(controllers()).chain(lookups()).chain(schedulers());
+    placed.chain(machines).chain(filters())
 }
 
 /// The policy or filter called `name`; no two share one.

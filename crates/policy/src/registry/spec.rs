@@ -3,8 +3,9 @@
 
 use super::{
     Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
-    find, lookups, nearest, placements,
+    find, lookups, nearest, placements, schedulers,
 };
+use crate::accel::{Coming, NothingComing, Scheduler};
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
 use crate::cache::{self, CachePolicy};
@@ -108,6 +109,8 @@ pub enum Built {
     Controller(Box<dyn Controller>),
     /// Asked where a block is read from.
     Lookup(Box<dyn Lookup>),
+    /// Asked what slots of accelerators hold.
+    Scheduler(Box<dyn Scheduler>),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -133,7 +136,8 @@ impl PolicySpec {
         };
         let filter = filter.map(parse_filter).transpose()?;
         let (entry, settings) = parse_part(policy, || {
-            entries().chain(balancers()).chain(controllers()).chain(lookups())
+            let machines = balancers().chain(controllers()).chain(lookups()).chain(schedulers());
+            entries().chain(machines)
         })?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
@@ -150,6 +154,10 @@ impl PolicySpec {
             ))),
             (Build::Lookup(_), Some(filter)) => Err(compose(format!(
                 "`{}` says where blocks are read from; filters such as `{}` go before caches like lru",
+                entry.name, filter.entry.name
+            ))),
+            (Build::Accel(_) | Build::AccelBound(_), Some(filter)) => Err(compose(format!(
+                "`{}` schedules accelerators; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
             ))),
             (Build::Placement(_) | Build::Foreseeing(_) | Build::Clairvoyant(_), Some(filter)) => {
@@ -217,7 +225,7 @@ impl PolicySpec {
 
     /// True if it must be told the future: a bound, not a competitor.
     pub fn is_clairvoyant(&self) -> bool {
-        matches!(self.entry.build, Build::Clairvoyant(_) | Build::Oracle(_) | Build::Foreseeing(_))
+        self.entry.build.kind() == "bound"
     }
 
     /// The balancer's rule.
@@ -255,6 +263,25 @@ impl PolicySpec {
         Ok(build(&self.settings)?)
     }
 
+    /// The scheduler of a pool of accelerators. `coming` is for one that is told the demand to
+    /// come; others ignore it.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or this is no scheduler; the message names those.
+    pub fn build_scheduler(
+        &self,
+        coming: Box<dyn Coming>,
+    ) -> Result<Box<dyn Scheduler>, SpecError> {
+        match self.entry.build {
+            Build::Accel(build) => Ok(build(&self.settings)?),
+            Build::AccelBound(build) => Ok(build(&self.settings, coming)?),
+            _ => {
+                let names = schedulers().map(|entry| entry.name).collect();
+                Err(self.not_a("accelerator scheduler", names))
+            }
+        }
+    }
+
     /// True if it must know beforehand how many volumes share the cache.
     pub fn needs_volumes(&self) -> bool {
         cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
@@ -289,6 +316,11 @@ impl PolicySpec {
             }
             Build::Tunnel(build) => return Ok(Built::Controller(build(&self.settings)?)),
             Build::Lookup(build) => return Ok(Built::Lookup(build(&self.settings)?)),
+            Build::Accel(build) => return Ok(Built::Scheduler(build(&self.settings)?)),
+            Build::AccelBound(build) => {
+                // As above: it foresees nothing, and loads nothing.
+                return Ok(Built::Scheduler(build(&self.settings, Box::new(NothingComing))?));
+            }
             Build::Cache(build) => build(geometry, &self.settings)?,
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");

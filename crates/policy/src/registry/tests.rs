@@ -1,6 +1,7 @@
 //! The list of policies is consistent, and helps whoever misspells.
 
 use super::{Build, Built, Geometry, PolicySpec, Settings, all, find, nearest};
+use crate::accel::NothingComing;
 use crate::placement::NoForesight;
 
 #[test]
@@ -26,6 +27,8 @@ fn every_policy_builds_from_its_defaults_and_says_what_it_is() {
             Build::Balancer(build) | Build::Oracle(build) => build(&settings).err(),
             Build::Tunnel(build) => build(&settings).err(),
             Build::Lookup(build) => build(&settings).err(),
+            Build::Accel(build) => build(&settings).err(),
+            Build::AccelBound(build) => build(&settings, Box::new(NothingComing)).err(),
             Build::Admission(build) => build(&Geometry::for_tests(), &settings).err(),
         };
         assert_eq!(built, None, "{}", entry.name);

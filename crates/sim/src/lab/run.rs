@@ -91,6 +91,12 @@ pub enum LabError {
         /// The policy.
         policy: String,
     },
+    /// A policy keeps nothing.
+    #[error("`{policy}` says which functions accelerators hold and keeps nothing")]
+    Scheduler {
+        /// The policy.
+        policy: String,
+    },
     /// Only caches have curves.
     #[error("`{policy}` is no cache: miss-ratio curves are of caches, such as lru")]
     NoCache {
@@ -362,6 +368,7 @@ impl Planner<'_> {
             Built::Balancer(_) => return Err(LabError::Balancer { policy: place.spec.label }),
             Built::Controller(_) => return Err(LabError::Controller { policy: place.spec.label }),
             Built::Lookup(_) => return Err(LabError::Lookup { policy: place.spec.label }),
+            Built::Scheduler(_) => return Err(LabError::Scheduler { policy: place.spec.label }),
         };
         Ok(Job::new(replay, vec![place]))
     }

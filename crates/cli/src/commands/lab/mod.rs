@@ -1,5 +1,6 @@
 //! `thermocline lab …`: the laboratory.
 
+mod accel;
 mod balance;
 mod balance_table;
 mod cache;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Balance(Box<balance::Args>),
     /// Send files through a tunnel on a modelled link, under several policies.
     Tunnel(tunnel::Args),
+    /// Run a chain of network functions on modelled accelerators, under several schedulers.
+    Accel(accel::Args),
     /// Reproduce one published figure or table.
     Run(run::Args),
 }
@@ -36,6 +39,7 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Volume(args) => volume::run(*args),
         Command::Balance(args) => balance::run(*args),
         Command::Tunnel(args) => tunnel::run(args),
+        Command::Accel(args) => accel::run(args),
         Command::Run(args) => run::run(args),
     }
 }

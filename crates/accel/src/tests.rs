@@ -1,0 +1,133 @@
+//! Parts of the platform by themselves.
+
+use crate::nsh::{Header, Next, NshError, decode, encode};
+use crate::{
+    Answer, CardSettings, FlowKey, FunctionSettings, GroupId, Image, Platform, Refusal, Settings,
+    Signature, SlotState, Verdict, Work,
+};
+use bytes::Bytes;
+use thermocline_policy::accel::{FunctionId, NothingComing};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_units::{Bytes as Size, Nanos};
+
+/// Bytes of RFC 8300, made by hand from its figures 2 and 3: version 0, O and U clear, TTL 63,
+/// length 2, MD type 2, next protocol 1, path 0x00002a, index 255.
+#[test]
+fn a_header_has_the_bytes_of_the_standard() {
+    let bytes = encode(Header { path: 42, index: 255 }, Next::Ipv4);
+    assert_eq!(bytes, [0x0f, 0xc2, 0x02, 0x01, 0x00, 0x00, 0x2a, 0xff]);
+}
+
+#[test]
+fn a_header_with_metadata_of_fixed_length_is_read() {
+    let mut bytes = vec![0x0f, 0xc6, 0x01, 0x03, 0x00, 0x00, 0x07, 0x01];
+    bytes.extend([9; 16]);
+    let read = decode(&bytes).unwrap();
+    assert_eq!(read, (Header { path: 7, index: 1 }, Next::Ethernet, 24));
+}
+
+#[test]
+fn a_header_that_is_cut_off_or_contradicts_itself_is_refused_by_its_byte() {
+    let good = encode(Header { path: 1, index: 1 }, Next::Ipv6);
+    for length in 0..good.len() {
+        let error = decode(&good[..length]).unwrap_err();
+        assert_eq!(error, NshError::Short { have: length, need: 8 });
+    }
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good;
+        bytes[at] = byte;
+        decode(&bytes).unwrap_err()
+    };
+    assert_eq!(with(0, 0x4f), NshError::Version(1));
+    assert_eq!(decode(&[0, 0x02, 2, 2, 0, 0, 1, 1]), Err(NshError::Expired));
+    assert_eq!(with(1, 0xc1), NshError::Length { words: 1, kind: 2 });
+    assert_eq!(with(2, 0x01), NshError::Length { words: 2, kind: 1 });
+    assert_eq!(with(1, 0xc3), NshError::Short { have: 8, need: 12 });
+    assert_eq!(with(3, 0x77), NshError::Protocol(0x77));
+}
+
+#[test]
+fn loads_take_the_sources_times() {
+    let card = CardSettings::new("card", 3, 8_000);
+    let millis = |bytes: u64| card.load_time(Size(bytes)).0 as f64 / 1e6;
+    assert_eq!((millis(400_000), millis(800_000), millis(2_400_000)), (3.0, 5.0, 13.0));
+}
+
+fn platform() -> (Platform, FunctionId) {
+    let spec = PolicySpec::parse("by-cost").unwrap();
+    let scheduler = spec.build_scheduler(Box::new(NothingComing)).unwrap();
+    let cards = vec![CardSettings::new("card0", 2, 10_000)];
+    let mut platform = Platform::new(Nanos(0), Settings::default(), cards, scheduler);
+    let settings = FunctionSettings {
+        name: "dpi".to_string(),
+        stateful: true,
+        alters: false,
+        processor: None,
+    };
+    let function = platform.declare(settings).unwrap();
+    (platform, function)
+}
+
+fn image(function: FunctionId) -> Image {
+    Image {
+        function,
+        version: 1,
+        room: 9_000,
+        bytes: Size(400_000),
+        cost: 5_000.0,
+        signature: Signature::Valid,
+    }
+}
+
+#[test]
+fn images_that_are_unsigned_too_large_or_older_are_refused_and_change_nothing() {
+    let (mut platform, function) = platform();
+    let name = || "dpi".to_string();
+    let mut refuse = |image: Image| platform.admit(image).unwrap_err();
+    let unsigned = Image { signature: Signature::Missing, ..image(function) };
+    assert_eq!(refuse(unsigned), Refusal::Unsigned(name()));
+    let forged = Image { signature: Signature::Invalid, ..image(function) };
+    assert_eq!(refuse(forged), Refusal::BadSignature(name()));
+    let large = Image { room: 10_001, ..image(function) };
+    assert_eq!(refuse(large), Refusal::TooLarge { name: name(), room: 10_001, most: 10_000 });
+    assert_eq!(refuse(Image { cost: f64::NAN, ..image(function) }), Refusal::Empty(name()));
+    let unknown = Image { function: FunctionId(9), ..image(function) };
+    assert_eq!(refuse(unknown), Refusal::NoFunction(9));
+    platform.admit(image(function)).unwrap();
+    let refused = platform.admit(image(function)).unwrap_err();
+    assert_eq!(refused, Refusal::NotNewer { name: name(), have: 1, given: 1 });
+}
+
+#[test]
+fn a_chain_with_unknown_or_repeated_functions_is_refused() {
+    let (mut platform, function) = platform();
+    let mut refuse =
+        |chain: &[FunctionId]| platform.set_chain(Nanos(0), GroupId(1), chain).unwrap_err();
+    assert_eq!(refuse(&[FunctionId(5)]), Refusal::NoFunction(5));
+    assert_eq!(refuse(&[function, function]), Refusal::Chain { most: 8 });
+}
+
+/// The life of a slot from demand to the first packet that goes through it.
+#[test]
+fn demand_loads_a_slot_and_its_packets_go_there() {
+    let (mut platform, function) = platform();
+    platform.admit(image(function)).unwrap();
+    platform.set_chain(Nanos(0), GroupId(1), &[function]).unwrap();
+    let packet = || Bytes::from_static(b"packet");
+    platform.offer(Nanos(1), GroupId(1), FlowKey(1), packet());
+    assert_eq!(platform.counters().dropped_unserved, 1, "nothing runs yet");
+    let now = platform.next_tick();
+    platform.tick(now);
+    let Some(Work::Load { ticket, slot, .. }) = platform.next_work() else { panic!("no load") };
+    assert_eq!(platform.status().slots[slot.index()].state, SlotState::Loading);
+    platform.complete(now, ticket, Answer::Loaded);
+    assert_eq!(platform.status().cards[0].running, 1);
+    platform.offer(now, GroupId(1), FlowKey(1), packet());
+    let work: Vec<Work> = std::iter::from_fn(|| platform.next_work()).collect();
+    let process = |work: &Work| matches!(work, Work::Process { .. }).then(|| work.ticket());
+    let ticket = work.iter().find_map(process).expect("a batch");
+    platform.complete(now, ticket, Answer::Processed(vec![Verdict::Alert(7)]));
+    assert_eq!(platform.next_packet().unwrap().bytes, packet());
+    assert_eq!((platform.counters().passed, platform.counters().alerts), (1, 1));
+    platform.check();
+}
