@@ -246,8 +246,8 @@ fn device(
     Ok(PoolDevice::Cached(device))
 }
 
-/// Bytes of a pool, at most: what the largest modelled device has. Known before a group is laid out,
-/// which takes no more chunks than have numbers.
+/// Bytes of a pool, at most: what the largest modelled device has. Known before a group is laid
+/// out, which takes no more chunks than have numbers.
 const POOL_MAX: Bytes = Bytes(1 << 50);
 
 /// The group on devices on which each pool holds exactly as many chunks as it should; more where
