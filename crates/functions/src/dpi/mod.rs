@@ -1,0 +1,1 @@
+//! Inspection by rules (placeholder while building).
