@@ -77,8 +77,8 @@ impl Difference {
 
     /// The checksum that follows from `checksum` by this change.
     pub fn apply(self, checksum: u16) -> u16 {
-        let before = if mutant("checksum_of_rfc_1141") { checksum } else { !checksum };
+        let before = if mutant("checksum_with_the_wrong_sign") { checksum } else { !checksum };
         let sum = Sum(self.0 + u64::from(before)).folded();
-        if mutant("checksum_of_rfc_1141") { sum } else { !sum }
+        if mutant("checksum_with_the_wrong_sign") { sum } else { !sum }
     }
 }
