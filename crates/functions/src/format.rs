@@ -32,8 +32,8 @@ pub(crate) struct NatRecord {
     pub(crate) protocol: u8,
     pub(crate) class: u8,
     pub(crate) flags: u8,
-    /// Of the inside, the external and the remote end.
-    pub(crate) ports: [u16; 3],
+    /// Of the inside, the external and the remote end; and that for which the mapping is, or 0.
+    pub(crate) ports: [u16; 4],
     pub(crate) addresses: [u32; 3],
     pub(crate) idle: u64,
 }
@@ -84,7 +84,6 @@ impl Writer<'_> {
     pub(crate) fn nat(&mut self, record: &NatRecord) {
         self.out.extend([record.protocol, record.class, record.flags, 0]);
         self.out.extend(record.ports.iter().flat_map(|port| port.to_le_bytes()));
-        self.out.extend([0; 2]);
         self.out.extend(record.addresses.iter().flat_map(|address| address.to_le_bytes()));
         self.out.extend(record.idle.to_le_bytes());
         self.count += 1;
@@ -178,8 +177,7 @@ impl Sealed<'_> {
         let mut fields = self.fields(index);
         let at = fields.at;
         let [protocol, class, flags, _] = fields.take::<4>()?;
-        let ports = [fields.u16()?, fields.u16()?, fields.u16()?];
-        fields.u16()?;
+        let ports = [fields.u16()?, fields.u16()?, fields.u16()?, fields.u16()?];
         let addresses = [fields.u32()?, fields.u32()?, fields.u32()?];
         let idle = fields.u64()?;
         Ok((at, NatRecord { protocol, class, flags, ports, addresses, idle }))

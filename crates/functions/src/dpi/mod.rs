@@ -147,7 +147,6 @@ impl Flow {
 /// A packet as far as its flow is concerned.
 #[derive(Debug, Clone, Copy)]
 struct Arrival {
-    now: Nanos,
     slot: u32,
     /// 0: from the lesser end.
     direction: usize,
@@ -296,7 +295,7 @@ impl Dpi {
             to_server: (direction == 1) == flow.has(bit::SECOND_IS_CLIENT),
             established: flow.has(bit::ESTABLISHED),
         };
-        Ok(Arrival { now, slot, direction, seen })
+        Ok(Arrival { slot, direction, seen })
     }
 
     fn begin(
@@ -679,11 +678,12 @@ impl Dpi {
         let mut restarted = false;
         let mut read = [Direction::new(&self.rules); 2];
         for (direction, record) in read.iter_mut().zip(directions) {
-            if record.flags > 3 || record.position > u64::MAX / 2 {
+            let begins_anew = record.flags == flag::RESTARTED;
+            if record.flags > 3 && !begins_anew || record.position > u64::MAX / 2 {
                 return Err(damaged("bits and a position of a direction"));
             }
             direction.position = record.position;
-            (direction.next, direction.flags) = (record.next, record.flags);
+            (direction.next, direction.flags) = (record.next, record.flags & 3);
             let has_states = !same_rules
                 || self.rules.tables.iter().zip(record.states).all(|(t, state)| t.has_state(state));
             if !has_states {
@@ -694,7 +694,7 @@ impl Dpi {
                 let partial = |(rule, seen, end)| Partial { rule, seen, end };
                 direction.partial = record.partial.map(partial);
             }
-            restarted |= !same_rules || (record.flags == 0 && record.position > 0);
+            restarted |= !same_rules || begins_anew;
         }
         let flow = Flow {
             directions: read,
@@ -713,6 +713,7 @@ fn record(mut direction: Direction, rules: &Ruleset) -> DirectionRecord {
     if direction.has(flag::BUFFERED | flag::SPILLED) {
         met("buffers stayed behind at an export");
         direction.restart(rules);
+        direction.flags = flag::RESTARTED;
     }
     DirectionRecord {
         next: direction.next,

@@ -12,6 +12,8 @@ pub(super) mod flag {
     pub(in super::super) const BUFFERED: u32 = 4;
     /// More rules are partly matched than there is room for here.
     pub(in super::super) const SPILLED: u32 = 8;
+    /// In exported state only: inspection begins anew.
+    pub(in super::super) const RESTARTED: u32 = 16;
 }
 
 /// A rule of which some elements were found. `seen` is 0: none.

@@ -122,6 +122,7 @@ impl Nat {
         if hairpin.is_some() && !self.settings.hairpin {
             return Err(Reason::NotOurs);
         }
+        let mut own = None;
         match packet.transport {
             Transport::Error { .. } => self.error_out(bytes, packet)?,
             Transport::Query { .. } if hairpin.is_some() => return Err(Reason::Protocol),
@@ -131,11 +132,19 @@ impl Nat {
                 let Mapping { pool, port, .. } = *self.flows.mapping(mapping);
                 let address = self.ports.address(pool).into();
                 rewrite(bytes, packet, End::Source, address, Some(port));
+                own = Some((seen.protocol, pool, port, mapping));
             }
         }
         if hairpin.is_some() {
             met("a packet turned");
             self.inbound(now, bytes, packet, output)?;
+            // The peer's flow may have taken the place of this one, in a table that is that small.
+            let is_gone = own.is_some_and(|(protocol, pool, port, mapping)| {
+                self.ports.mapping(protocol, pool, port) != Some(mapping)
+            });
+            if is_gone {
+                return Err(Reason::TableFull);
+            }
         }
         Ok(hairpin.is_some())
     }
@@ -566,13 +575,13 @@ impl Function for Nat {
 impl Nat {
     /// Adds a flow that another instance had.
     fn take_in(&mut self, now: Nanos, record: &state::Record) -> Result<u32, &'static str> {
-        let state::Record { protocol, class, flags, inside, outside, remote, idle } = *record;
+        let state::Record { protocol, class, flags, inside, outside, remote, .. } = *record;
         let pool = self.ports.pool_of(outside.0).ok_or("its external address is not ours")?;
         if self.flows.room() == 0 {
             return Err("there is no room for it");
         }
+        let key = self.mapped_remote((remote.0, record.mapped_port));
         let remote = endpoint(remote);
-        let key = self.mapped_remote((Ipv4Addr::from_bits(remote.0), remote.1));
         let place = (pool, outside.1);
         let mapping = match self.flows.find_mapping(protocol, endpoint(inside), key) {
             Some(mapping) => {
@@ -591,7 +600,7 @@ impl Nat {
                 self.add_mapping(protocol, endpoint(inside), key, granted)
             }
         };
-        let last = now.saturating_sub(idle);
+        let last = now.saturating_sub(record.idle);
         let (remote, remote_port) = remote;
         let flow = Flow { last, mapping, remote, remote_port, class, flags };
         Ok(self.flows.add_flow(flow))

@@ -16,6 +16,8 @@ pub(super) struct Record {
     pub(super) inside: (Ipv4Addr, u16),
     pub(super) outside: (Ipv4Addr, u16),
     pub(super) remote: (Ipv4Addr, u16),
+    /// Remote port that the mapping is for; 0 where it does not count.
+    pub(super) mapped_port: u16,
     pub(super) idle: Nanos,
 }
 
@@ -27,6 +29,7 @@ pub(super) fn export(flows: &Flows, ports: &Ports, now: Nanos, part: Part, out: 
     for flow in flows.all() {
         let Flow { last, mapping, remote, remote_port, class, flags } = *flows.flow(flow);
         let Mapping { inside, inside_port, port, pool, protocol, .. } = *flows.mapping(mapping);
+        let mapped_port = flows.mapping(mapping).remote_port;
         if !part.includes(Ipv4Addr::from_bits(inside).into()) {
             continue;
         }
@@ -34,7 +37,7 @@ pub(super) fn export(flows: &Flows, ports: &Ports, now: Nanos, part: Part, out: 
             protocol: protocol as u8,
             class: class as u8,
             flags,
-            ports: [inside_port, port, remote_port],
+            ports: [inside_port, port, remote_port, mapped_port],
             addresses: [inside, ports.address(pool).to_bits(), remote],
             idle: now.saturating_sub(last).0,
         });
@@ -52,7 +55,7 @@ pub(super) fn read(state: &[u8]) -> Result<Vec<Record>, ImportError> {
         let protocol = protocol.ok_or(damaged("TCP, UDP or ICMP"))?;
         let class = CLASSES.get(usize::from(raw.class)).copied();
         let class = class.filter(|class| belongs(*class, protocol));
-        let [inside_port, port, remote_port] = raw.ports;
+        let [inside_port, port, remote_port, mapped_port] = raw.ports;
         let [inside, outside, remote] = raw.addresses.map(Ipv4Addr::from_bits);
         if protocol == Protocol::Icmp && remote_port != 0 {
             return Err(damaged("no remote port for ICMP"));
@@ -67,6 +70,7 @@ pub(super) fn read(state: &[u8]) -> Result<Vec<Record>, ImportError> {
             inside: (inside, inside_port),
             outside: (outside, port),
             remote: (remote, remote_port),
+            mapped_port,
             idle: Nanos(raw.idle),
         })
     });
