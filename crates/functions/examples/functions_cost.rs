@@ -15,6 +15,7 @@ use thermocline_functions::{Event, Function, Output, Side, Verdict};
 use thermocline_units::{Nanos, Rng};
 
 const ROUNDS: usize = 5;
+const PIECE: usize = 1460;
 
 /// CPU time of this thread, seconds.
 fn cpu() -> f64 {
@@ -105,7 +106,6 @@ fn text_and_literals(count: usize, bytes: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
 }
 
 fn dpi() {
-    const PIECE: usize = 1460;
     for count in [100, 1000, 5000] {
         let (text, literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
         let gbit = text.len() as f64 * 8.0 / 1e9;
@@ -206,11 +206,21 @@ fn memory() {
     );
 }
 
+/// Writes the text and the literals of `dpi` into the current folder, for other programs.
+fn files() {
+    for count in [100, 1000, 5000] {
+        let (text, literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
+        fs::write("text", text).unwrap();
+        fs::write(format!("literals-{count}"), literals.join(&b"\n"[..])).unwrap();
+    }
+}
+
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("nat") => nat(),
         Some("dpi") => dpi(),
         Some("memory") => memory(),
-        _ => println!("say nat, dpi or memory"),
+        Some("files") => files(),
+        _ => println!("say nat, dpi, memory or files"),
     }
 }
