@@ -1,4 +1,5 @@
-//! Bytes as a packet: every part lies within them, and an edit there and back leaves what was there.
+//! Bytes as a packet: every part lies within them, and an edit there and back leaves what was
+//! there.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p thermocline-functions --example functions_cost -- nat|dpi|memory`
 
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::print_stdout)]
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use std::fs;
@@ -19,14 +19,14 @@ const PIECE: usize = 1460;
 
 /// CPU time of this thread, seconds.
 fn cpu() -> f64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1e9
+    let text = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    text.split_whitespace().next().expect("Linux has it").parse::<f64>().expect("a number") / 1e9
 }
 
 fn resident() -> f64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap();
-    let line = text.lines().find(|line| line.starts_with("VmRSS")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+    let text = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = text.lines().find(|line| line.starts_with("VmRSS")).expect("Linux has it");
+    line.split_whitespace().nth(1).expect("Linux has it").parse::<f64>().expect("a number") / 1024.0
 }
 
 /// Median, least and greatest of several runs.
@@ -50,7 +50,7 @@ fn nat_with(flows: usize, addresses: u8) -> Nat {
     settings.flows_max = flows;
     settings.filtering = Scope::AddressAndPort;
     settings.log_mappings = false;
-    Nat::new(settings).unwrap()
+    Nat::new(settings).expect("settings, rules and literals that fit")
 }
 
 fn nat() {
@@ -63,7 +63,7 @@ fn nat() {
             })
             .collect();
         let headers: Vec<[u8; 28]> =
-            packets.iter().map(|packet| packet[..28].try_into().unwrap()).collect();
+            packets.iter().map(|packet| packet[..28].try_into().expect("28 bytes")).collect();
         let mut buffers = packets;
         let mut output = Output::default();
         let count = 4_000_000 / flows.max(1000) * flows.max(1000);
@@ -105,16 +105,30 @@ fn text_and_literals(count: usize, bytes: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
     (text, literals)
 }
 
+/// Literals of random letters, which the text hardly begins.
+fn other_literals(count: usize) -> Vec<Vec<u8>> {
+    let mut rng = Rng::seeded(3);
+    let mut literal =
+        || -> Vec<u8> { (0..8 + rng.below(9)).map(|_| b'a' + rng.below(26) as u8).collect() };
+    (0..count).map(|_| literal()).collect()
+}
+
 fn dpi() {
-    for count in [100, 1000, 5000] {
-        let (text, literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
+    for (count, like_text) in
+        [100, 1000, 5000].into_iter().flat_map(|count| [(count, true), (count, false)])
+    {
+        let (text, mut literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
+        if !like_text {
+            literals = other_literals(count);
+        }
+        println!("literals that begin as words of the text: {like_text}");
         let gbit = text.len() as f64 * 8.0 / 1e9;
         let bare = AhoCorasick::builder()
             .kind(Some(AhoCorasickKind::DFA))
             .ascii_case_insensitive(true)
             .prefilter(false)
             .build(&literals)
-            .unwrap();
+            .expect("settings, rules and literals that fit");
         let mut found = 0;
         let bare_rate = spread(|| {
             let start = cpu();
@@ -127,12 +141,16 @@ fn dpi() {
         let rules: String = (1..)
             .zip(&literals)
             .map(|(sid, literal)| {
-                let literal = String::from_utf8(literal.clone()).unwrap();
+                let literal = String::from_utf8(literal.clone())
+                    .expect("settings, rules and literals that fit");
                 format!("alert tcp any any -> any any (content:\"{literal}\"; sid:{sid};)\n")
             })
             .collect();
         let start = cpu();
-        let rules = Arc::new(Ruleset::compile("bench", &rules, Limits::default()).unwrap());
+        let rules = Arc::new(
+            Ruleset::compile("bench", &rules, Limits::default())
+                .expect("settings, rules and literals that fit"),
+        );
         let (states, memory) = rules.cost();
         let compiled = cpu() - start;
         println!("compiled in {compiled:.2} CPU s: {states} states, {memory} bytes");
@@ -190,7 +208,10 @@ fn memory() {
     drop(nat);
     let before = resident();
     let rules = "alert tcp any any -> any any (content:\"pattern\"; sid:1;)";
-    let rules = Arc::new(Ruleset::compile("bench", rules, Limits::default()).unwrap());
+    let rules = Arc::new(
+        Ruleset::compile("bench", rules, Limits::default())
+            .expect("settings, rules and literals that fit"),
+    );
     let settings = dpi::Settings { flows_max: FLOWS as usize, ..Default::default() };
     let mut dpi = Dpi::new(rules, settings);
     for flow in 0..FLOWS {
@@ -210,8 +231,12 @@ fn memory() {
 fn files() {
     for count in [100, 1000, 5000] {
         let (text, literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
-        fs::write("text", text).unwrap();
-        fs::write(format!("literals-{count}"), literals.join(&b"\n"[..])).unwrap();
+        fs::write("text", text).expect("a folder that can be written to");
+        fs::write(format!("literals-{count}-true"), literals.join(&b"\n"[..]))
+            .expect("settings, rules and literals that fit");
+        let others = other_literals(count).join(&b"\n"[..]);
+        fs::write(format!("literals-{count}-false"), others)
+            .expect("a folder that can be written to");
     }
 }
 

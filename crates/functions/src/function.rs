@@ -218,7 +218,7 @@ pub enum ImportError {
     Clash {
         /// Number of the flow in the state, from 0.
         index: usize,
-        /// What is in the way.
+        /// The obstacle.
         reason: &'static str,
     },
 }

@@ -360,11 +360,12 @@ impl Dpi {
         let flow = &mut self.flows[slot];
         if seen.protocol == TCP {
             let state = (key, &mut flow.directions[direction]);
-            return self.scanner.bytes(&self.rules, seen, state, piece, tell);
+            return self.scanner.inspect_piece(&self.rules, seen, state, piece, tell);
         }
         let mut alone = Direction::new(&self.rules);
         let key = (slot, 2 + direction);
-        let decision = self.scanner.bytes(&self.rules, seen, (key, &mut alone), piece, tell);
+        let decision =
+            self.scanner.inspect_piece(&self.rules, seen, (key, &mut alone), piece, tell);
         if alone.has(flag::SPILLED) {
             self.scanner.forget(key);
         }

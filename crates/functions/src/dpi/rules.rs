@@ -1,4 +1,5 @@
-//! Rules in a stated subset of Snort's and Suricata's language, as docs/formats/dpi-rules.md has it.
+//! Rules in a stated subset of Snort's and Suricata's language, as docs/formats/dpi-rules.md has
+//! it.
 //!
 //! A file is read completely or refused with file and line: an option that is not understood is
 //! refused, because a rule without it would match something else.

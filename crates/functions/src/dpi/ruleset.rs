@@ -1,8 +1,8 @@
 //! Rules compiled: each content and expression is an element, and all elements are found by a few
 //! automata.
 //!
-//! 1. A content that stands alone is a literal of the one automaton of literals, which ignores case;
-//!    where case counts, it is compared afterwards.
+//! 1. A content that stands alone is a literal of the one automaton of literals, which ignores
+//!    case; where case counts, it is compared afterwards.
 //! 2. A content with `within` joins the one before it to an expression with a gap between them.
 //! 3. A content with `distance` alone is an element of its own that must begin behind the end of
 //!    the one before. The earliest end is the best one there, so one number is enough to remember.

@@ -1,8 +1,8 @@
 //! Inspection of the next bytes of a direction: automata, elements, rules, and what they decide.
 //!
 //! The result does not depend on how a stream is cut into pieces: matches count in the order of
-//! their ends, and the first one of a rule that passes or drops decides. At the same byte, pass goes
-//! before drop.
+//! their ends, and the first one of a rule that passes or drops decides. At the same byte, pass
+//! goes before drop.
 
 use super::rules::Action;
 use super::ruleset::{Ruleset, Seen, Use};
@@ -92,7 +92,7 @@ impl Scanner {
     }
 
     /// The next bytes of a direction.
-    pub(super) fn bytes(
+    pub(super) fn inspect_piece(
         &mut self,
         rules: &Ruleset,
         seen: &Seen,

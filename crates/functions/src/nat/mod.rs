@@ -6,8 +6,8 @@
 //!    in, destination address and port are replaced.
 //! 3. A packet from inside to an external address goes through both steps and back inside
 //!    (hairpin).
-//! 4. ICMP errors find the flow by the packet that they quote, which is translated, too. They are no
-//!    activity of a flow. ICMP queries are mapped by their identifier.
+//! 4. ICMP errors find the flow by the packet that they quote, which is translated, too. They are
+//!    no activity of a flow. ICMP queries are mapped by their identifier.
 //! 5. Fragments follow their datagram's first fragment.
 //! 6. Flows end when they are idle for too long. When the table is full, the longest idle flow
 //!    gives way that nobody answered or that is closing; a flow in use never does. A flood of SYNs
@@ -183,13 +183,13 @@ impl Nat {
         let known = self.flows.find_mapping(seen.protocol, endpoint(seen.from), key);
         let mapping = match known {
             Some(mapping) => mapping,
-            None => self.map(seen, key, output)?,
+            None => self.give_port(seen, key, output)?,
         };
         self.begin(now, mapping, remote_end(seen.protocol, seen.to), seen, true);
         Ok(mapping)
     }
 
-    fn map(&mut self, seen: Seen, key: Endpoint, output: &mut Output) -> Result<u32, Reason> {
+    fn give_port(&mut self, seen: Seen, key: Endpoint, output: &mut Output) -> Result<u32, Reason> {
         let Seen { protocol, from: (host, port), .. } = seen;
         let granted = self.ports.take(protocol, host, port, &mut output.events);
         let granted = granted.map_err(|refusal| {

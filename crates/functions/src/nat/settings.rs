@@ -26,8 +26,8 @@ pub enum Allocation {
     Preserve,
     /// At random, which makes ports hard to guess (RFC 6056).
     Random,
-    /// Hosts own blocks of neighbouring ports, and choose in them at random. Then a log of blocks is
-    /// enough to find a host (RFC 6888, REQ-14).
+    /// Hosts own blocks of neighbouring ports, and choose in them at random. Then a log of blocks
+    /// is enough to find a host (RFC 6888, REQ-14).
     Blocks {
         /// Ports of a block; divides the range of ports, 8 to 4096.
         ports: u16,
@@ -47,7 +47,7 @@ pub struct Timeouts {
     pub tcp_transitory: Nanos,
     /// ICMP queries; default 60 s (RFC 5508, REQ-2: at least that).
     pub icmp: Nanos,
-    /// What is known or kept of a fragmented datagram; default 15 s.
+    /// A fragmented datagram, as far as it is known or kept; default 15 s.
     pub fragment: Nanos,
 }
 

@@ -5,9 +5,9 @@
 //! checksum that covers them by difference. It verifies no checksum, except where
 //! [`Packet::transport_checksum_is_right`] is asked.
 //!
-//! It follows IPv4 options and the IPv6 extension headers hop-by-hop, routing, destination, mobility,
-//! authentication and fragment. What is behind an encryption header is [`Transport::Other`]. It does
-//! not look into tunnels, and does not put fragments together.
+//! It follows IPv4 options and the IPv6 extension headers hop-by-hop, routing, destination,
+//! mobility, authentication and fragment. What is behind an encryption header is
+//! [`Transport::Other`]. It does not look into tunnels, and does not put fragments together.
 
 pub mod build;
 pub mod checksum;

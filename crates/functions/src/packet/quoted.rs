@@ -1,8 +1,8 @@
 //! The packet that an ICMP error of IPv4 quotes: its addresses and ports, and edits in place.
 //!
-//! RFC 792 promises the IP header and eight bytes of what follows; RFC 1812 lets routers quote more.
-//! So ports are there, and a checksum of TCP may not be. A checksum that is not quoted needs no
-//! correction. Every edit also corrects the checksum of the ICMP header around it (RFC 5508,
+//! RFC 792 promises the IP header and eight bytes of what follows; RFC 1812 lets routers quote
+//! more. So ports are there, and a checksum of TCP may not be. A checksum that is not quoted needs
+//! no correction. Every edit also corrects the checksum of the ICMP header around it (RFC 5508,
 //! section 4.2), by difference.
 
 use super::checksum::Difference;

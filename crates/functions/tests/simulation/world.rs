@@ -1,8 +1,8 @@
 //! A NAT and everything around it. The model knows from packets and events which mappings live,
 //! which remote ends a host's port has spoken to, and which flows are in use.
 //!
-//! Every packet that comes out must be, byte by byte, the packet that is made from the ends that the
-//! model expects. Checksums are those of [`build`], which computes them in full.
+//! Every packet that comes out must be, byte by byte, the packet that is made from the ends that
+//! the model expects. Checksums are those of [`build`], which computes them in full.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
