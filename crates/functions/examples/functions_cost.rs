@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p thermocline-functions --example functions_cost -- nat|dpi|memory`
 
-#![allow(clippy::print_stdout)]
+#![allow(clippy::print_stdout, clippy::disallowed_macros)]
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use std::fs;
@@ -240,12 +240,42 @@ fn files() {
     }
 }
 
+/// Reads a text and literals from the current folder, and prints which literal was told with which
+/// piece of which of 64 streams, to be compared with another program.
+fn told() {
+    let text = fs::read("text").expect("a file `text`");
+    let literals = fs::read("literals").expect("a file `literals`, one a line");
+    let rules: String = (1..)
+        .zip(literals.split(|&byte| byte == b'\n'))
+        .map(|(sid, literal)| {
+            let hex: Vec<String> = literal.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = hex.join(" ");
+            format!("alert tcp any any -> any any (content:\"|{hex}|\"; sid:{sid};)\n")
+        })
+        .collect();
+    let rules = Ruleset::compile("literals", &rules, Limits::default());
+    let rules = Arc::new(rules.expect("literals that fit"));
+    let mut dpi = Dpi::new(rules, dpi::Settings::default());
+    for (piece, nth) in text.chunks(PIECE).zip(0u32..) {
+        let mut output = Output::default();
+        let ends = ((host(nth % 64 * 16), 5000), remote());
+        let mut packet = build::tcp(ends, 0x18, nth / 64 * PIECE as u32, piece);
+        dpi.process(Nanos(1), Side::Inside, &mut packet, &mut output);
+        for event in output.events {
+            if let Event::Matched { sid, .. } = event {
+                println!("{nth} {sid}");
+            }
+        }
+    }
+}
+
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("nat") => nat(),
         Some("dpi") => dpi(),
         Some("memory") => memory(),
         Some("files") => files(),
-        _ => println!("say nat, dpi, memory or files"),
+        Some("told") => told(),
+        _ => println!("say nat, dpi, memory, files or told"),
     }
 }

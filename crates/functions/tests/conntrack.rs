@@ -79,7 +79,7 @@ fn normal(mut bytes: Vec<u8>, port: u16) -> Vec<u8> {
     bytes[8] = 64;
     bytes[10..12].fill(0);
     let checksum = thermocline_functions::packet::checksum::Sum::default()
-        .add(&bytes[..packet.start])
+        .with(&bytes[..packet.start])
         .checksum();
     bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
     if packet.source == IpAddr::V4(EXTERNAL) && packet.ports().is_some() {

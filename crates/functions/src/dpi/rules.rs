@@ -198,12 +198,8 @@ fn header_words(text: &str) -> Vec<String> {
     for c in text.chars() {
         depth += i32::from(c == '[') - i32::from(c == ']');
         match words.last_mut() {
-            Some(word) if c.is_whitespace() && depth <= 0 => {
-                if !word.is_empty() {
-                    words.push(String::new());
-                }
-            }
             Some(word) if !c.is_whitespace() => word.push(c),
+            Some(word) if depth <= 0 && !word.is_empty() => words.push(String::new()),
             _ => {}
         }
     }

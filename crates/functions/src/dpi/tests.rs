@@ -73,7 +73,7 @@ fn pieces(length: usize, cuts: &[(usize, usize)], shuffle: u64) -> Vec<(usize, u
         let start = cut.0 % (length + 1);
         pieces.push((start, (start + cut.1 % 40).min(length)));
     }
-    Rng::seeded(shuffle).shuffle(&mut pieces);
+    thermocline_units::Rng::seeded(shuffle).shuffle(&mut pieces);
     pieces
 }
 

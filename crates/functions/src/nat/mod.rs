@@ -82,7 +82,7 @@ impl Nat {
     /// Settings that cannot be.
     pub fn new(settings: Settings) -> Result<Nat, SettingsError> {
         settings.check()?;
-        let mut rng = Rng::seeded(settings.seed ^ 0x6e61_7434_34);
+        let mut rng = Rng::seeded(settings.seed ^ 0x006e_6174_3434);
         let (timeout, memory) = (settings.timeouts.fragment, settings.fragment_memory);
         Ok(Nat {
             ports: Ports::new(&settings),

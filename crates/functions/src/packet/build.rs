@@ -83,7 +83,7 @@ fn ports(ends: Ends) -> Vec<u8> {
 
 fn seal_header(bytes: &mut [u8]) {
     bytes[10..12].fill(0);
-    let checksum = Sum::default().add(&bytes[..20]).checksum();
+    let checksum = Sum::default().with(&bytes[..20]).checksum();
     bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
@@ -111,10 +111,10 @@ fn ip(ends: Ends, protocol: u8, segment: &[u8]) -> Vec<u8> {
     bytes.extend(segment);
     let packet = Packet::parse(&bytes).expect("a packet that was just made");
     if let Some(at) = packet.checksum_at() {
-        let covered = Sum::default().add(&bytes[packet.start..]);
+        let covered = Sum::default().with(&bytes[packet.start..]);
         let sum = match protocol {
             ICMP => covered,
-            _ => packet.pseudo_header(segment.len()).add(&bytes[packet.start..]),
+            _ => packet.pseudo_header(segment.len()).with(&bytes[packet.start..]),
         };
         let checksum = match sum.checksum() {
             0 if protocol == UDP => 0xffff,

@@ -14,7 +14,7 @@ impl Sum {
     /// Adds bytes as big-endian words; a last odd byte counts as if a zero followed. Pieces before
     /// the last one must have an even length.
     #[must_use]
-    pub fn add(self, bytes: &[u8]) -> Sum {
+    pub fn with(self, bytes: &[u8]) -> Sum {
         let mut sum = self.0;
         let mut chunks = bytes.chunks_exact(4);
         for chunk in &mut chunks {
@@ -29,7 +29,7 @@ impl Sum {
 
     /// Adds one number.
     #[must_use]
-    pub fn add_word(self, word: u16) -> Sum {
+    pub fn with_word(self, word: u16) -> Sum {
         Sum(self.0 + u64::from(word))
     }
 

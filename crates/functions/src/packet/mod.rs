@@ -216,15 +216,15 @@ impl Packet {
             Transport::Query { .. } | Transport::Error { .. } => Sum::default(),
             Transport::Later | Transport::Other => return true,
         };
-        sum.add(&bytes[self.start..end]).checksum() == 0
+        sum.with(&bytes[self.start..end]).checksum() == 0
     }
 
     /// Sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
     pub fn pseudo_header(&self, length: usize) -> Sum {
-        let sum = Sum::default().add_word(self.protocol.into()).add_word(length as u16);
+        let sum = Sum::default().with_word(self.protocol.into()).with_word(length as u16);
         match (self.source, self.destination) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => sum.add(&a.octets()).add(&b.octets()),
-            (IpAddr::V6(a), IpAddr::V6(b)) => sum.add(&a.octets()).add(&b.octets()),
+            (IpAddr::V4(a), IpAddr::V4(b)) => sum.with(&a.octets()).with(&b.octets()),
+            (IpAddr::V6(a), IpAddr::V6(b)) => sum.with(&a.octets()).with(&b.octets()),
             _ => sum,
         }
     }

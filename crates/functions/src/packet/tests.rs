@@ -50,13 +50,13 @@ fn the_example_of_rfc_1624_comes_out() {
 #[test]
 fn the_example_of_rfc_1071_comes_out() {
     let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
-    assert_eq!(Sum::default().add(&bytes).checksum(), !0xddf2);
+    assert_eq!(Sum::default().with(&bytes).checksum(), !0xddf2);
 }
 
 proptest! {
     #[test]
     fn sums_are_those_of_a_plain_recomputation(bytes: Vec<u8>) {
-        prop_assert_eq!(Sum::default().add(&bytes).checksum(), plain_checksum(&bytes));
+        prop_assert_eq!(Sum::default().with(&bytes).checksum(), plain_checksum(&bytes));
     }
 
     #[test]
