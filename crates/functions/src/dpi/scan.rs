@@ -43,6 +43,10 @@ pub(super) struct Scanner {
 /// Partial matches that one direction may have beside those that it holds itself.
 const SPILLED_BY_DIRECTION_MAX: usize = 64;
 
+/// Bytes that are run over before what was found in them is weighed. It bounds the list of what was
+/// found; a usual segment is one part.
+const PART_BYTES: usize = 2048;
+
 impl Scanner {
     pub(super) fn new(rules: &Ruleset, spilled_max: usize) -> Scanner {
         Scanner {
@@ -100,6 +104,18 @@ impl Scanner {
         piece: &[u8],
         mut tell: impl FnMut(u32, bool),
     ) -> Option<Decision> {
+        let mut parts = piece.chunks(PART_BYTES);
+        parts.find_map(|part| self.inspect_part(rules, seen, (key, direction), part, &mut tell))
+    }
+
+    fn inspect_part(
+        &mut self,
+        rules: &Ruleset,
+        seen: &Seen,
+        (key, direction): (Key, &mut Direction),
+        piece: &[u8],
+        tell: &mut impl FnMut(u32, bool),
+    ) -> Option<Decision> {
         let mut hits = std::mem::take(&mut self.hits);
         hits.clear();
         for (nth, table) in rules.tables.iter().enumerate() {
@@ -117,7 +133,7 @@ impl Scanner {
         if rules.tables.len() > 1 {
             hits.sort_by_key(|(end, _)| *end);
         }
-        let decision = self.weigh(rules, seen, (key, direction), (piece, &hits), &mut tell);
+        let decision = self.weigh(rules, seen, (key, direction), (piece, &hits), tell);
         self.hits = hits;
         direction.position += piece.len() as u64;
         if rules.keeps_cases {

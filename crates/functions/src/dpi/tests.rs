@@ -184,6 +184,19 @@ fn too_many_partial_matches_drop_the_flow_and_leave_nothing() {
     assert!(dpi.memory().0 <= memory.0 + 4096, "only reused buffers have grown");
 }
 
+/// Many rules share a content, and a packet is full of it: the list of what was found had an entry
+/// for each byte and rule.
+#[test]
+fn a_packet_full_of_matches_takes_bounded_memory() {
+    let text: String = (1..=200)
+        .map(|n| format!("alert udp any any -> any any (content:\"a\"; content:\"z\"; sid:{n};)\n"))
+        .collect();
+    let mut dpi = dpi(&text);
+    let empty = dpi.memory().0;
+    send(&mut dpi, build::udp((CLIENT, SERVER), &[b'a'; 60_000]));
+    assert!(dpi.memory().0 - empty < 40_000_000, "{}", dpi.memory());
+}
+
 #[test]
 fn headers_say_which_packets_a_rule_looks_at() {
     let cases = [
