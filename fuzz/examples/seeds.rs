@@ -3,8 +3,12 @@
 //!
 //! `cargo run --manifest-path fuzz/Cargo.toml --example seeds`
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::{fs, io, path::Path};
 use thermocline_advice::{Advice, Datagram, Hint, Priority, Said};
+use thermocline_functions::nat::{self, Nat};
+use thermocline_functions::packet::build;
+use thermocline_functions::{Function, Output, Part, Side};
 use thermocline_trace::recording::{Access, Ask, Asked, Encoder, Epoch, Homes, Packer, PoolFill};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -91,6 +95,7 @@ fn main() -> io::Result<()> {
         seeds.push(("filesystem", vec![image]));
         seeds.push(("filesystem", vec![image, 0, 4, 0, 1, 0]));
     }
+    seeds.extend(packets());
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for (index, (target, bytes)) in seeds.iter().enumerate() {
         for target in [target, "open"] {
@@ -101,6 +106,36 @@ fn main() -> io::Result<()> {
         fs::write(corpus.join("open").join(format!("seed-{index}-gzip")), stored_gzip(bytes))?;
     }
     Ok(())
+}
+
+/// Packets, a NAT that gets all of them from inside, a service header, rules, and a state.
+fn packets() -> Vec<(&'static str, Vec<u8>)> {
+    let end = |n, port| (IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)), port);
+    let ends = (end(2, 2000), end(9, 80));
+    let udp = build::udp(ends, b"payload.payload.");
+    let mut packets = build::fragments(&udp, 16, 7);
+    packets.push(build::tcp(ends, 2, 1, b""));
+    packets.push(build::echo(ends, true, b"ping"));
+    packets.push(build::unreachable(ends.1.0, ends.0.0, &udp));
+    packets.push(udp);
+    let told = packets.iter().flat_map(|packet| [&[0, packet.len() as u8][..], packet].concat());
+    let mut seeds = vec![("nat", std::iter::once(0).chain(told).collect())];
+    let mut header = vec![0x0f, 0xc6, 1, 1, 0, 0, 42, 255];
+    header.resize(24, 0);
+    seeds.push(("nsh", header));
+    let rules = "var H [10.0.0.0/8,!10.1.0.0/16]\n\
+                 drop tcp $H any -> any any (content:\"ab|63|\"; nocase; content:\"e\"; distance:1; \
+                 within:4; sid:1;)\n\
+                 alert tcp any any <> any 1:80 (flow:to_server; pcre:\"/ab?c+/i\"; sid:2;)";
+    seeds.push(("dpi_rules", rules.into()));
+    let settings = nat::Settings::new(vec![Ipv4Addr::new(203, 0, 113, 1)]);
+    let mut nat = Nat::new(settings).expect("settings that fit");
+    let (mut state, mut syn) = (Vec::new(), build::tcp(ends, 2, 1, b""));
+    nat.process(Nanos(0), Side::Inside, &mut syn, &mut Output::default());
+    nat.export(Nanos(0), Part::All, &mut state);
+    seeds.push(("flow_state", state));
+    seeds.extend(packets.into_iter().map(|packet| ("packet", packet)));
+    seeds
 }
 
 /// A short recording: a request seen at once, one seen late, an epoch with a view and a move.

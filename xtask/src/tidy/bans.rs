@@ -47,7 +47,7 @@ const FREE: [&str; 27] = [
 ];
 
 /// Modules of which some names may be used: those that a caller hands in, or that only compute.
-const PARTLY_FREE: [(&str, &[&str]); 4] = [
+const PARTLY_FREE: [(&str, &[&str]); 5] = [
     (
         "io",
         &[
@@ -65,6 +65,7 @@ const PARTLY_FREE: [(&str, &[&str]); 4] = [
             "Write",
         ],
     ),
+    ("net", &["IpAddr", "Ipv4Addr", "Ipv6Addr"]),
     ("sync", &["Arc", "LazyLock", "OnceLock", "Weak", "atomic"]),
     ("time", &["Duration"]),
     ("vec", &["self", "Vec", "IntoIter", "Drain"]),

@@ -1,0 +1,234 @@
+//! Tables of deterministic automata: states in rows, classes of bytes in columns.
+//!
+//! The libraries build automata; this is the form in which they run here. States are numbered
+//! densely, so that a state which somebody else wrote down can be checked, and a pattern counts as
+//! found with its last byte, so that the packet that carries it can be stopped. A state is the
+//! number of its row times the number of columns. States in which patterns end come last, so one
+//! comparison finds them.
+
+use aho_corasick::automaton::Automaton as _;
+use aho_corasick::{Anchored, MatchKind};
+use regex_automata::MatchKind as RegexMatchKind;
+use regex_automata::dfa::{Automaton as _, dense};
+use regex_automata::nfa::thompson::NFA;
+use regex_automata::util::start;
+use std::collections::BTreeMap;
+
+/// An automaton.
+#[derive(Debug, Clone)]
+pub(super) struct Table {
+    classes: [u8; 256],
+    next: Vec<u32>,
+    first_match: u32,
+    columns: u32,
+    start: u32,
+    /// For each state from `first_match` on, where its patterns begin in `patterns`.
+    ends: Vec<u32>,
+    patterns: Vec<u32>,
+}
+
+/// A reason why there is no automaton.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum TooLarge {
+    /// Its states would be more than may be.
+    States,
+    /// The library refused it.
+    Library(String),
+}
+
+impl Table {
+    pub(super) fn start(&self) -> u32 {
+        self.start
+    }
+
+    /// True if a number that came from outside is a state.
+    pub(super) fn has_state(&self, state: u32) -> bool {
+        state.is_multiple_of(self.columns) && (state as usize) < self.next.len()
+    }
+
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.next.capacity() * 4 + (self.ends.capacity() + self.patterns.capacity()) * 4
+    }
+
+    /// Number of states.
+    pub(super) fn states(&self) -> usize {
+        self.next.len() / self.columns as usize
+    }
+
+    /// A number that differs, most likely, if the table does.
+    pub(super) fn fingerprint(&self) -> u32 {
+        let numbers = self.next.iter().chain(&self.patterns).chain(&self.ends);
+        let bytes = numbers.flat_map(|number| number.to_le_bytes());
+        let bytes: Vec<u8> = bytes.chain(self.classes).collect();
+        crc32c::crc32c(&bytes)
+    }
+
+    /// Runs over bytes from a state; calls `found` with the end in `bytes`, counted from 1, and the
+    /// patterns that end there. Gives the state behind.
+    #[inline]
+    pub(super) fn run(
+        &self,
+        mut state: u32,
+        bytes: &[u8],
+        mut found: impl FnMut(usize, &[u32]),
+    ) -> u32 {
+        let next = &self.next[..];
+        for (at, &byte) in bytes.iter().enumerate() {
+            state = next[state as usize + usize::from(self.classes[usize::from(byte)])];
+            if state >= self.first_match {
+                found(at + 1, self.ending(state));
+            }
+        }
+        state
+    }
+
+    #[cold]
+    fn ending(&self, state: u32) -> &[u32] {
+        let nth = ((state - self.first_match) / self.columns) as usize;
+        &self.patterns[self.ends[nth] as usize..self.ends[nth + 1] as usize]
+    }
+
+    /// An automaton of literals, without regard to case: its patterns are those of `literals`.
+    pub(super) fn of_literals(literals: &[Vec<u8>], states_max: usize) -> Result<Table, TooLarge> {
+        let mut builder = aho_corasick::nfa::noncontiguous::Builder::new();
+        builder.match_kind(MatchKind::Standard).ascii_case_insensitive(true).prefilter(false);
+        let library = |error: aho_corasick::BuildError| TooLarge::Library(error.to_string());
+        let nfa = builder.build(literals).map_err(library)?;
+        let mut builder = aho_corasick::dfa::Builder::new();
+        builder.match_kind(MatchKind::Standard).prefilter(false);
+        let dfa = builder.build_from_noncontiguous(&nfa).map_err(library)?;
+        let start = dfa.start_state(Anchored::No).map_err(|e| TooLarge::Library(e.to_string()))?;
+        build(
+            literal_classes(literals),
+            start,
+            states_max,
+            |state, byte| dfa.next_state(Anchored::No, state, byte),
+            |state| {
+                let count = if dfa.is_match(state) { dfa.match_len(state) } else { 0 };
+                (0..count).map(|nth| dfa.match_pattern(state, nth).as_u32()).collect()
+            },
+        )
+    }
+
+    /// An automaton of expressions, which look at nothing behind their end.
+    pub(super) fn of_expressions(
+        expressions: &[&str],
+        states_max: usize,
+    ) -> Result<Table, TooLarge> {
+        let library = |error: &dyn std::fmt::Display| TooLarge::Library(error.to_string());
+        let syntax = regex_automata::util::syntax::Config::new().unicode(false).utf8(false);
+        let nfa = NFA::compiler()
+            .configure(NFA::config().utf8(false).nfa_size_limit(Some(states_max * 64)))
+            .syntax(syntax)
+            .build_many(expressions)
+            .map_err(|error| library(&error))?;
+        // Rows of the library have a power of two of columns, at most 512, of four bytes.
+        let limit = states_max.saturating_mul(64 * 4);
+        let config = dense::Config::new()
+            .match_kind(RegexMatchKind::All)
+            .start_kind(regex_automata::dfa::StartKind::Unanchored)
+            .dfa_size_limit(Some(limit))
+            .determinize_size_limit(Some(limit));
+        let dfa = dense::Builder::new().configure(config).build_from_nfa(&nfa);
+        let dfa = dfa.map_err(|error| match error.is_size_limit_exceeded() {
+            true => TooLarge::States,
+            false => library(&error),
+        })?;
+        let from = start::Config::new().anchored(regex_automata::Anchored::No);
+        let start = dfa.start_state(&from).map_err(|error| library(&error))?;
+        let mut classes = [0; 256];
+        for (byte, class) in (0..=255).zip(&mut classes) {
+            *class = nfa.byte_classes().get(byte);
+        }
+        build(
+            classes,
+            start,
+            states_max,
+            |state, byte| dfa.next_state(state, byte),
+            |state| {
+                // The library tells of a match one byte late; at the end of input it must not.
+                let end = dfa.next_eoi_state(state);
+                let count = if dfa.is_match_state(end) { dfa.match_len(end) } else { 0 };
+                (0..count).map(|nth| dfa.match_pattern(end, nth).as_u32()).collect()
+            },
+        )
+    }
+}
+
+/// A class for each byte that literals have, either case, and one for all others.
+fn literal_classes(literals: &[Vec<u8>]) -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut used = [false; 256];
+    for byte in literals.iter().flatten() {
+        used[usize::from(byte.to_ascii_lowercase())] = true;
+    }
+    // All 256 bytes cannot be used: there is no upper case among them.
+    let mut count = 0;
+    for byte in (0..=255u8).filter(|byte| used[usize::from(*byte)]) {
+        count += 1;
+        classes[usize::from(byte)] = count;
+        classes[usize::from(byte.to_ascii_uppercase())] = count;
+    }
+    classes
+}
+
+/// Numbers all states that can be reached, and writes their rows.
+fn build<S: Copy + Ord>(
+    classes: [u8; 256],
+    start: S,
+    states_max: usize,
+    step: impl Fn(S, u8) -> S,
+    patterns: impl Fn(S) -> Vec<u32>,
+) -> Result<Table, TooLarge> {
+    let columns = usize::from(*classes.iter().max().unwrap_or(&0)) + 1;
+    let mut bytes_of_class = vec![0u8; columns];
+    for (byte, class) in (0..=255u8).zip(classes) {
+        bytes_of_class[usize::from(class)] = byte;
+    }
+    let mut numbers = BTreeMap::from([(start, 0u32)]);
+    let mut states = vec![start];
+    let mut rows: Vec<u32> = Vec::new();
+    let mut at = 0;
+    while at < states.len() {
+        for &byte in &bytes_of_class {
+            let next = step(states[at], byte);
+            let number = *numbers.entry(next).or_insert_with(|| {
+                states.push(next);
+                states.len() as u32 - 1
+            });
+            rows.push(number);
+        }
+        at += 1;
+        if states.len() > states_max {
+            return Err(TooLarge::States);
+        }
+    }
+    let ending: Vec<Vec<u32>> = states.iter().map(|&state| patterns(state)).collect();
+    // States without patterns first, each kind in the order in which it was reached.
+    let mut order: Vec<usize> = (0..states.len()).collect();
+    order.sort_by_key(|&state| !ending[state].is_empty());
+    let mut place = vec![0u32; states.len()];
+    for (row, &state) in order.iter().enumerate() {
+        place[state] = (row * columns) as u32;
+    }
+    let plain = ending.iter().filter(|patterns| patterns.is_empty()).count();
+    let mut table = Table {
+        classes,
+        next: Vec::with_capacity(rows.len()),
+        first_match: (plain * columns) as u32,
+        columns: columns as u32,
+        start: place[0],
+        ends: vec![0],
+        patterns: Vec::new(),
+    };
+    for state in order {
+        let row = &rows[state * columns..(state + 1) * columns];
+        table.next.extend(row.iter().map(|&number| place[number as usize]));
+        if !ending[state].is_empty() {
+            table.patterns.extend(&ending[state]);
+            table.ends.push(table.patterns.len() as u32);
+        }
+    }
+    Ok(table)
+}

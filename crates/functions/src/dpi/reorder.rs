@@ -1,0 +1,122 @@
+//! Bytes that came ahead of a gap in their stream, kept until the gap is filled.
+//!
+//! The first bytes for a place count; a later segment that contradicts them is refused. Pieces of a
+//! direction never overlap. Room is bounded for each direction and over all of them.
+
+use super::scan::Key;
+use std::collections::BTreeMap;
+use thermocline_units::mutants::mutant;
+
+/// Memory that a piece takes beside its bytes.
+const PIECE_BYTES: usize = 96;
+
+/// A refusal of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It contradicts bytes that are here.
+    Conflict,
+    /// There is no room.
+    Full,
+}
+
+/// Pieces of all directions, by direction and position.
+#[derive(Debug)]
+pub(super) struct Reorder {
+    pieces: BTreeMap<(Key, u64), Vec<u8>>,
+    bytes: usize,
+    bytes_max: usize,
+    direction_bytes_max: usize,
+}
+
+impl Reorder {
+    pub(super) fn new(bytes_max: usize, direction_bytes_max: usize) -> Reorder {
+        Reorder { pieces: BTreeMap::new(), bytes: 0, bytes_max, direction_bytes_max }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.bytes
+    }
+
+    fn of(&self, key: Key) -> impl Iterator<Item = (u64, &Vec<u8>)> {
+        self.pieces.range((key, 0)..=(key, u64::MAX)).map(|(&(_, at), bytes)| (at, bytes))
+    }
+
+    fn first(&self, key: Key) -> Option<u64> {
+        self.of(key).next().map(|(start, _)| start)
+    }
+
+    /// True if bytes at a position agree with all that is here for the same places.
+    pub(super) fn agrees(&self, key: Key, at: u64, bytes: &[u8]) -> bool {
+        self.of(key).all(|(start, piece)| {
+            let from = start.max(at);
+            let to = (start + piece.len() as u64).min(at + bytes.len() as u64);
+            from >= to
+                || mutant("later_bytes_of_an_overlap_are_believed")
+                || piece[(from - start) as usize..(to - start) as usize]
+                    == bytes[(from - at) as usize..(to - at) as usize]
+        })
+    }
+
+    /// Keeps what is not here yet of bytes at a position.
+    pub(super) fn keep(&mut self, key: Key, at: u64, bytes: &[u8]) -> Result<(), Refused> {
+        if !self.agrees(key, at, bytes) {
+            return Err(Refused::Conflict);
+        }
+        let end = at + bytes.len() as u64;
+        let mut gaps = Vec::new();
+        let (mut from, mut held) = (at, 0);
+        for (start, piece) in self.of(key) {
+            held += piece.len() + PIECE_BYTES;
+            if start > from && from < end {
+                gaps.push((from, start.min(end)));
+            }
+            from = from.max(start + piece.len() as u64);
+        }
+        if from < end {
+            gaps.push((from, end));
+        }
+        let new: usize = gaps.iter().map(|(a, b)| (b - a) as usize + PIECE_BYTES).sum();
+        if held + new > self.direction_bytes_max || self.bytes + new > self.bytes_max {
+            return Err(Refused::Full);
+        }
+        self.bytes += new;
+        for (from, to) in gaps {
+            let part = bytes[(from - at) as usize..(to - at) as usize].to_vec();
+            self.pieces.insert((key, from), part);
+        }
+        Ok(())
+    }
+
+    /// Takes the first piece if the stream has come to it, without what it has passed already.
+    pub(super) fn next(&mut self, key: Key, position: u64) -> Option<Vec<u8>> {
+        loop {
+            let start = self.first(key)?;
+            if start > position {
+                return None;
+            }
+            let piece = self.remove(key, start);
+            let passed = (position - start) as usize;
+            if passed < piece.len() {
+                return Some(piece[passed..].to_vec());
+            }
+        }
+    }
+
+    /// True if nothing is kept for a direction.
+    pub(super) fn is_empty(&self, key: Key) -> bool {
+        self.first(key).is_none()
+    }
+
+    fn remove(&mut self, key: Key, start: u64) -> Vec<u8> {
+        let piece = self.pieces.remove(&(key, start)).unwrap_or_default();
+        self.bytes -= piece.len() + PIECE_BYTES;
+        piece
+    }
+
+    /// Forgets all of a direction.
+    pub(super) fn forget(&mut self, key: Key) {
+        while let Some(start) = self.first(key) {
+            self.remove(key, start);
+        }
+    }
+}

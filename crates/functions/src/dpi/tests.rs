@@ -1,0 +1,352 @@
+//! Verdicts beside a plain search over whole streams, for rules and segmentations that are drawn;
+//! and the rules' language.
+
+use super::*;
+use crate::packet::build;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+mod plain;
+
+const CLIENT: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 40_000);
+const SERVER: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1)), 80);
+
+fn rules(text: &str) -> Arc<Ruleset> {
+    Arc::new(Ruleset::compile("test.rules", text, Limits::default()).unwrap())
+}
+
+fn dpi(text: &str) -> Dpi {
+    let settings = Settings { flows_max: 16, ..Settings::default() };
+    Dpi::new(rules(text), settings)
+}
+
+fn refusal(text: &str) -> String {
+    Ruleset::compile("test.rules", text, Limits::default()).unwrap_err().to_string()
+}
+
+/// Sends a packet; gives the verdict and the rules that were told.
+fn send(dpi: &mut Dpi, mut bytes: Vec<u8>) -> (Verdict, Vec<u32>) {
+    let mut output = Output::default();
+    let verdict = dpi.process(Nanos(0), Side::Inside, &mut bytes, &mut output);
+    let sid = |event: Event| match event {
+        Event::Matched { sid, .. } => sid,
+        other => panic!("{other:?}"),
+    };
+    (verdict, output.events.into_iter().map(sid).collect())
+}
+
+fn segment(sequence: u32, payload: &[u8]) -> Vec<u8> {
+    build::tcp((CLIENT, SERVER), 0x18, sequence, payload)
+}
+
+/// Result of a stream: the rules that were told, and the decision about the flow.
+type Result2 = (BTreeSet<u32>, Option<Action>);
+
+/// Sends a stream in pieces `(start, end)`, in that order, behind a SYN.
+fn stream(dpi: &mut Dpi, bytes: &[u8], pieces: &[(usize, usize)]) -> Result2 {
+    let first = 0xffff_fff0_u32;
+    let (verdict, mut told) =
+        send(dpi, build::tcp((CLIENT, SERVER), 2, first.wrapping_sub(1), b""));
+    assert_eq!((verdict, told.len()), (Verdict::Pass, 0));
+    let mut decision = None;
+    for &(start, end) in pieces {
+        let sequence = first.wrapping_add(start as u32);
+        let (verdict, new) = send(dpi, segment(sequence, &bytes[start..end]));
+        told.extend(new);
+        match verdict {
+            Verdict::Pass => assert_ne!(decision, Some(Action::Drop), "a dropped flow goes on"),
+            Verdict::Dropped(Reason::Rule) => decision = Some(Action::Drop),
+            other => panic!("{other:?}"),
+        }
+    }
+    let passed = dpi.flows[dpi.queues.first(0).unwrap()].has(bit::PASSED);
+    (told.into_iter().collect(), decision.or(passed.then_some(Action::Pass)))
+}
+
+/// Pieces that cover a stream, overlap, repeat and come in any order but the last byte's.
+fn pieces(length: usize, cuts: &[(usize, usize)], shuffle: u64) -> Vec<(usize, usize)> {
+    let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.0 % (length + 1)).collect();
+    ends.extend([0, length]);
+    ends.sort_unstable();
+    let mut pieces: Vec<(usize, usize)> = ends.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    for cut in cuts.iter().filter(|cut| cut.1 % 3 == 0) {
+        let start = cut.0 % (length + 1);
+        pieces.push((start, (start + cut.1 % 40).min(length)));
+    }
+    thermocline_units::Rng::seeded(shuffle).shuffle(&mut pieces);
+    pieces
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    /// The oldest evasion is a pattern that is cut in two.
+    #[test]
+    fn verdicts_are_those_of_a_plain_search_over_the_stream(
+        drawn in prop::collection::vec(plain::rule(), 1..6),
+        bytes in prop::collection::vec(prop::sample::select(&b"abABxy"[..]), 0..120),
+        cuts in prop::collection::vec((any::<u16>().prop_map(usize::from), 0..100usize), 0..12),
+        seed: u64,
+    ) {
+        let text: String =
+            (1..).zip(&drawn).map(|(sid, rule)| rule.text(sid) + "\n").collect();
+        // Three nearnesses in a row may need too many states; proptest bounds how often.
+        prop_assume!(Ruleset::compile("f", &text, Limits::default()).is_ok());
+        let expected = plain::verdict(&drawn, &bytes);
+        let result = stream(&mut dpi(&text), &bytes, &pieces(bytes.len(), &cuts, seed));
+        prop_assert_eq!(result, expected, "{}", text);
+    }
+
+    #[test]
+    fn any_text_is_compiled_or_refused(text in "[a-z|\"();:!\\[\\]$,>< \\\\0-9\n/.*]{0,200}") {
+        let options = format!("alert tcp any any -> any any (sid:1; {text})");
+        for text in [text, options] {
+            if let Err(error) = Ruleset::compile("f", &text, Limits::default()) {
+                prop_assert!(error.line >= 1 && error.line <= text.lines().count().max(1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flow_moves_in_the_middle_of_a_pattern() {
+    let text =
+        "drop tcp any any -> any any (content:\"SECRET\"; content:\"end\"; distance:2; sid:7;)";
+    let bytes = b"..SECRET.endSECRET..end";
+    for cut in 0..bytes.len() {
+        let mut before = dpi(text);
+        let (verdict, _) = send(&mut before, segment(0, &bytes[..cut]));
+        assert_eq!(verdict, Verdict::Pass);
+        let mut state = Vec::new();
+        before.export(Nanos(0), Part::All, &mut state);
+        let mut after = dpi(text);
+        assert_eq!(after.import(Nanos(9), &state), Ok(Imported { flows: 1, restarted: 0 }));
+        let (verdict, told) = send(&mut after, segment(cut as u32, &bytes[cut..]));
+        assert_eq!((verdict, told), (Verdict::Dropped(Reason::Rule), vec![7]), "cut at {cut}");
+        let mut other = dpi("drop tcp any any -> any any (content:\"SECRET\"; sid:7;)");
+        assert_eq!(other.import(Nanos(9), &state), Ok(Imported { flows: 1, restarted: 1 }));
+        for at in 0..state.len() {
+            let mut flipped = state.clone();
+            flipped[at] ^= 1 << (at % 8);
+            assert!(dpi(text).import(Nanos(9), &flipped).is_err());
+        }
+    }
+}
+
+#[test]
+fn bytes_that_contradict_buffered_ones_are_dropped() {
+    let mut dpi = dpi("drop tcp any any -> any any (content:\"evil\"; sid:1;)");
+    assert_eq!(send(&mut dpi, segment(0, b"..")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(4, b"il")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(4, b"xx")).0, Verdict::Dropped(Reason::Conflict));
+    assert_eq!(send(&mut dpi, segment(2, b"evxx")).0, Verdict::Dropped(Reason::Conflict));
+    assert_eq!(send(&mut dpi, segment(2, b"ev")).0, Verdict::Dropped(Reason::Rule));
+    assert_eq!(send(&mut dpi, segment(6, b"more")).0, Verdict::Dropped(Reason::Rule));
+    assert_eq!(dpi.reorder.memory(), 0);
+}
+
+#[test]
+fn room_for_bytes_ahead_of_gaps_is_bounded() {
+    let mut dpi = Dpi::new(
+        rules("alert tcp any any -> any any (content:\"a\"; sid:1;)"),
+        Settings { flows_max: 4, direction_memory: Bytes(4096), ..Settings::default() },
+    );
+    send(&mut dpi, segment(0, b"."));
+    let refused = (0..100).filter(|n| {
+        send(&mut dpi, segment(10 + n * 100, &[0; 90])).0 == Verdict::Dropped(Reason::Reorder)
+    });
+    assert!(refused.count() > 50);
+    assert!(dpi.reorder.memory() <= 4096);
+    dpi.forget(Part::All);
+    assert_eq!((dpi.reorder.memory(), dpi.flows()), (0, 0));
+}
+
+#[test]
+fn too_many_partial_matches_drop_the_flow_and_leave_nothing() {
+    let text: String = (1..=100)
+        .map(|n| {
+            format!(
+                "alert tcp any any -> any any (content:\"<{n:03}>\"; content:\"zz\"; sid:{n};)\n"
+            )
+        })
+        .collect();
+    let mut dpi = dpi(&text);
+    let pieces: String = (1..=66).map(|n| format!("<{n:03}>")).collect();
+    assert_eq!(send(&mut dpi, segment(0, pieces.as_bytes())).0, Verdict::Pass);
+    let at = pieces.len() as u32;
+    assert_eq!(send(&mut dpi, segment(at, b"<067>")).0, Verdict::Dropped(Reason::TableFull));
+    dpi.forget(Part::All);
+    let memory = dpi.memory();
+    assert_eq!(send(&mut dpi, segment(0, pieces.as_bytes())).0, Verdict::Pass);
+    let (verdict, told) = send(&mut dpi, segment(at, b"zz"));
+    assert_eq!((verdict, told.len()), (Verdict::Pass, 66));
+    dpi.forget(Part::All);
+    assert!(dpi.memory().0 <= memory.0 + 4096, "only reused buffers have grown");
+}
+
+/// Many rules share a content, and a packet is full of it: the list of what was found had an entry
+/// for each byte and rule.
+#[test]
+fn a_packet_full_of_matches_takes_bounded_memory() {
+    let text: String = (1..=200)
+        .map(|n| format!("alert udp any any -> any any (content:\"a\"; content:\"z\"; sid:{n};)\n"))
+        .collect();
+    let mut dpi = dpi(&text);
+    let empty = dpi.memory().0;
+    send(&mut dpi, build::udp((CLIENT, SERVER), &[b'a'; 60_000]));
+    assert!(dpi.memory().0 - empty < 40_000_000, "{}", dpi.memory());
+}
+
+#[test]
+fn headers_say_which_packets_a_rule_looks_at() {
+    let cases = [
+        ("tcp any any -> any 80", true),
+        ("tcp any any -> any [1:79,81:]", false),
+        ("tcp any any -> any !80", false),
+        ("tcp any any <- any any", true), // Refused; see below.
+        ("tcp 10.0.0.0/8 any -> ![10.0.0.0/8,192.168.0.0/16] any", true),
+        ("tcp !10.0.0.2 any -> any any", false),
+        ("udp any any -> any any", false),
+        ("ip any any -> any any", true),
+        ("tcp any 80 -> any any", false),
+        ("tcp any 80 <> any any", true),
+        ("tcp $HOME_NET any -> $OUT any", true),
+        ("tcp 2001:db8::/32 any -> any any", false),
+    ];
+    for (header, expected) in cases.into_iter().filter(|case| !case.0.contains("<-")) {
+        let text = format!(
+            "var HOME_NET [10.0.0.0/24, 192.168.0.0/16]\nvar OUT !$HOME_NET\n\
+             alert {header} (content:\"x\"; sid:1;)"
+        );
+        // The value of a variable is not looked into: OUT is written out.
+        let text = text.replace("!$HOME_NET", "![10.0.0.0/24]");
+        let (_, told) = send(&mut dpi(&text), segment(0, b"x"));
+        assert_eq!(!told.is_empty(), expected, "{header}");
+    }
+}
+
+#[test]
+fn flow_options_follow_the_handshake() {
+    let answer = |flags, payload: &[u8]| build::tcp((SERVER, CLIENT), flags, 500, payload);
+    for (option, on_request, on_answer) in [
+        ("to_server", true, false),
+        ("to_client,established", false, true),
+        ("established", true, true),
+        ("not_established", false, false),
+        ("stateless", true, true),
+    ] {
+        let text = format!("alert tcp any any -> any any (flow:{option}; content:\"x\"; sid:1;)");
+        let mut dpi = dpi(&text);
+        send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b""));
+        send(&mut dpi, build::tcp((SERVER, CLIENT), 0x12, 499, b""));
+        assert_eq!(!send(&mut dpi, segment(100, b"x")).1.is_empty(), on_request, "{option}");
+        assert_eq!(!send(&mut dpi, answer(0x18, b"x")).1.is_empty(), on_answer, "{option}");
+    }
+}
+
+#[test]
+fn other_protocols_are_inspected_packet_by_packet() {
+    let text = "drop udp any any -> any 80 (content:\"ab\"; offset:1; depth:2; sid:1;)\n\
+                drop icmp any any -> any any (content:\"ping\"; sid:2;)\n\
+                alert udp any any -> any 81 (msg:\"header alone\"; sid:3;)";
+    let mut dpi = dpi(text);
+    let udp = |payload: &[u8]| build::udp((CLIENT, SERVER), payload);
+    for (payload, verdict) in [
+        (&b"a"[..], Verdict::Pass),
+        (b"b.", Verdict::Pass),
+        (b"..ab", Verdict::Pass),
+        (b".ab", Verdict::Dropped(Reason::Rule)),
+        (b"..", Verdict::Dropped(Reason::Rule)),
+    ] {
+        assert_eq!(send(&mut dpi, udp(payload)).0, verdict);
+    }
+    let echo = build::echo((CLIENT, SERVER), true, b"..ping");
+    assert_eq!(send(&mut dpi, echo), (Verdict::Dropped(Reason::Rule), vec![2]));
+    let other = build::udp((CLIENT, (SERVER.0, 81)), b"");
+    assert_eq!(send(&mut dpi, other), (Verdict::Pass, vec![3]));
+    assert_eq!(dpi.rules.message(3), Some("header alone"));
+}
+
+#[test]
+fn what_a_receiver_would_not_take_is_not_inspected() {
+    let mut dpi = dpi("drop tcp any any -> any any (content:\"evil\"; sid:1;)");
+    send(&mut dpi, segment(0, b"ev"));
+    let mut wrong = segment(2, b"xx");
+    wrong[36] ^= 1;
+    assert_eq!(send(&mut dpi, wrong).0, Verdict::Dropped(Reason::Checksum));
+    // A reset with a number that its receiver ignores does not end the inspection.
+    assert_eq!(send(&mut dpi, build::tcp((CLIENT, SERVER), 4, 77, b"")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 5000, b"")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(2, b"il")).0, Verdict::Dropped(Reason::Rule));
+    let whole = build::udp((CLIENT, SERVER), &[0; 100]);
+    let piece = build::fragments(&whole, 64, 1).swap_remove(1);
+    assert_eq!(send(&mut dpi, piece).0, Verdict::Dropped(Reason::Fragment));
+}
+
+#[test]
+fn a_flood_takes_no_room_from_established_flows() {
+    let mut dpi = dpi("alert tcp any any -> any any (content:\"ab\"; sid:1;)");
+    for port in 0..8 {
+        let ends = ((CLIENT.0, port), SERVER);
+        send(&mut dpi, build::tcp(ends, 2, 99, b""));
+        send(&mut dpi, build::tcp((ends.1, ends.0), 0x12, 0, b""));
+        send(&mut dpi, build::tcp(ends, 0x18, 100, b"a"));
+    }
+    for port in 1000..3000 {
+        let (verdict, _) = send(&mut dpi, build::tcp(((CLIENT.0, port), SERVER), 2, 0, b""));
+        assert_eq!(verdict, Verdict::Pass);
+    }
+    assert_eq!(dpi.flows(), 16);
+    for port in 0..8 {
+        let (_, told) = send(&mut dpi, build::tcp(((CLIENT.0, port), SERVER), 0x18, 101, b"b"));
+        assert_eq!(told, [1]);
+    }
+    let mut output = Output::default();
+    dpi.expire(Nanos::from_secs(60), &mut output);
+    assert_eq!(dpi.flows(), 8);
+    dpi.expire(Nanos::from_secs(7440), &mut output);
+    assert_eq!((dpi.flows(), dpi.next_deadline()), (0, None));
+}
+
+#[test]
+fn refusals_name_the_line_and_the_remedy() {
+    let rule = |options: &str| format!("\n# one\nalert tcp any any -> any any ({options})\n");
+    for (text, expected) in [
+        (rule("content:\"a\";"), "a rule needs a sid"),
+        (rule("sid:1; content:\"\";"), "1 to 128 bytes"),
+        (rule("sid:1; content:!\"a\";"), "must be absent"),
+        (rule("sid:1; content:\"|4|\";"), "pairs of hexadecimal"),
+        (rule("sid:1; content:\"a\"; distance:1;"), "a content before"),
+        (rule("sid:1; content:\"abc\"; depth:2;"), "never matches"),
+        (rule("sid:1; byte_test:1,>,2,3;"), "not in the subset"),
+        (rule("sid:1; pcre:\"/(a)\\1/\";"), "pcre: backreferences"),
+        (rule("sid:1; pcre:\"/a$/\";"), "byte behind"),
+        (rule("sid:1; pcre:\"/a*/\";"), "everything"),
+        (rule("sid:1; pcre:\"/a/R\";"), "flag `R`"),
+        (rule("sid:1; pcre:\"/a.{3000}b.{3000}c/\";"), "test.rules:3: "),
+        (rule("sid:1; content:\"a;"), "does not end"),
+        (rule("sid:1;").replace("->", "<-"), "direction `<-`"),
+        (rule("sid:1;").replace("tcp any", "tcp 10.0.0.0/33"), "10.0.0.0/33"),
+        (rule("sid:1;").replace("tcp any", "tcp $NET"), "$NET is not set"),
+        (
+            rule("sid:1;") + "drop ip any any -> any any (sid:1;)",
+            "test.rules:4: sid 1 is that of line 3",
+        ),
+    ] {
+        let error = refusal(&text);
+        assert!(error.contains(expected), "{error}");
+        assert!(error.starts_with("test.rules:"), "{error}");
+    }
+    let limits = Limits { literal_states_max: 10, ..Limits::default() };
+    let text = "alert ip any any -> any any (content:\"12345678\"; sid:1;)\n\
+                alert ip any any -> any any (content:\"abcdefgh\"; sid:2;)";
+    let error = Ruleset::compile("r", text, limits).unwrap_err();
+    assert_eq!(error.line, 2, "{error}");
+}
+
+#[test]
+fn a_million_flows_fit_into_256_mib() {
+    let settings = Settings { flows_max: 1_000_000, ..Settings::default() };
+    let dpi = Dpi::new(rules("alert ip any any -> any any (content:\"a\"; sid:1;)"), settings);
+    assert!(dpi.memory().0 + 4_000_000 <= Bytes::from_mib(256).0, "{}", dpi.memory());
+}

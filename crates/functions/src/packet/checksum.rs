@@ -1,0 +1,84 @@
+//! The Internet checksum: in full (RFC 1071), and by difference (RFC 1624, equation 3).
+//!
+//! A correction by difference touches only what changed. So a checksum that was wrong before stays
+//! wrong, and a receiver still notices; and a header can be corrected although the rest of the
+//! packet is not there, as in fragments and in ICMP errors.
+
+use thermocline_units::mutants::mutant;
+
+/// Sum of 16-bit words in ones' complement, not yet folded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// Adds bytes as big-endian words; a last odd byte counts as if a zero followed. Pieces before
+    /// the last one must have an even length.
+    #[must_use]
+    pub fn with(self, bytes: &[u8]) -> Sum {
+        let mut sum = self.0;
+        let mut chunks = bytes.chunks_exact(4);
+        for chunk in &mut chunks {
+            sum += u64::from(u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
+        }
+        let mut words = chunks.remainder().chunks(2);
+        for word in &mut words {
+            sum += u64::from(word[0]) << 8 | word.get(1).map_or(0, |&low| u64::from(low));
+        }
+        Sum(sum)
+    }
+
+    /// Adds one number.
+    #[must_use]
+    pub fn with_word(self, word: u16) -> Sum {
+        Sum(self.0 + u64::from(word))
+    }
+
+    /// Value of the 16 bits that a header carries for this sum.
+    pub fn checksum(self) -> u16 {
+        !self.folded()
+    }
+
+    fn folded(self) -> u16 {
+        let mut sum = self.0;
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+}
+
+/// Change of a sum by words that were replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Difference(u64);
+
+impl Difference {
+    /// Notes that `old` became `new`; both begin at an even offset of what is summed, and have the
+    /// same even length.
+    #[must_use]
+    pub fn replace(self, old: &[u8], new: &[u8]) -> Difference {
+        debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2), "whole words");
+        let words = |bytes: &[u8], flip: u16| -> u64 {
+            bytes.chunks_exact(2).map(|w| u64::from(u16::from_be_bytes([w[0], w[1]]) ^ flip)).sum()
+        };
+        Difference(self.0 + words(old, 0xffff) + words(new, 0))
+    }
+
+    /// Notes that one number became another.
+    #[must_use]
+    pub fn replace_word(self, old: u16, new: u16) -> Difference {
+        Difference(self.0 + u64::from(!old) + u64::from(new))
+    }
+
+    /// Both changes.
+    #[must_use]
+    pub fn and(self, other: Difference) -> Difference {
+        Difference(self.0 + other.0)
+    }
+
+    /// The checksum that follows from `checksum` by this change.
+    pub fn apply(self, checksum: u16) -> u16 {
+        let before = if mutant("checksum_with_the_wrong_sign") { checksum } else { !checksum };
+        let sum = Sum(self.0 + u64::from(before)).folded();
+        if mutant("checksum_with_the_wrong_sign") { sum } else { !sum }
+    }
+}

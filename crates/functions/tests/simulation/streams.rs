@@ -1,0 +1,178 @@
+//! Inspected streams with gaps, repetitions and contradictions, that move between instances.
+//!
+//! The rules are fixed and so is a search by hand for each of them, over the bytes that a receiver
+//! would have.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, OnceLock};
+use thermocline_functions::dpi::{Dpi, Limits, Ruleset, Settings};
+use thermocline_functions::packet::build;
+use thermocline_functions::{Event, Function, Output, Part, Reason, Side, Verdict};
+use thermocline_units::{Bytes, Nanos, Rng};
+
+const RULES: &str = "\
+drop tcp any any -> any any (content:\"aBc\"; sid:1;)
+alert tcp any any -> any any (content:\"ab\"; content:\"cd\"; distance:3; sid:2;)
+pass tcp any any -> any any (content:\"xyz\"; nocase; sid:3;)
+alert tcp any any -> any any (content:\"c\"; content:\"da\"; sid:4;)
+alert tcp any any -> any any (content:\"d\"; content:\"ya\"; sid:5;)
+alert tcp any any -> any any (pcre:\"/b[cd]+a/\"; sid:6;)
+drop tcp any any -> any any (content:\"zxyzq\"; sid:7;)
+drop tcp any any -> any any (content:\"xyz\"; sid:8;)
+";
+
+/// End of the first match of each rule in a stream, by hand; 0 where there is none.
+fn ends(stream: &[u8]) -> [usize; 8] {
+    let find = |word: &[u8], from: usize, nocase: bool| -> usize {
+        let same =
+            |part: &[u8]| if nocase { part.eq_ignore_ascii_case(word) } else { part == word };
+        let mut starts = from..(stream.len() + 1).saturating_sub(word.len());
+        starts.find(|&at| same(&stream[at..at + word.len()])).map_or(0, |at| at + word.len())
+    };
+    let both = |a: usize, b: usize| if a == 0 || b == 0 { 0 } else { a.max(b) };
+    let ab = find(b"ab", 0, false);
+    let run = (0..stream.len()).filter(|&at| stream[at] == b'b').filter_map(|at| {
+        let end = at + 1 + stream[at + 1..].iter().take_while(|b| b"cd".contains(b)).count();
+        (end > at + 1 && stream.get(end) == Some(&b'a')).then_some(end + 1)
+    });
+    let run = run.min().unwrap_or(0);
+    [
+        find(b"aBc", 0, false),
+        if ab == 0 { 0 } else { find(b"cd", ab + 3, false) },
+        find(b"xyz", 0, true),
+        both(find(b"c", 0, false), find(b"da", 0, false)),
+        both(find(b"d", 0, false), find(b"ya", 0, false)),
+        run,
+        find(b"zxyzq", 0, false),
+        find(b"xyz", 0, false),
+    ]
+}
+
+/// Rules that must have been told after so much of a stream, and the decision: 1 pass, 2 drop.
+fn expected(stream: &[u8]) -> (BTreeSet<u32>, u8) {
+    let ends = ends(stream);
+    let first = |sids: &[usize]| sids.iter().map(|sid| ends[sid - 1]).filter(|&end| end > 0).min();
+    let (pass, drop) = (first(&[3]), first(&[1, 7, 8]));
+    let never = usize::MAX;
+    let decision = match (pass.unwrap_or(never), drop.unwrap_or(never)) {
+        (usize::MAX, usize::MAX) => 0,
+        (pass, drop) => 1 + u8::from(drop < pass),
+    };
+    let last = match decision {
+        1 => pass.unwrap_or(0) - 1,
+        2 => drop.unwrap_or(0),
+        _ => never,
+    };
+    let told = (1..=8).filter(|sid| *sid != 3 && (1..=last).contains(&ends[sid - 1]));
+    (told.map(|sid| sid as u32).collect(), decision)
+}
+
+struct Streams {
+    rng: Rng,
+    rules: Arc<Ruleset>,
+    settings: Settings,
+    dpi: Dpi,
+}
+
+pub(crate) fn run(seed: u64) {
+    let mut rng = Rng::seeded(seed ^ 0x5eed);
+    static COMPILED: OnceLock<Arc<Ruleset>> = OnceLock::new();
+    let rules = COMPILED
+        .get_or_init(|| Arc::new(Ruleset::compile("rules", RULES, Limits::default()).unwrap()));
+    let rules = Arc::clone(rules);
+    let settings = Settings {
+        flows_max: 3,
+        direction_memory: Bytes(2048),
+        seed: rng.next_u64(),
+        ..Settings::default()
+    };
+    let dpi = Dpi::new(Arc::clone(&rules), settings.clone());
+    let mut streams = Streams { rng, rules, settings, dpi };
+    for port in 0..4 {
+        streams.stream(1000 + port);
+    }
+    let mut output = Output::default();
+    streams.dpi.expire(Nanos::from_secs(100_000), &mut output);
+    assert_eq!((streams.dpi.flows(), streams.dpi.next_deadline()), (0, None));
+}
+
+impl Streams {
+    /// One stream, in pieces.
+    fn stream(&mut self, port: u16) {
+        let end = |n, port| (IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)), port);
+        let ends = (end(2, port), end(3, 80));
+        let length = self.rng.below(60) as usize;
+        let letters = b"aabbccddxyzBXq";
+        let bytes: Vec<u8> = (0..length).map(|_| letters[self.rng.below(14) as usize]).collect();
+        let first = self.rng.next_u64() as u32;
+        let mut received = vec![false; length];
+        let (mut told, mut decision) = (BTreeSet::new(), 0);
+        self.send(build::tcp(ends, 2, first.wrapping_sub(1), b""));
+        for _ in 0..200 {
+            let Some(missing) = received.iter().position(|got| !got) else { break };
+            let ahead = [0, 0, 0, self.rng.below(12)][self.rng.below(4) as usize] as usize;
+            let back = self.rng.below(4) as usize;
+            let start = (missing + ahead).saturating_sub(back).min(length - 1);
+            let stop = (start + 1 + self.rng.below(9) as usize).min(length);
+            let mut piece = bytes[start..stop].to_vec();
+            // Sometimes a segment contradicts bytes that are buffered ahead of the gap.
+            let buffered = (missing.max(start)..stop).find(|&at| received[at]);
+            let lies = buffered.filter(|_| decision == 0 && self.rng.below(3) == 0);
+            if let Some(at) = lies {
+                piece[at - start] ^= 1;
+            }
+            let sequence = first.wrapping_add(start as u32);
+            let (verdict, new) = self.send(build::tcp(ends, 0x18, sequence, &piece));
+            told.extend(new);
+            if lies.is_some() {
+                assert_eq!(verdict, Verdict::Dropped(Reason::Conflict));
+                continue;
+            }
+            received[start..stop].fill(true);
+            let prefix = received.iter().position(|got| !got).unwrap_or(length);
+            let expected = expected(&bytes[..prefix]);
+            decision = expected.1;
+            assert_eq!(told, expected.0, "{:?}", std::str::from_utf8(&bytes[..prefix]));
+            let dropped = verdict == Verdict::Dropped(Reason::Rule);
+            assert_eq!(dropped, decision == 2, "{verdict:?}");
+            if decision == 2 {
+                break;
+            }
+            let is_whole = received.iter().take_while(|got| **got).count()
+                == received.iter().filter(|got| **got).count();
+            if self.rng.below(6) == 0 {
+                let restarted = self.move_flows();
+                assert!(is_whole || decision == 1 || restarted, "buffers moved");
+                if restarted {
+                    // Inspection begins anew at the next byte: not a stream to compare any more.
+                    return;
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, mut bytes: Vec<u8>) -> (Verdict, Vec<u32>) {
+        let (mut output, before) = (Output::default(), bytes.clone());
+        let verdict = self.dpi.process(Nanos(1), Side::Inside, &mut bytes, &mut output);
+        assert_eq!(bytes, before, "inspection changes nothing");
+        let sids = output.events.into_iter().filter_map(|event| match event {
+            Event::Matched { sid, .. } => Some(sid),
+            _ => None,
+        });
+        (verdict, sids.collect())
+    }
+
+    /// True if a flow begins anew.
+    fn move_flows(&mut self) -> bool {
+        let mut state = Vec::new();
+        self.dpi.export(Nanos(1), Part::All, &mut state);
+        self.dpi = Dpi::new(Arc::clone(&self.rules), self.settings.clone());
+        let at = self.rng.below(state.len() as u64) as usize;
+        let mut damaged = state.clone();
+        damaged[at] ^= 1 << self.rng.below(8);
+        assert!(self.dpi.import(Nanos(1), &damaged).is_err());
+        assert_eq!(self.dpi.flows(), 0);
+        self.dpi.import(Nanos(1), &state).unwrap().restarted > 0
+    }
+}
