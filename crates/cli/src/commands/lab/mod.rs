@@ -6,6 +6,7 @@ mod cache;
 mod curves;
 mod policies;
 mod run;
+mod sweep;
 mod table;
 mod tunnel;
 pub(crate) mod volume;
@@ -26,6 +27,10 @@ pub(crate) enum Command {
     Balance(Box<balance::Args>),
     /// Send files through a tunnel on a modelled link, under several policies.
     Tunnel(tunnel::Args),
+    /// Run a plan of many traces, policies, sizes and seeds; stops and goes on.
+    Sweep(sweep::Args),
+    /// Compare the policies of a sweep, family by family.
+    Report(sweep::ReportArgs),
     /// Reproduce one published figure or table.
     Run(run::Args),
 }
@@ -36,6 +41,8 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Volume(args) => volume::run(*args),
         Command::Balance(args) => balance::run(*args),
         Command::Tunnel(args) => tunnel::run(args),
+        Command::Sweep(args) => sweep::run(args),
+        Command::Report(args) => sweep::report(&args),
         Command::Run(args) => run::run(args),
     }
 }
