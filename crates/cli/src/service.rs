@@ -4,7 +4,7 @@
 //! A manager that cannot be told is no reason to stop serving: failures are said on stderr.
 
 use crate::listeners;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +45,7 @@ pub(crate) fn tell(state: State<'_>) {
     }
 }
 
-fn send(socket: &OsString, state: State<'_>) -> io::Result<()> {
+fn send(socket: &OsStr, state: State<'_>) -> io::Result<()> {
     let sender = UnixDatagram::unbound()?;
     let address = address(socket)?;
     sender.send_to_addr(state.message().as_bytes(), &address).map(|_| ())

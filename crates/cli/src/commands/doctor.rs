@@ -105,7 +105,9 @@ impl Report {
         let (notes, missing) = (count(Verdict::Note), count(Verdict::Missing));
         text.push_str(&match (missing, notes) {
             (0, 0) => "\nEverything is there.\n".to_string(),
-            (0, n) => format!("\nThe engine can run. {n} note(s) above: what they name may be missed.\n"),
+            (0, n) => {
+                format!("\nThe engine can run. {n} note(s) above: what they name may be missed.\n")
+            }
             (n, _) => format!("\nThe engine cannot run: {n} thing(s) missing.\n"),
         });
         text

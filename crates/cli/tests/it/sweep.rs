@@ -112,7 +112,8 @@ fn a_report_compares_by_family_and_lists_errors() {
             "lab cache --synth web,requests=40k,seed={seed} --policy s3-fifo --size 2% --json \
              --seed {seed}"
         );
-        let alone: Value = serde_json::from_str(&run(&folder, &words).succeeded().stdout()).unwrap();
+        let alone: Value =
+            serde_json::from_str(&run(&folder, &words).succeeded().stdout()).unwrap();
         misses += 1.0 - alone["rows"][0]["request_hit_ratio"].as_f64().unwrap();
     }
     let mean = of("s3-fifo")["mean"].as_f64().unwrap();

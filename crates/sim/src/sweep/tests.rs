@@ -113,7 +113,8 @@ fn a_list_of_jobs_is_read_as_it_was_written() {
     assert_eq!(jobs.len(), 10);
     let text = write_jobs(&jobs);
     assert_eq!(parse_jobs(&text, "jobs.jsonl").unwrap(), jobs);
-    let error = parse_jobs(&text.replace("\"number\":3", "\"number\":4"), "jobs.jsonl").unwrap_err();
+    let error =
+        parse_jobs(&text.replace("\"number\":3", "\"number\":4"), "jobs.jsonl").unwrap_err();
     assert_eq!((error.line, error.problem.as_str()), (Some(3), "job 4 stands where job 3 belongs"));
 }
 

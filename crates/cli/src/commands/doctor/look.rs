@@ -165,7 +165,13 @@ pub(super) fn memory(meminfo: &str) -> Check {
     match kib.map(|kib| kib << 10) {
         Some(bytes) => {
             let check = Check { found: format!("{} free", format::bytes(bytes as f64)), ..check };
-            if bytes >= MEMORY_MIN { check } else { check.noted("free some, or lower the memory of clients: docs/formats/configuration.md") }
+            if bytes >= MEMORY_MIN {
+                check
+            } else {
+                check.noted(
+                    "free some, or lower the memory of clients: docs/formats/configuration.md",
+                )
+            }
         }
         None => Check { found: "unknown".into(), ..check },
     }

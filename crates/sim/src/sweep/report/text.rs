@@ -147,7 +147,7 @@ pub(super) const EQUAL_HEADS: [&str; 8] =
     ["policy", "variants", "traces", "writes more", "I/O cost", "saved", "95 %", "better/worse"];
 
 fn saved_cells(saved: Option<&Paired>) -> [String; 6] {
-    let Some(saved) = saved else { return [const { String::new() }; 6].map(|_| "-".to_string()) };
+    let Some(saved) = saved else { return std::array::from_fn(|_| "-".to_string()) };
     [
         percent(saved.mean),
         format!("{} to {}", percent(saved.low), percent(saved.high)),
