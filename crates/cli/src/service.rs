@@ -10,13 +10,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// How far the process is.
+/// State of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State<'a> {
     /// It serves; `status` is one line for people. A process that follows another one is the main
     /// process from here on.
     Ready {
-        /// What it serves.
+        /// Summary of what is served.
         status: &'a str,
     },
     /// It stops, and finishes what is under way.

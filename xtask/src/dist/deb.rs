@@ -34,7 +34,7 @@ impl Package {
         Ok(Package { program: program.to_path_buf(), version, epoch, glibc })
     }
 
-    /// How the program is linked, for people.
+    /// Linking of the program, for people.
     pub(super) fn linking(&self) -> String {
         match self.glibc {
             None => "static".to_string(),

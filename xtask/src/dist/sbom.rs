@@ -54,7 +54,7 @@ pub(super) fn of(metadata: &Value) -> Option<Value> {
     }))
 }
 
-/// What a package links, without what only builds or tests it.
+/// Packages that a package links, without what only builds or tests it.
 fn linked(node: &Value) -> Vec<&str> {
     let is_normal = |dependency: &&Value| {
         let kinds = dependency["dep_kinds"].as_array();

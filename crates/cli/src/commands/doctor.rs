@@ -50,11 +50,11 @@ enum Verdict {
 struct Check {
     name: &'static str,
     verdict: Verdict,
-    /// What was found.
+    /// State that was found.
     found: String,
-    /// What it is for.
+    /// Purpose of the thing.
     needed_for: &'static str,
-    /// What to do; empty when nothing.
+    /// Advice; empty when there is nothing to do.
     advice: String,
 }
 

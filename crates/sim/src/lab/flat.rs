@@ -25,7 +25,7 @@ enum Cell {
 /// Function that reads one count from a part of a row.
 type Count<T> = fn(&T) -> u64;
 
-/// How a row fills a column, and of which kind its cells are.
+/// Function by which a row fills a column; its kind is that of the cells.
 pub(crate) enum Get {
     Text(fn(&Row) -> &str),
     Count(Box<dyn Fn(&Row) -> u64>),

@@ -176,7 +176,7 @@ pub struct Grid<'a> {
     pub specs: &'a [PolicySpec],
     /// The sizes; every policy runs at each.
     pub sizes: &'a [CacheSize],
-    /// What a policy that cannot be built, or a size that is too small, does to the others.
+    /// Effect on the others of a policy that cannot be built, or a size that is too small.
     pub refusal: Refusal,
 }
 
@@ -353,8 +353,8 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// One job a policy and size, but all sizes of plain LRU together; and the places of what cannot
-    /// run.
+    /// One job a policy and size, but all sizes of plain LRU together; and the places of what
+    /// cannot run.
     fn jobs(&self, grid: Grid<'_>) -> Result<(Vec<Job>, Vec<Refused>), LabError> {
         let (mut jobs, mut refused) = (Vec::new(), Vec::new());
         let mut keep = |row: usize, error: LabError| match grid.refusal {

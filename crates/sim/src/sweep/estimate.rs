@@ -48,7 +48,7 @@ pub struct Estimate {
     pub memory_bytes: Vec<u64>,
     /// The job that needs most memory, and how much, bytes.
     pub largest: Option<(u64, u64)>,
-    /// Why some estimate is missing: a beginning could not be read.
+    /// Reasons for missing estimates: a beginning could not be read.
     pub notes: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ struct Weight {
     index: f64,
 }
 
-/// What `jobs` will need.
+/// Estimates the needs of `jobs`.
 ///
 /// # Errors
 /// When the contest is none.
@@ -111,7 +111,7 @@ impl Job {
     }
 }
 
-/// What jobs have in common whose traces are alike: family, format, and the ending of the name.
+/// Things that jobs have in common whose traces are alike: family, format, and the ending of the name.
 fn kind(job: &Job) -> String {
     match &job.trace {
         JobTrace::Synth(words) => format!("made:{words}"),

@@ -36,7 +36,7 @@ pub enum FolderError {
     Io {
         /// The file or folder.
         path: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// Another plan, another version, or no sweep at all.
@@ -44,7 +44,7 @@ pub enum FolderError {
     Other {
         /// The file or folder.
         path: String,
-        /// What is wrong, and what would do.
+        /// The fault, and what would do.
         problem: String,
     },
 }
@@ -160,7 +160,7 @@ impl Folder {
         &self.jobs
     }
 
-    /// What every job runs.
+    /// The contest that every job runs.
     pub fn contest(&self) -> &Contest {
         &self.head.contest
     }
@@ -249,7 +249,7 @@ fn read_head(folder: &Path) -> Result<Head, FolderError> {
     serde_json::from_str(&text).map_err(|error| other(&path, error))
 }
 
-/// What is in a folder, locked by nobody.
+/// Contents of a folder, locked by nobody.
 pub(super) struct Contents {
     pub(super) contest: Contest,
     pub(super) version: String,
@@ -331,7 +331,7 @@ fn refuse_strangers(path: &Path) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// What is in a folder; nothing when there is none.
+/// Paths in a folder; none when there is no folder.
 fn entries(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
     let listed = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -358,7 +358,7 @@ fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(
     })
 }
 
-/// How a sweep is driven.
+/// Manner of driving a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Drive {
     /// Jobs at the same time, 1 or more.

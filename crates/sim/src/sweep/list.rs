@@ -24,13 +24,13 @@ pub struct Job {
     pub family: String,
     /// Name of the trace, as the plan finds it: the same on every machine.
     pub name: String,
-    /// Where the trace is.
+    /// Place of the trace.
     pub trace: JobTrace,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// Where the trace of a job is.
+/// Place of the trace of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum JobTrace {

@@ -34,14 +34,14 @@ pub struct PlanError {
     pub origin: String,
     /// Line, from 1; `None` where the whole plan is meant.
     pub line: Option<usize>,
-    /// What is wrong, and what would do.
+    /// The fault, and what would do.
     pub problem: String,
 }
 
 /// A sweep as it was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What every job runs.
+    /// The contest that every job runs.
     pub contest: Contest,
     /// Seeds, each once.
     pub seeds: Vec<u64>,
@@ -49,7 +49,7 @@ pub struct Plan {
     pub groups: Vec<TraceGroup>,
 }
 
-/// What every job of a sweep runs on its trace: plain data, sent with each job.
+/// Policies, sizes and model that every job of a sweep runs on its trace: plain data, sent with each job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contest {
@@ -89,11 +89,11 @@ pub struct TraceGroup {
     pub family: String,
     /// Line of the plan, from 1.
     pub line: usize,
-    /// Where they come from.
+    /// Their origin.
     pub origin: TraceOrigin,
 }
 
-/// Where traces come from.
+/// Origin of traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceOrigin {
     /// Files by name or pattern, relative to the plan's folder.
@@ -413,7 +413,7 @@ impl Reader<'_> {
     }
 }
 
-/// That a policy exists and keeps something.
+/// Checks that a policy exists and keeps something.
 fn check_policy(text: &str) -> Result<PolicySpec, String> {
     let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
     let kind = spec.entry.build.kind();

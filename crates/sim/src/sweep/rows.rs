@@ -191,7 +191,7 @@ pub struct Measured {
     pub policy: String,
     /// Size; empty when the trace itself is at fault.
     pub size: String,
-    /// Why there are no figures.
+    /// Reason for missing figures.
     pub error: Option<String>,
     /// Reads and writes counted.
     pub requests: u64,

@@ -115,7 +115,7 @@ impl Hashed<'_> {
         Ok(Hashed { path, metadata, hash: hasher.finalize().to_hex().to_string() })
     }
 
-    /// That the file is still the one that was hashed.
+    /// Checks that the file is still the one that was hashed.
     fn check(&self) -> Result<(), String> {
         let now = std::fs::metadata(self.path);
         let now = now.map_err(|error| format!("{}: {error}", self.path.display()))?;

@@ -163,7 +163,7 @@ impl From<sweep::FolderError> for CliError {
     }
 }
 
-/// What a run of a sweep came to.
+/// Outcome of a run of a sweep.
 #[derive(serde::Serialize)]
 struct Summary {
     jobs: usize,

@@ -105,7 +105,7 @@ fn ratio(part: f64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part / whole as f64 }
 }
 
-/// What a report compares.
+/// Choices of a report.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
     /// The measure of ranks and savings.
@@ -116,7 +116,7 @@ pub struct ReportOptions {
     pub flash_writes: f64,
 }
 
-/// What a sweep came to.
+/// Results of a sweep, compared.
 #[derive(Debug, Clone, Serialize)]
 pub struct SweepReport {
     /// Title of the plan.
@@ -177,7 +177,7 @@ pub struct PolicyReport {
     pub traces: u64,
     /// Mean of the measure.
     pub mean: f64,
-    /// What nine traces of ten stay below.
+    /// The value that nine traces of ten stay below.
     pub p90: f64,
     /// Largest.
     pub worst: f64,
