@@ -111,7 +111,7 @@ impl Job {
     }
 }
 
-/// Things that jobs have in common whose traces are alike: family, format, and the ending of the name.
+/// Mark of jobs whose traces are alike: family, format, and the ending of the name.
 fn kind(job: &Job) -> String {
     match &job.trace {
         JobTrace::Synth(words) => format!("made:{words}"),

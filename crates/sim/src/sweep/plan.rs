@@ -49,7 +49,7 @@ pub struct Plan {
     pub groups: Vec<TraceGroup>,
 }
 
-/// Policies, sizes and model that every job of a sweep runs on its trace: plain data, sent with each job.
+/// Policies, sizes and model that every job runs on its trace: plain data, sent with each job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contest {
