@@ -85,6 +85,12 @@ fn main() -> io::Result<()> {
         seeds.push(("advice", Datagram { offset, length, unsent, said }.encode().to_vec()));
     }
     seeds.extend(saved_caches()?.map(|saved| ("tunnel_cache", saved)));
+    let plan = b"\0format = 1\npolicies = [\"lru\"]\nsizes = [\"10%\"]\n[[traces]]\n\
+        family = \"made\"\nsynth = [\"web,requests=10k\"]\n";
+    seeds.push(("sweep", plan.to_vec()));
+    let job = b"\x01{\"number\":1,\"family\":\"made\",\"name\":\"web\",\
+        \"trace\":{\"synth\":\"web\"},\"seed\":1}\n";
+    seeds.push(("sweep", job.to_vec()));
     seeds.push(("load_report", b"queue=3, arrivals=1207, balancers=2, age=0.25".to_vec()));
     seeds.push(("load_report", br#"{"queue": 3, "arrivals": 1207, "age_s": 0.25}"#.to_vec()));
     for placement in [0, 2, 4, 6, 8, 10] {

@@ -9,6 +9,7 @@
 mod bench;
 mod ci;
 mod deny;
+mod dist;
 mod expectations;
 mod hdl;
 mod oracle;
@@ -80,6 +81,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "WHAT [ARGUMENT…]",
         summary: "speed beside libCacheSim, NBD servers and the kernel's tierings; redis; readers",
         run: bench::run,
+    },
+    Subcommand {
+        name: "dist",
+        arguments: "[--binary FILE] …",
+        summary: "a release: static program, .deb, components, checksums; equal inputs, equal bytes",
+        run: dist::run,
     },
     Subcommand {
         name: "expectations",

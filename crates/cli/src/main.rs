@@ -17,6 +17,7 @@ mod output;
 mod pools;
 mod progress;
 mod recording;
+mod service;
 mod source;
 mod stderr;
 mod table;
@@ -56,6 +57,8 @@ enum Command {
     Fs(commands::fs::Args),
     /// Measure a device into a profile that the models and the emulation run.
     Calibrate(commands::calibrate::Args),
+    /// Check whether this machine has what the programs need, and say how to get the rest.
+    Doctor(commands::doctor::Args),
     /// A running engine at a glance.
     Status(commands::engine::status::Args),
     /// A running engine, live, in the terminal.
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::Export(args) => commands::export::run(&args),
         Command::Fs(args) => commands::fs::run(args),
         Command::Calibrate(args) => commands::calibrate::run(args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Status(args) => commands::engine::status::run(args),
         Command::Top(args) => commands::engine::top::run(args),
         Command::Volume(args) => commands::engine::volume::run(args),

@@ -14,7 +14,7 @@ const LABORATORY: [&str; 5] = ["charts", "experiments", "recording", "sim", "tra
 /// Words that bring in what is different elsewhere, and what to do.
 const WORDS: [(&str, &str); 7] = [
     ("SystemTime", "take moments from the trace, or as an argument"),
-    ("Instant", "results are in virtual time; what a run costs is measured in two files only"),
+    ("Instant", "results are in virtual time; what a run costs is measured in one file only"),
     ("RandomState", "name a fixed hasher"),
     ("thread_rng", "take a seed"),
     ("ThreadId", "results do not know which thread made them"),
@@ -22,12 +22,12 @@ const WORDS: [(&str, &str); 7] = [
     ("current_num_threads", "results do not know how many threads there are"),
 ];
 
-/// Words that some files may use: two measure what a run costs, which is told beside its results,
-/// and one spreads runs over the cores.
+/// Words that some files may use: one measures what a run costs, which is told beside its results,
+/// and two spread runs and jobs over the cores.
 const EXCEPT: [(&str, &str); 3] = [
-    ("Instant", "crates/sim/src/lab/job.rs"),
-    ("Instant", "crates/sim/src/machine/run.rs"),
+    ("Instant", "crates/sim/src/processor.rs"),
     ("available_parallelism", "crates/sim/src/lab/run.rs"),
+    ("available_parallelism", "crates/sim/src/sweep/folder.rs"),
 ];
 
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {

@@ -5,6 +5,7 @@ pub(crate) mod balance;
 pub(crate) mod calibrate;
 pub(crate) mod check;
 pub(crate) mod dedup;
+pub(crate) mod doctor;
 pub(crate) mod engine;
 pub(crate) mod export;
 pub(crate) mod fs;

@@ -12,6 +12,7 @@ use crate::listeners::{self, LogFormat};
 use crate::output;
 use crate::pools::{self, AddedPools, DataFolder, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
+use crate::service::{self, State};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
@@ -146,7 +147,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let (http, doors_told) = open_listeners(&mut engine, &config, is_standard)?;
     let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&engine, &config);
     output::print(&told)?;
+    let status = format!("serving {} volume(s)", engine.exports().len());
+    service::tell(State::Ready { status: &status });
     let served = engine.serve(&stop).map_err(CliError::failed);
+    service::tell(State::Stopping);
     drop(http);
     keep(&mut engine, &kept);
     drop(engine); // And the recorder with it: nothing more is recorded.

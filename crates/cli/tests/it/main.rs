@@ -40,6 +40,7 @@ mod redis;
 mod scrub;
 mod shadows;
 mod shell;
+mod sweep;
 mod trace_chunks;
 mod trace_convert;
 mod trace_stat;

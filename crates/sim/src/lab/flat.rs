@@ -25,11 +25,36 @@ enum Cell {
 /// Function that reads one count from a part of a row.
 type Count<T> = fn(&T) -> u64;
 
-/// One column: its name, and how a row fills it.
-type Column = (String, Box<dyn Fn(&Row) -> Cell>);
+/// Function by which a row fills a column; its kind is that of the cells.
+pub(crate) enum Get {
+    Text(fn(&Row) -> &str),
+    Count(Box<dyn Fn(&Row) -> u64>),
+    Number(fn(&Row) -> f64),
+}
 
-fn column(name: &str, cell: impl Fn(&Row) -> Cell + 'static) -> Column {
-    (name.to_string(), Box::new(cell))
+/// One column: its name, and how a row fills it.
+pub(crate) type Column = (String, Get);
+
+fn text_of(name: &str, get: fn(&Row) -> &str) -> Column {
+    (name.to_string(), Get::Text(get))
+}
+
+fn count_of(name: &str, get: impl Fn(&Row) -> u64 + 'static) -> Column {
+    (name.to_string(), Get::Count(Box::new(get)))
+}
+
+fn number_of(name: &str, get: fn(&Row) -> f64) -> Column {
+    (name.to_string(), Get::Number(get))
+}
+
+impl Get {
+    fn cell(&self, row: &Row) -> Cell {
+        match self {
+            Get::Text(get) => Cell::Text(get(row).to_string()),
+            Get::Count(get) => Cell::Count(get(row)),
+            Get::Number(get) => Cell::Number(get(row)),
+        }
+    }
 }
 
 fn side(prefix: &'static str, of: fn(&Row) -> &SideRow) -> Vec<Column> {
@@ -42,7 +67,7 @@ fn side(prefix: &'static str, of: fn(&Row) -> &SideRow) -> Vec<Column> {
         ("byte_hits", |s| s.byte_hits),
     ];
     let make = |(name, get): (&str, Count<SideRow>)| {
-        column(&format!("{prefix}_{name}"), move |row| Cell::Count(get(of(row))))
+        count_of(&format!("{prefix}_{name}"), move |row| get(of(row)))
     };
     parts.into_iter().map(make).collect()
 }
@@ -54,32 +79,33 @@ fn traffic(prefix: &'static str, of: fn(&Row) -> &TrafficRow) -> Vec<Column> {
         ("bytes", |t| t.bytes),
     ];
     let make = |(name, get): (&str, Count<TrafficRow>)| {
-        column(&format!("{prefix}_{name}"), move |row| Cell::Count(get(of(row))))
+        count_of(&format!("{prefix}_{name}"), move |row| get(of(row)))
     };
     parts.into_iter().map(make).collect()
 }
 
-fn columns() -> Vec<Column> {
+/// All columns, in the order of the file.
+pub(crate) fn columns() -> Vec<Column> {
     let mut columns = vec![
-        column("policy", |row| Cell::Text(row.policy.clone())),
-        column("size", |row| Cell::Text(row.size.clone())),
-        column("capacity_bytes", |row| Cell::Count(row.capacity_bytes)),
-        column("capacity_units", |row| Cell::Count(row.capacity_units.into())),
-        column("unit_bytes", |row| Cell::Count(row.unit_bytes)),
-        column("request_hit_ratio", |row| Cell::Number(row.request_hit_ratio)),
-        column("line_hit_ratio", |row| Cell::Number(row.line_hit_ratio)),
-        column("byte_hit_ratio", |row| Cell::Number(row.byte_hit_ratio)),
-        column("line_misses", |row| Cell::Count(row.line_misses)),
-        column("cost_source_s", |row| Cell::Number(row.cost_source_s)),
-        column("cost_real_s", |row| Cell::Number(row.cost_real_s)),
-        column("disk_head_s", |row| Cell::Number(row.disk_head_s)),
-        column("flash_written_bytes", |row| Cell::Count(row.flash_written_bytes)),
-        column("moved_bytes", |row| Cell::Count(row.moved_bytes)),
-        column("admitted", |row| Cell::Count(row.admitted)),
-        column("evicted", |row| Cell::Count(row.evicted)),
-        column("written_back", |row| Cell::Count(row.written_back)),
-        column("memory_resident_bytes", |row| Cell::Count(row.memory_resident_bytes)),
-        column("memory_index_bytes", |row| Cell::Count(row.memory_index_bytes)),
+        text_of("policy", |row| &row.policy),
+        text_of("size", |row| &row.size),
+        count_of("capacity_bytes", |row| row.capacity_bytes),
+        count_of("capacity_units", |row| row.capacity_units.into()),
+        count_of("unit_bytes", |row| row.unit_bytes),
+        number_of("request_hit_ratio", |row| row.request_hit_ratio),
+        number_of("line_hit_ratio", |row| row.line_hit_ratio),
+        number_of("byte_hit_ratio", |row| row.byte_hit_ratio),
+        count_of("line_misses", |row| row.line_misses),
+        number_of("cost_source_s", |row| row.cost_source_s),
+        number_of("cost_real_s", |row| row.cost_real_s),
+        number_of("disk_head_s", |row| row.disk_head_s),
+        count_of("flash_written_bytes", |row| row.flash_written_bytes),
+        count_of("moved_bytes", |row| row.moved_bytes),
+        count_of("admitted", |row| row.admitted),
+        count_of("evicted", |row| row.evicted),
+        count_of("written_back", |row| row.written_back),
+        count_of("memory_resident_bytes", |row| row.memory_resident_bytes),
+        count_of("memory_index_bytes", |row| row.memory_index_bytes),
     ];
     columns.extend(side("reads", |row| &row.reads));
     columns.extend(side("writes", |row| &row.writes));
@@ -99,7 +125,7 @@ pub fn write_csv(rows: &[Row], out: &mut impl Write) -> std::io::Result<()> {
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     writeln!(out, "{}", names.join(","))?;
     for row in rows {
-        let cells: Vec<String> = columns.iter().map(|(_, cell)| csv(cell(row))).collect();
+        let cells: Vec<String> = columns.iter().map(|(_, get)| csv(get.cell(row))).collect();
         writeln!(out, "{}", cells.join(","))?;
     }
     Ok(())
@@ -129,7 +155,7 @@ fn quoted(text: &str) -> String {
 pub fn write_parquet(rows: &[Row], out: impl Write + Send) -> Result<(), ParquetError> {
     let columns = columns();
     let filled: Vec<Vec<Cell>> =
-        columns.iter().map(|(_, cell)| rows.iter().map(cell).collect()).collect();
+        columns.iter().map(|(_, get)| rows.iter().map(|row| get.cell(row)).collect()).collect();
     let mut fields = Vec::new();
     for ((name, _), cells) in columns.iter().zip(&filled) {
         fields.push(Arc::new(field(name, cells.first())?));

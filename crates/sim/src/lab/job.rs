@@ -1,9 +1,9 @@
 //! One replay of a run: what is fed, and the rows it fills.
 
 use super::size::CacheSize;
+use crate::processor::{Spent, Stopwatch};
 use crate::replay::{CacheReplay, Counts, FlashReplay, SweepReplay};
 use crate::workload::{Block, Names};
-use std::time::{Duration, Instant};
 use thermocline_policy::Footprint;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Bytes;
@@ -20,7 +20,7 @@ pub(super) struct Job {
     replay: Replay,
     /// By ascending capacity.
     pub(super) places: Vec<Place>,
-    spent: Duration,
+    spent: Spent,
 }
 
 /// One row to fill.
@@ -37,21 +37,21 @@ pub(super) struct Place {
 impl Job {
     /// Before the first request.
     pub(super) fn new(replay: Replay, places: Vec<Place>) -> Job {
-        Job { replay, places, spent: Duration::ZERO }
+        Job { replay, places, spent: Spent::default() }
     }
 
     /// Replays what comes next.
     pub(super) fn feed(&mut self, names: &Names, block: &Block) {
-        let started = Instant::now();
+        let watch = Stopwatch::start();
         match &mut self.replay {
             Replay::Cache(replay) => replay.feed(names, block),
             Replay::Sweep(replay) => replay.feed(names, block),
             Replay::Flash(replay) => replay.feed(names, block),
         }
-        self.spent += started.elapsed();
+        self.spent += watch.spent();
     }
 
-    pub(super) fn finish(self) -> (Vec<Place>, Vec<Counts>, Footprint, Duration) {
+    pub(super) fn finish(self) -> (Vec<Place>, Vec<Counts>, Footprint, Spent) {
         let (counts, footprint) = match self.replay {
             Replay::Cache(replay) => {
                 let (counts, footprint) = replay.finish();

@@ -12,9 +12,13 @@ mod size;
 mod tests;
 
 pub use curve::{Curve, CurveMethod, Curves, Point, exact_curve};
+pub(crate) use flat::{Get, columns};
 pub use flat::{write_csv, write_curves_csv, write_parquet};
 pub use html::curves_html;
 pub use miniature::{Adjustment, sampled_curves};
 pub use results::{Report, Row, Seen};
-pub use run::{LabError, LabOptions, Needs, run, run_stream, survey, use_threads};
+pub use run::{
+    Grid, LabError, LabOptions, Needs, Refusal, Tried, run, run_grid, run_grid_stream, run_stream,
+    survey, use_threads,
+};
 pub use size::{CacheSize, SizeError};

@@ -2,6 +2,7 @@
 
 use super::run::LabOptions;
 use super::size::CacheSize;
+use crate::processor::Spent;
 use crate::replay::cost::Cost;
 use crate::replay::{Counts, Side, Traffic};
 use crate::workload::{Cut, Names, Unit, Workload};
@@ -106,6 +107,8 @@ pub struct Row {
     pub memory_index_bytes: u64,
     /// Wall time of this replay on its thread, seconds; LRU's sizes run together and share theirs.
     pub replay_s: f64,
+    /// Processor time of this replay, seconds; LRU's sizes run together and share theirs.
+    pub processor_s: f64,
     /// Hits by volume.
     pub volumes: Vec<VolumeRow>,
 }
@@ -282,11 +285,12 @@ impl From<&Traffic> for TrafficRow {
 
 impl Row {
     /// The same with the policy's memory and the time its replay took.
-    pub(crate) fn with_machine_use(self, footprint: Footprint, replay_s: f64) -> Row {
+    pub(crate) fn with_machine_use(self, footprint: Footprint, spent: Spent) -> Row {
         Row {
             memory_resident_bytes: footprint.resident,
             memory_index_bytes: footprint.index,
-            replay_s,
+            replay_s: spent.wall_s,
+            processor_s: spent.processor_s,
             ..self
         }
     }
@@ -328,6 +332,7 @@ impl Row {
             memory_resident_bytes: 0,
             memory_index_bytes: 0,
             replay_s: 0.0,
+            processor_s: 0.0,
             volumes: volume_rows(scene.names, &counts),
         }
     }

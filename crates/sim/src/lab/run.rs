@@ -175,6 +175,29 @@ pub fn use_threads(threads: usize) -> Result<(), String> {
     pool.build_global().map_err(|error| error.to_string())
 }
 
+/// Policies, sizes, and what becomes of a policy that cannot run at a size.
+#[derive(Debug, Clone, Copy)]
+pub struct Grid<'a> {
+    /// The policies.
+    pub specs: &'a [PolicySpec],
+    /// The sizes; every policy runs at each.
+    pub sizes: &'a [CacheSize],
+    /// Effect on the others of a policy that cannot be built, or a size that is too small.
+    pub refusal: Refusal,
+}
+
+/// Effect of a policy that cannot run at a size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nothing runs: the whole run is an error.
+    EndsRun,
+    /// An error stands in its own place; everything else runs.
+    KeepsPlace,
+}
+
+/// A policy at a size: its row, or why it could not run.
+pub type Tried = Result<Row, LabError>;
+
 /// Runs every policy at every size over a workload held whole. `progress` is told line touches
 /// replayed, from any thread.
 ///
@@ -187,6 +210,20 @@ pub fn run(
     options: &LabOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Row>, LabError> {
+    let grid = Grid { specs, sizes, refusal: Refusal::EndsRun };
+    run_grid(workload, grid, options, progress)?.into_iter().collect()
+}
+
+/// As [`run`]. Policies come one after the other, each with all its sizes.
+///
+/// # Errors
+/// When nothing can run at all.
+pub fn run_grid(
+    workload: &Workload,
+    grid: Grid<'_>,
+    options: &LabOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Tried>, LabError> {
     let warmup = options.replay.warmup.of(workload.heads());
     check_warmup(warmup, workload.heads(), workload.last_time())?;
     let planner = Planner {
@@ -196,9 +233,9 @@ pub fn run(
         chunk: workload.names.chunk_bytes(),
         volumes: workload.names.volumes.len().max(1) as u32,
         distinct: Some(workload.distinct()),
-        future: future_if_needed(workload, specs, options.replay.write_mode),
+        future: future_if_needed(workload, grid.specs, options.replay.write_mode),
     };
-    let mut jobs = planner.jobs(specs, sizes)?;
+    let (mut jobs, refused) = planner.jobs(grid)?;
     jobs.par_iter_mut().with_max_len(1).for_each(|job| {
         for block in &workload.blocks {
             job.feed(&workload.names, block);
@@ -206,7 +243,7 @@ pub fn run(
         }
     });
     let scene = Scene { names: &workload.names };
-    Ok(planner.rows(jobs, &scene))
+    Ok(planner.tried(jobs, refused, &scene))
 }
 
 /// Runs every policy at every size over a stream. `known` is what [`survey`] counted in the same
@@ -226,8 +263,29 @@ pub fn run_stream(
     known: Option<&Seen>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<Row>, Seen), LabError> {
+    let grid = Grid { specs, sizes, refusal: Refusal::EndsRun };
+    let (tried, seen) = run_grid_stream(stream, cut, grid, options, known, progress)?;
+    Ok((tried.into_iter().collect::<Result<_, _>>()?, seen))
+}
+
+/// As [`run_stream`]. Policies come one after the other, each with all its sizes.
+///
+/// # Errors
+/// When nothing can run at all, or the trace cannot be read.
+///
+/// # Panics
+/// When [`Needs::of`] says that more must be known than is.
+pub fn run_grid_stream(
+    stream: &mut Stream<'_>,
+    cut: Cut,
+    grid: Grid<'_>,
+    options: &LabOptions,
+    known: Option<&Seen>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<(Vec<Tried>, Seen), LabError> {
     let enough = if known.is_some() { Needs::Totals } else { Needs::Nothing };
-    assert!(Needs::of(specs, sizes, &options.replay) <= enough, "this run needs to know more");
+    let needs = Needs::of(grid.specs, grid.sizes, &options.replay);
+    assert!(needs <= enough, "this run needs to know more");
     let warmup = options.replay.warmup;
     let warmup = known.map_or(warmup, |seen| warmup.of(seen.heads));
     if let Some(seen) = known {
@@ -242,14 +300,14 @@ pub fn run_stream(
         distinct: known.map(|seen| seen.distinct),
         future: None,
     };
-    let mut jobs = planner.jobs(specs, sizes)?;
+    let (mut jobs, refused) = planner.jobs(grid)?;
     if jobs.len() == 1 {
         stream.close_after(BLOCK_REQUESTS_ALONE);
     }
     let mut names = Names::new(cut);
     let seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;
     check_warmup(warmup, seen.heads, seen.last)?;
-    Ok((planner.rows(jobs, &Scene { names: &names }), seen))
+    Ok((planner.tried(jobs, refused, &Scene { names: &names }), seen))
 }
 
 /// Feeds a stream to all jobs, block after block. One block is read and numbered while the jobs
@@ -301,23 +359,39 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// One job a policy and size, but all sizes of plain LRU together.
-    fn jobs(&self, specs: &[PolicySpec], sizes: &[CacheSize]) -> Result<Vec<Job>, LabError> {
-        let mut jobs = Vec::new();
-        for (i, spec) in specs.iter().enumerate() {
+    /// One job a policy and size, but all sizes of plain LRU together; and the places of what
+    /// cannot run.
+    fn jobs(&self, grid: Grid<'_>) -> Result<(Vec<Job>, Vec<Refused>), LabError> {
+        let (mut jobs, mut refused) = (Vec::new(), Vec::new());
+        let mut keep = |row: usize, error: LabError| match grid.refusal {
+            Refusal::EndsRun => Err(error),
+            Refusal::KeepsPlace => {
+                refused.push((row, error));
+                Ok(())
+            }
+        };
+        for (i, spec) in grid.specs.iter().enumerate() {
             let mut places = Vec::new();
-            for (j, size) in sizes.iter().enumerate() {
-                places.push(self.place(i * sizes.len() + j, spec, *size)?);
+            for (j, size) in grid.sizes.iter().enumerate() {
+                let row = i * grid.sizes.len() + j;
+                match self.place(row, spec, *size) {
+                    Ok(place) => places.push(place),
+                    Err(error) => keep(row, error)?,
+                }
             }
             if spec.is_plain_lru() && (2..=SweepReplay::SIZES_MAX).contains(&places.len()) {
                 jobs.extend(self.sweeps(places)?);
-            } else {
-                for place in places {
-                    jobs.push(self.single(place)?);
+                continue;
+            }
+            for place in places {
+                let row = place.row;
+                match self.single(place) {
+                    Ok(job) => jobs.push(job),
+                    Err(error) => keep(row, error)?,
                 }
             }
         }
-        Ok(jobs)
+        Ok((jobs, refused))
     }
 
     fn place(&self, row: usize, spec: &PolicySpec, size: CacheSize) -> Result<Place, LabError> {
@@ -393,11 +467,13 @@ impl Planner<'_> {
         }
     }
 
-    fn rows(&self, jobs: Vec<Job>, scene: &Scene<'_>) -> Vec<Row> {
-        let mut rows = Vec::new();
+    /// The rows of what ran and the errors of what did not, each in its place.
+    fn tried(&self, jobs: Vec<Job>, refused: Vec<Refused>, scene: &Scene<'_>) -> Vec<Tried> {
+        let mut rows: Vec<(usize, Tried)> =
+            refused.into_iter().map(|(row, error)| (row, Err(error))).collect();
         for job in jobs {
             let (places, counts, footprint, spent) = job.finish();
-            let each = spent.as_secs_f64() / places.len() as f64;
+            let each = spent.shared_by(places.len());
             let shared = places.len() > 1;
             for (place, counts) in places.into_iter().zip(counts) {
                 let footprint =
@@ -407,13 +483,16 @@ impl Planner<'_> {
                 let cost = self.options.profile.cost(&counts, operation);
                 let capacity = (place.capacity, place.unit);
                 let made = Row::new(scene, &place.spec, place.size, capacity, counts, cost);
-                rows.push((place.row, made.with_machine_use(footprint, each)));
+                rows.push((place.row, Ok(made.with_machine_use(footprint, each))));
             }
         }
         rows.sort_by_key(|(row, _)| *row);
         rows.into_iter().map(|(_, row)| row).collect()
     }
 }
+
+/// Place of a policy at a size that cannot run, and why.
+type Refused = (usize, LabError);
 
 fn settings_error(place: &Place, source: SettingsError) -> LabError {
     LabError::Settings { policy: place.spec.label.clone(), source }

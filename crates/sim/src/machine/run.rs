@@ -6,8 +6,8 @@ use super::load::Load;
 use super::pools::PoolPlan;
 use super::results::{Run, Scene};
 use super::stage::Stage;
+use crate::processor::Stopwatch;
 use rayon::prelude::*;
-use std::time::Instant;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SpecError};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -339,39 +339,13 @@ fn one(
     cast: Cast<'_>,
     progress: &dyn Fn(u64),
 ) -> Result<Run, MachineError> {
-    let (stage, clock) = (prepared(scene)?, Processor::start());
+    let (stage, watch) = (prepared(scene)?, Stopwatch::start());
     let ended = Drive::new(stage, scene.load, scene.options, cast).run(progress)?;
-    Ok(Run::new(scene, label, &ended, clock.seconds()))
+    Ok(Run::new(scene, label, &ended, watch.spent().processor_s))
 }
 
 fn prepared(scene: &Scene<'_>) -> Result<Stage, MachineError> {
     let mut stage = Stage::new(scene.options, scene.pools, scene.chunks)?;
     prepare(&mut stage, scene.load, scene.options, scene.touched)?;
     Ok(stage)
-}
-
-/// The time that this thread spends on a processor.
-struct Processor {
-    used: Option<f64>,
-    wall: Instant,
-}
-
-impl Processor {
-    fn start() -> Processor {
-        Processor { used: Processor::used(), wall: Instant::now() }
-    }
-
-    /// Since the start: time on a processor where the system tells, time passed elsewhere.
-    fn seconds(&self) -> f64 {
-        match (self.used, Processor::used()) {
-            (Some(from), Some(to)) => to - from,
-            _ => self.wall.elapsed().as_secs_f64(),
-        }
-    }
-
-    /// Linux counts it in nanoseconds, the first number of the file.
-    fn used() -> Option<f64> {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-        Some(text.split_whitespace().next()?.parse::<f64>().ok()? / 1e9)
-    }
 }

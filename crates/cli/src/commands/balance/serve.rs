@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::listeners::{self, LogFormat};
 use crate::open_files::open_files;
 use crate::output;
+use crate::service::{self, State};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -96,6 +97,9 @@ pub(super) fn run(
             break;
         }
     }
+    if signals.stop.load(Ordering::Relaxed) {
+        service::tell(State::Stopping); // whom another process follows does not stop the service
+    }
     let is_clean = running.proxy.stop();
     tell_events(&running.admin, told_until, log);
     drop(running.http);
@@ -135,6 +139,7 @@ impl Running {
             }
             Some(predecessor) => running.follow(predecessor),
         }
+        service::tell(State::Ready { status: "serving" });
         if let Err(files) = enough {
             let text = format!("only {files} files may be open: too few for all connections");
             running.admin.note(Severity::Warning, "balancer", text);

@@ -7,6 +7,7 @@ mod cache;
 mod curves;
 mod policies;
 mod run;
+mod sweep;
 mod table;
 mod tunnel;
 pub(crate) mod volume;
@@ -29,6 +30,10 @@ pub(crate) enum Command {
     Tunnel(tunnel::Args),
     /// Run a chain of network functions on modelled accelerators, under several schedulers.
     Accel(accel::Args),
+    /// Run a plan of many traces, policies, sizes and seeds; stops and goes on.
+    Sweep(sweep::Args),
+    /// Compare the policies of a sweep, family by family.
+    Report(sweep::ReportArgs),
     /// Reproduce one published figure or table.
     Run(run::Args),
 }
@@ -40,6 +45,8 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Balance(args) => balance::run(*args),
         Command::Tunnel(args) => tunnel::run(args),
         Command::Accel(args) => accel::run(args),
+        Command::Sweep(args) => sweep::run(args),
+        Command::Report(args) => sweep::report(&args),
         Command::Run(args) => run::run(args),
     }
 }

@@ -1,0 +1,251 @@
+//! `thermocline lab sweep`: many traces, policies, sizes and seeds; stops and goes on.
+
+use crate::error::CliError;
+use crate::output;
+use crate::progress::{Progress, Unit};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use thermocline_sim::sweep::{self, Drive, Estimate, Folder, Job, Plan};
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline lab sweep caches.toml --dry-run            jobs, rows, memory
+  thermocline lab sweep caches.toml --out results        run it; the same command goes on after a stop
+  thermocline lab sweep --out results --job 17           one job of a sweep that began
+  thermocline lab report results --html report.html
+
+docs/guides/sweep.md explains plans. Exit status 130: stopped by Ctrl-C; nothing that is done is lost.";
+
+/// Exit status after SIGINT, as shells have it.
+const EXIT_INTERRUPTED: i32 = 130;
+
+/// Options of a sweep: the plan, the folder, and what to do.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The plan, a TOML file; not needed with --job.
+    #[arg(value_name = "PLAN", required_unless_present = "job")]
+    plan: Option<PathBuf>,
+    /// The folder of the results: a new one, or one in which this plan was begun.
+    #[arg(long, short, value_name = "DIR", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
+    /// Jobs at the same time; one a core when not given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Option<u16>,
+    /// Say what would be run and what it needs, and run nothing.
+    #[arg(long, conflicts_with_all = ["out", "job", "workers"])]
+    dry_run: bool,
+    /// Run this one job of a sweep that began, and write its file; others may do so at the same
+    /// time.
+    #[arg(long, value_name = "N", conflicts_with_all = ["plan", "workers"])]
+    job: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    match (&args.out, args.job, &args.plan) {
+        (Some(out), Some(job), _) => one(out, job),
+        (None, _, Some(plan)) => dry_run(plan, args.json),
+        (Some(out), None, Some(plan)) => whole(plan, out, &args),
+        _ => Err(CliError::input("name a PLAN, or a folder with --out and a job with --job")),
+    }
+}
+
+/// The text of a plan, the plan, and the folder that its patterns are relative to.
+fn read(path: &Path) -> Result<(String, Plan, PathBuf), CliError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CliError::input(format!("{name}: {error}")))?;
+    let plan = Plan::parse(&text, &name).map_err(CliError::input)?;
+    let whole = path.canonicalize().map_err(|e| CliError::input(format!("{name}: {e}")))?;
+    let folder = whole.parent().unwrap_or(Path::new("/")).to_path_buf();
+    Ok((text, plan, folder))
+}
+
+fn dry_run(path: &Path, json: bool) -> Result<(), CliError> {
+    let (_, plan, folder) = read(path)?;
+    let jobs = sweep::list(&plan, &folder, &path.display().to_string()).map_err(CliError::input)?;
+    let estimate = sweep::estimate(&plan.contest, &jobs).map_err(CliError::input)?;
+    output::answer(json, &estimate, |estimate| described(estimate, &plan, &jobs))
+}
+
+/// The estimate for people.
+fn described(estimate: &Estimate, plan: &Plan, jobs: &[Job]) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let contest = &plan.contest;
+    let mut text = format!(
+        "{} jobs: {} traces with {} seeds; {} policies at {} sizes in each\n{} rows of results, {} \
+         of input\n",
+        estimate.jobs,
+        jobs.len() / plan.seeds.len(),
+        plan.seeds.len(),
+        contest.policies.len(),
+        contest.sizes.len(),
+        estimate.rows,
+        rounded(estimate.input_bytes),
+    );
+    if let Some((job, bytes)) = estimate.largest {
+        let mut largest = estimate.memory_bytes.clone();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        let together: u64 = largest.iter().take(cores).sum();
+        let name = jobs.get(job as usize - 1).map_or("", |job| job.name.as_str());
+        text.push_str(&format!(
+            "memory, estimated: at most {} a job ({name}), {} with {cores} jobs at the same time\n",
+            rounded(bytes),
+            rounded(together),
+        ));
+    }
+    for note in &estimate.notes {
+        text.push_str(&format!("note: {note}\n"));
+    }
+    text
+}
+
+fn rounded(bytes: u64) -> String {
+    thermocline_charts::format::bytes(bytes as f64)
+}
+
+fn one(out: &Path, number: u64) -> Result<(), CliError> {
+    let folder = Folder::open_shared(out).map_err(CliError::input)?;
+    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    let job = index.and_then(|index| folder.jobs().get(index)).ok_or_else(|| {
+        CliError::input(format!("--job {number}: the jobs are 1 to {}", folder.jobs().len()))
+    })?;
+    folder.run(job, &|_| {}).map_err(CliError::failed)?;
+    Ok(())
+}
+
+#[allow(clippy::print_stderr)]
+fn whole(plan_path: &Path, out: &Path, args: &Args) -> Result<(), CliError> {
+    let (text, plan, base) = read(plan_path)?;
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("thermocline {}", command.join(" "));
+    let name = plan_path.display().to_string();
+    let make = || sweep::list(&plan, &base, &name).map_err(CliError::input);
+    let folder = Folder::begin(out, &text, &plan.contest, &command, make)?;
+    let missing = folder.missing().map_err(CliError::failed)?.len();
+    let before = folder.jobs().len() - missing;
+    if before > 0 {
+        eprintln!("{before} of {} jobs were done before", folder.jobs().len());
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = args.workers.map_or(cores, usize::from);
+    let (done, errors) = (Arc::new(AtomicUsize::new(before)), AtomicUsize::new(0));
+    let stop = AtomicBool::new(false);
+    leave_on_signals(Arc::clone(&done), folder.jobs().len())?;
+    let bar = Progress::bar(Some(missing as u64), Unit::Things, "jobs");
+    let told = |job: &Job, wrong: usize| {
+        done.fetch_add(1, Ordering::Relaxed);
+        errors.fetch_add(wrong, Ordering::Relaxed);
+        bar.label(format!("jobs (last: {})", job.name));
+        bar.more(1);
+    };
+    let finished = sweep::drive(&folder, Drive { workers }, &stop, &told);
+    drop(bar);
+    let finished = finished.map_err(CliError::failed)?;
+    let summary = Summary {
+        jobs: folder.jobs().len(),
+        done_before: before,
+        done_now: finished,
+        errors_now: errors.into_inner(),
+    };
+    output::answer(args.json, &summary, |summary| summary.text(out))
+}
+
+impl From<sweep::FolderError> for CliError {
+    fn from(error: sweep::FolderError) -> CliError {
+        CliError::input(error)
+    }
+}
+
+/// Outcome of a run of a sweep.
+#[derive(serde::Serialize)]
+struct Summary {
+    jobs: usize,
+    done_before: usize,
+    done_now: usize,
+    errors_now: usize,
+}
+
+impl Summary {
+    fn text(&self, out: &Path) -> String {
+        let errors = match self.errors_now {
+            0 => String::new(),
+            n => format!(", {n} results are errors"),
+        };
+        format!(
+            "{} jobs done, {} of them now{errors}; `thermocline lab report {}` compares\n",
+            self.done_before + self.done_now,
+            self.done_now,
+            out.display()
+        )
+    }
+}
+
+/// Ends the process at the first SIGINT or SIGTERM: what is done is on disk, and what is under way
+/// begins anew the next time.
+#[allow(clippy::print_stderr)]
+fn leave_on_signals(done: Arc<AtomicUsize>, jobs: usize) -> Result<(), CliError> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| CliError::failed(format!("signals: {error}")))?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            let done = done.load(Ordering::Relaxed);
+            eprintln!("\nstopped after {done} of {jobs} jobs; the same command goes on from there");
+            std::process::exit(EXIT_INTERRUPTED);
+        }
+    });
+    Ok(())
+}
+
+/// Options of a report.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ReportArgs {
+    /// The folder of a sweep; it may still be running.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The policy that others are compared with; the plan's when not given.
+    #[arg(long, value_name = "POLICY")]
+    baseline: Option<String>,
+    /// The measure: request-misses, line-misses, byte-misses, cost, disk-head or flash-writes.
+    #[arg(long, value_name = "NAME", default_value = "request-misses")]
+    measure: sweep::report::Measure,
+    /// Flash writes at which costs are compared: a part of the baseline's.
+    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part)]
+    flash_writes: f64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Also write a self-contained HTML page with pictures.
+    #[arg(long, value_name = "OUT")]
+    html: Option<PathBuf>,
+    /// Write over a file that exists.
+    #[arg(long)]
+    force: bool,
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    let good = text.parse::<f64>().ok().filter(|part| part.is_finite() && *part > 0.0);
+    good.ok_or_else(|| format!("`{text}` is not a part; write 0.5 for half"))
+}
+
+pub(crate) fn report(args: &ReportArgs) -> Result<(), CliError> {
+    let options = sweep::report::ReportOptions {
+        measure: args.measure,
+        baseline: args.baseline.clone(),
+        flash_writes: args.flash_writes,
+    };
+    let report = sweep::report::report(&args.folder, &options)?;
+    if let Some(path) = &args.html {
+        let command: Vec<String> = std::env::args().skip(1).collect();
+        let page = report.to_html(&format!("thermocline {}", command.join(" ")));
+        output::write_text(path, &page, args.force)?;
+    }
+    output::answer(args.json, &report, sweep::report::SweepReport::to_markdown)
+}

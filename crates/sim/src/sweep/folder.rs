@@ -1,0 +1,407 @@
+//! Where a sweep lives: its plan, its jobs, and what is done.
+//!
+//! ```text
+//! DIR/plan.toml                                  the plan, byte for byte
+//! DIR/jobs.jsonl                                 the jobs, a line each
+//! DIR/sweep.json                                 the contest; version, command, hashes
+//! DIR/results/family=NAME/job-0000001.parquet    rows of a job that is done
+//! DIR/times/family=NAME/job-0000001.parquet      what the machine needed for them
+//! ```
+//!
+//! `sweep.json` is written last: a folder without it never began. A job is done when its file of
+//! results is there: files are written beside their names, synced, and renamed, the times first.
+//! Whoever drives a sweep locks the folder for itself; single jobs share the lock.
+
+use super::list::{Job, parse_jobs, write_jobs};
+use super::plan::{Contest, Ready};
+use super::rows::{Facts, Measured, Metadata, ResultRow, read_rows, write_results, write_times};
+use super::run::{self, Progress};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Version of the format of the folder.
+const FORMAT: u32 = 1;
+/// Files that a beginning leaves when it is cut off.
+const BEGINNING: [&str; 3] = ["plan.toml", "jobs.jsonl", "lock"];
+
+/// A folder that cannot be used, or not now.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// The file system refuses.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or folder.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// Another plan, another version, or no sweep at all.
+    #[error("{path}: {problem}")]
+    Other {
+        /// The file or folder.
+        path: String,
+        /// The fault, and what would do.
+        problem: String,
+    },
+}
+
+fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+    let path = path.display().to_string();
+    move |source| FolderError::Io { path, source }
+}
+
+fn other(path: &Path, problem: impl ToString) -> FolderError {
+    FolderError::Other { path: path.display().to_string(), problem: problem.to_string() }
+}
+
+/// `sweep.json`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    format: u32,
+    version: String,
+    command: String,
+    plan_blake3: String,
+    jobs_blake3: String,
+    contest: Contest,
+}
+
+/// The folder of a sweep.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    head: Head,
+    ready: Ready,
+    jobs: Vec<Job>,
+    /// Locked as long as the folder is used.
+    _lock: File,
+}
+
+impl Folder {
+    /// Begins a sweep in `path`, or goes on with the one that is there.
+    ///
+    /// `make_jobs` is called only for a new one: the list of a sweep that began stays as it is.
+    ///
+    /// # Errors
+    /// When the folder holds something else or another plan, is in use, or cannot be written.
+    pub fn begin<E: From<FolderError>>(
+        path: &Path,
+        plan: &str,
+        contest: &Contest,
+        command: &str,
+        make_jobs: impl FnOnce() -> Result<Vec<Job>, E>,
+    ) -> Result<Folder, E> {
+        if path.join("sweep.json").exists() {
+            let folder = Folder::open(path, File::try_lock)?;
+            if folder.head.plan_blake3 != hash(plan.as_bytes()) {
+                let problem = "this folder belongs to another plan (its plan.toml); choose another";
+                return Err(other(path, problem).into());
+            }
+            return Ok(folder);
+        }
+        refuse_strangers(path)?;
+        let jobs = write_jobs(&make_jobs()?);
+        fs::create_dir_all(path).map_err(io_error(path))?;
+        let lock = lock(path, File::try_lock)?;
+        let head = Head {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            command: command.to_string(),
+            plan_blake3: hash(plan.as_bytes()),
+            jobs_blake3: hash(jobs.as_bytes()),
+            contest: contest.clone(),
+        };
+        let text = serde_json::to_string_pretty(&head).expect("a head is plain") + "\n";
+        put(&path.join("plan.toml"), |file| file.write_all(plan.as_bytes()))?;
+        put(&path.join("jobs.jsonl"), |file| file.write_all(jobs.as_bytes()))?;
+        put(&path.join("sweep.json"), |file| file.write_all(text.as_bytes()))?;
+        drop(lock);
+        Ok(Folder::open(path, File::try_lock)?)
+    }
+
+    /// Opens a sweep to run single jobs of it; others may do so at the same time.
+    ///
+    /// # Errors
+    /// When there is no sweep, or somebody drives it.
+    pub fn open_shared(path: &Path) -> Result<Folder, FolderError> {
+        Folder::open(path, File::try_lock_shared)
+    }
+
+    fn open(path: &Path, how: Lock) -> Result<Folder, FolderError> {
+        let head = read_head(path)?;
+        let own = env!("CARGO_PKG_VERSION");
+        if head.format != FORMAT || head.version != own {
+            let problem = format!(
+                "begun by version {} (format {}), and this is {own} (format {FORMAT}): results of \
+                 two versions are not mixed; go on with that version, or choose another folder",
+                head.version, head.format
+            );
+            return Err(other(path, problem));
+        }
+        let list_path = path.join("jobs.jsonl");
+        let list = fs::read_to_string(&list_path).map_err(io_error(&list_path))?;
+        if hash(list.as_bytes()) != head.jobs_blake3 {
+            let problem = "not the list that this sweep began with; restore it, or begin anew";
+            return Err(other(&list_path, problem));
+        }
+        let jobs = parse_jobs(&list, &list_path.display().to_string());
+        let jobs = jobs.map_err(|error| other(&list_path, error))?;
+        let ready = head.contest.ready().map_err(|error| other(&path.join("sweep.json"), error))?;
+        let lock = lock(path, how)?;
+        Ok(Folder { path: path.to_path_buf(), head, ready, jobs, _lock: lock })
+    }
+
+    /// All jobs, in order.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// The contest that every job runs.
+    pub fn contest(&self) -> &Contest {
+        &self.head.contest
+    }
+
+    /// The jobs that are not done, in order.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn missing(&self) -> Result<Vec<&Job>, FolderError> {
+        let mut done: BTreeSet<PathBuf> = BTreeSet::new();
+        for family in self.families() {
+            let folder = self.path.join("results").join(partition(family));
+            done.extend(entries(&folder)?);
+        }
+        Ok(self.jobs.iter().filter(|job| !done.contains(&self.file("results", job))).collect())
+    }
+
+    /// Removes what runs that were cut off left half written.
+    fn clear(&self) -> Result<(), FolderError> {
+        for part in ["results", "times"] {
+            for family in self.families() {
+                let halves = entries(&self.path.join(part).join(partition(family)))?;
+                for half in halves.iter().filter(|path| path.extension() == Some("part".as_ref())) {
+                    fs::remove_file(half).map_err(io_error(half))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn families(&self) -> BTreeSet<&str> {
+        self.jobs.iter().map(|job| job.family.as_str()).collect()
+    }
+
+    fn file(&self, part: &str, job: &Job) -> PathBuf {
+        let name = format!("job-{:07}.parquet", job.number);
+        self.path.join(part).join(partition(&job.family)).join(name)
+    }
+
+    /// Runs a job and writes its files; those of a job that is done are written again, the same
+    /// but for the times. Returns the number of its rows that are errors.
+    ///
+    /// # Errors
+    /// When the files cannot be written. A trace that cannot be read is no error: it is a row.
+    pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<usize, FolderError> {
+        let (facts, rows) = run::run(&self.ready, job, progress);
+        self.write(job, &facts, &rows)?;
+        Ok(rows.iter().filter(|row| row.outcome.is_err()).count())
+    }
+
+    fn write(&self, job: &Job, facts: &Facts, rows: &[ResultRow]) -> Result<(), FolderError> {
+        let metadata: Metadata = vec![
+            ("thermocline.version", self.head.version.clone()),
+            ("thermocline.family", job.family.clone()),
+            ("thermocline.plan_blake3", self.head.plan_blake3.clone()),
+            ("thermocline.contest", serde_json::to_string(&self.head.contest).expect("plain")),
+        ];
+        let parquet = |error| io::Error::other(format!("{error}"));
+        put(&self.file("times", job), |file| {
+            write_times(facts, rows, &metadata, file).map_err(parquet)
+        })?;
+        put(&self.file("results", job), |file| {
+            write_results(facts, rows, &metadata, file).map_err(parquet)
+        })
+    }
+}
+
+fn partition(family: &str) -> String {
+    format!("family={family}")
+}
+
+fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+fn read_head(folder: &Path) -> Result<Head, FolderError> {
+    let path = folder.join("sweep.json");
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let problem =
+                "there is no sweep here; `thermocline lab sweep PLAN --out DIR` begins one";
+            return Err(other(folder, problem));
+        }
+        text => text.map_err(io_error(&path))?,
+    };
+    serde_json::from_str(&text).map_err(|error| other(&path, error))
+}
+
+/// Contents of a folder, locked by nobody.
+pub(super) struct Contents {
+    pub(super) contest: Contest,
+    pub(super) version: String,
+    pub(super) jobs: u64,
+    /// Rows of the jobs that are done, with times where they were measured.
+    pub(super) rows: Vec<Measured>,
+    /// Jobs that are done.
+    pub(super) done: u64,
+}
+
+/// Reads all results; a sweep may be under way.
+pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
+    let head = read_head(path)?;
+    let list = path.join("jobs.jsonl");
+    let jobs = fs::read_to_string(&list).map_err(io_error(&list))?.lines().count() as u64;
+    let mut times: BTreeMap<(u64, String, String), f64> = BTreeMap::new();
+    for (_, rows) in parquet_files(&path.join("times"))? {
+        for row in rows {
+            if let Some(seconds) = row.processor_s {
+                times.insert((row.job, row.policy, row.size), seconds);
+            }
+        }
+    }
+    let (mut rows, mut done) = (Vec::new(), 0);
+    for (_, more) in parquet_files(&path.join("results"))? {
+        done += 1;
+        rows.extend(more.into_iter().map(|row| {
+            let key = (row.job, row.policy.clone(), row.size.clone());
+            Measured { processor_s: times.get(&key).copied(), ..row }
+        }));
+    }
+    Ok(Contents { contest: head.contest, version: head.version, jobs, rows, done })
+}
+
+/// Files of rows below `folder`, by name.
+fn parquet_files(folder: &Path) -> Result<Vec<(PathBuf, Vec<Measured>)>, FolderError> {
+    let mut found = Vec::new();
+    for family in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
+        for path in entries(&family)? {
+            if path.extension() == Some("parquet".as_ref()) {
+                let file = File::open(&path).map_err(io_error(&path))?;
+                let rows = read_rows(file).map_err(|error| other(&path, error))?;
+                found.push((path, rows));
+            }
+        }
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(found)
+}
+
+/// Way of locking: alone or shared.
+type Lock = fn(&File) -> Result<(), TryLockError>;
+
+fn lock(folder: &Path, how: Lock) -> Result<File, FolderError> {
+    let path = folder.join("lock");
+    let mut options = File::options();
+    let file = options.create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(io_error(&path))?;
+    match how(&file) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            Err(other(folder, "another process runs this sweep; wait for it, or stop it"))
+        }
+        Err(TryLockError::Error(error)) => Err(io_error(&path)(error)),
+    }
+}
+
+/// Refuses a folder that holds anything but a beginning that was cut off.
+fn refuse_strangers(path: &Path) -> Result<(), FolderError> {
+    for entry in entries(path)? {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let half = name.ends_with(".part");
+        let ours = half || BEGINNING.contains(&name.as_str());
+        if !ours {
+            let problem = format!("the folder holds `{name}` and no sweep; name a new folder");
+            return Err(other(path, problem));
+        }
+    }
+    Ok(())
+}
+
+/// Paths in a folder; none when there is no folder.
+fn entries(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let listed = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(io_error(path))?,
+    };
+    listed.map(|entry| Ok(entry.map_err(io_error(path))?.path())).collect()
+}
+
+/// Writes a file beside its name, syncs it and renames it into place.
+fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), FolderError> {
+    let folder = path.parent().expect("a file in a folder");
+    fs::create_dir_all(folder).map_err(io_error(folder))?;
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(part);
+    let written = File::create(&part).and_then(|mut file| {
+        write(&mut file)?;
+        file.sync_data()?;
+        fs::rename(&part, path)
+    });
+    written.map_err(|error| {
+        let _ = fs::remove_file(&part); // the first error is the one to tell
+        io_error(path)(error)
+    })
+}
+
+/// Manner of driving a sweep.
+#[derive(Debug, Clone, Copy)]
+pub struct Drive {
+    /// Jobs at the same time, 1 or more.
+    pub workers: usize,
+}
+
+/// Runs every job that is missing. `done` is told each job with its count of errors, from any
+/// thread; once `stop` is set no further job begins. Returns the number of jobs done.
+///
+/// # Errors
+/// The first file that cannot be written; no job begins after it.
+pub fn drive(
+    folder: &Folder,
+    how: Drive,
+    stop: &AtomicBool,
+    done: &(dyn Fn(&Job, usize) + Sync),
+) -> Result<usize, FolderError> {
+    folder.clear()?;
+    let missing = folder.missing()?;
+    let workers = how.workers.clamp(1, missing.len().max(1));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (cores / workers).max(1);
+    let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || -> Result<(), FolderError> {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|error| other(&folder.path, format!("no threads: {error}")))?;
+        while !stop.load(Ordering::Relaxed) {
+            let Some(job) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+            match pool.install(|| folder.run(job, &|_| {})) {
+                Ok(errors) => done(job, errors),
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+            finished.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
+    });
+    ended.into_iter().collect::<Result<(), _>>()?;
+    Ok(finished.into_inner())
+}

@@ -1,0 +1,190 @@
+//! The jobs of a sweep: which traces a plan means, in which order.
+//!
+//! The list is made once, when a sweep begins, and kept: files that appear later do not shift the
+//! numbers. Its text is one JSON object a line.
+
+use super::plan::{Plan, PlanError, TraceGroup, TraceOrigin};
+use crate::source::Source;
+use crate::synth::from_words;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use thermocline_trace::ReadOptions;
+
+/// Jobs of a sweep.
+const JOBS_MAX: usize = 10_000_000;
+
+/// One trace with one seed, for all policies and sizes: plain data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Number in the list, from 1.
+    pub number: u64,
+    /// Family of the trace.
+    pub family: String,
+    /// Name of the trace, as the plan finds it: the same on every machine.
+    pub name: String,
+    /// Place of the trace.
+    pub trace: JobTrace,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// Place of the trace of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum JobTrace {
+    /// A file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Its length when the list was made.
+        bytes: u64,
+        /// Its format; `None` finds it from the content.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        format: Option<String>,
+        /// Its columns.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        columns: Option<String>,
+        /// Its event that counts.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        blkparse_event: Option<char>,
+    },
+    /// Words of a workload that is made.
+    Synth(String),
+}
+
+/// The jobs of a plan; its patterns are relative to `folder`.
+///
+/// # Errors
+/// When a pattern is none, or matches no file.
+pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanError> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for group in &plan.groups {
+        let error = |problem: String| PlanError {
+            origin: origin.to_string(),
+            line: Some(group.line),
+            problem,
+        };
+        for (name, trace) in traces(group, folder).map_err(error)? {
+            for seed in &plan.seeds {
+                if jobs.len() == JOBS_MAX {
+                    return Err(error(format!("the plan has more than {JOBS_MAX} jobs")));
+                }
+                jobs.push(Job {
+                    number: jobs.len() as u64 + 1,
+                    family: group.family.clone(),
+                    name: name.clone(),
+                    trace: trace.clone(),
+                    seed: *seed,
+                });
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+fn traces(group: &TraceGroup, folder: &Path) -> Result<Vec<(String, JobTrace)>, String> {
+    match &group.origin {
+        TraceOrigin::Synth(words) => {
+            Ok(words.iter().map(|w| (w.clone(), JobTrace::Synth(w.clone()))).collect())
+        }
+        TraceOrigin::Files { patterns, format, columns, blkparse_event } => {
+            let mut found: Vec<(String, JobTrace)> = Vec::new();
+            let mut names = BTreeSet::new();
+            for pattern in patterns {
+                for (name, path, bytes) in files(pattern, folder)? {
+                    if !names.insert(name.clone()) {
+                        continue; // two patterns match it
+                    }
+                    let (format, columns) = (format.clone(), columns.clone());
+                    let trace = JobTrace::File {
+                        path,
+                        bytes,
+                        format,
+                        columns,
+                        blkparse_event: *blkparse_event,
+                    };
+                    found.push((name, trace));
+                }
+            }
+            Ok(found)
+        }
+    }
+}
+
+/// Name, path and length of every file that matches, by name.
+fn files(pattern: &str, folder: &Path) -> Result<Vec<(String, PathBuf, u64)>, String> {
+    let escaped = PathBuf::from(glob::Pattern::escape(&folder.to_string_lossy()));
+    let whole = escaped.join(pattern);
+    let paths = glob::glob(&whole.to_string_lossy())
+        .map_err(|error| format!("`{pattern}` is no pattern of file names: {error}"))?;
+    let mut found = Vec::new();
+    for path in paths {
+        let path = path.map_err(|error| format!("`{pattern}`: {error}"))?;
+        let metadata =
+            std::fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if metadata.is_file() {
+            let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+            found.push((name, path, metadata.len()));
+        }
+    }
+    if found.is_empty() {
+        return Err(format!("`{pattern}` matches no file in {}", folder.display()));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The list as text, a line a job.
+pub fn write_jobs(jobs: &[Job]) -> String {
+    let line = |job: &Job| serde_json::to_string(job).expect("a job is plain") + "\n";
+    jobs.iter().map(line).collect()
+}
+
+/// Reads what [`write_jobs`] wrote; `origin` names it in messages.
+///
+/// # Errors
+/// When a line is no job, or the numbers do not count from 1.
+pub fn parse_jobs(text: &str, origin: &str) -> Result<Vec<Job>, PlanError> {
+    let mut jobs = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let error =
+            |problem: String| PlanError { origin: origin.to_string(), line: Some(i + 1), problem };
+        let job: Job = serde_json::from_str(line).map_err(|e| error(e.to_string()))?;
+        if job.number != i as u64 + 1 {
+            return Err(error(format!("job {} stands where job {} belongs", job.number, i + 1)));
+        }
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+impl Job {
+    /// The trace, and how it is read.
+    pub(super) fn source(&self) -> Result<(Source, ReadOptions), String> {
+        let mut options = ReadOptions { format: None, columns: None, blkparse_event: None };
+        match &self.trace {
+            JobTrace::File { path, format, columns, blkparse_event, .. } => {
+                options.format = format
+                    .as_ref()
+                    .map(|text| text.parse())
+                    .transpose()
+                    .map_err(|error: thermocline_trace::ParseFormatError| error.to_string())?;
+                options.columns =
+                    columns.as_ref().map(|text| text.parse()).transpose().map_err(
+                        |error: thermocline_trace::ParseColumnMapError| error.to_string(),
+                    )?;
+                options.blkparse_event = *blkparse_event;
+                Ok((Source::File(path.clone()), options))
+            }
+            JobTrace::Synth(words) => {
+                let mut spec = from_words(words).map_err(|error| error.to_string())?;
+                if !words.contains("seed=") {
+                    spec.seed = self.seed;
+                }
+                Ok((Source::Synth(Box::new(spec)), options))
+            }
+        }
+    }
+}

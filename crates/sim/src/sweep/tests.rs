@@ -1,0 +1,284 @@
+//! Plans, lists, folders and jobs: what is refused, and what is the same whatever happens.
+
+use super::rows::read_rows;
+use super::{Drive, Folder, FolderError, Job, JobTrace, Plan, PlanError, drive, estimate, list};
+use super::{parse_jobs, write_jobs};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const PLAN: &str = r#"
+format = 1
+title = "small"
+policies = ["lru", "arc", "random"]
+sizes = ["10%", "64lines"]
+seeds = [1, 2]
+baseline = "lru"
+
+[model]
+warmup = "10%"
+
+[[traces]]
+family = "files"
+files = ["*.csv"]
+format = "msr"
+
+[[traces]]
+family = "made"
+synth = ["web,requests=3k"]
+"#;
+
+/// Requests of one line each: a short loop, so that sizes and policies differ.
+fn msr(lines: u64) -> String {
+    let row = |i: u64| {
+        let offset = (i * i % 97) * 4096;
+        format!("{},host,0,{},{offset},4096,100\n", 128166372000000000 + i * 1000, "Read")
+    };
+    (0..lines).map(row).collect()
+}
+
+fn traces() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.csv"), msr(800)).unwrap();
+    fs::write(folder.path().join("b.csv"), msr(300)).unwrap();
+    fs::write(folder.path().join("broken.csv"), "1,host,0,Read,zero,4096,1\n").unwrap();
+    fs::write(folder.path().join("tiny.csv"), msr(4)).unwrap();
+    folder
+}
+
+fn begin(out: &Path, traces: &Path) -> Result<Folder, FolderError> {
+    let plan = Plan::parse(PLAN, "plan.toml").unwrap();
+    Folder::begin(out, PLAN, &plan.contest, "test", || {
+        Ok::<_, FolderError>(list(&plan, traces, "plan.toml").unwrap())
+    })
+}
+
+fn run_all(folder: &Folder, workers: usize) -> usize {
+    drive(folder, Drive { workers }, &AtomicBool::new(false), &|_, _| {}).unwrap()
+}
+
+/// Every file below `results`, with its bytes.
+fn results(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for family in fs::read_dir(out.join("results")).unwrap() {
+        for file in fs::read_dir(family.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.strip_prefix(out).unwrap().to_path_buf();
+            files.insert(name, fs::read(&path).unwrap());
+        }
+    }
+    files
+}
+
+fn refused(text: &str) -> PlanError {
+    Plan::parse(text, "plan.toml").unwrap_err()
+}
+
+#[test]
+fn what_is_wrong_in_a_plan_is_named_with_its_line() {
+    for (from, to, line, says) in [
+        ("format = 1", "format = 2", 2, "reads plans of format 1"),
+        ("\"arc\"", "\"ark\"", 4, "did you mean `arc`"),
+        ("\"arc\"", "\"lru\"", 4, "`lru` is there twice"),
+        ("\"arc\"", "\"water-fill\"", 4, "keeps nothing"),
+        ("64lines", "64 bananas", 5, "is not a cache size"),
+        ("[1, 2]", "[1, 1]", 6, "seed 1 is there twice"),
+        ("[1, 2]", "[]", 6, "seeds"),
+        ("baseline = \"lru\"", "baseline = \"fifo\"", 7, "is not among the policies"),
+        ("10%\"\n\n[[traces]]", "110%\"\n\n[[traces]]", 10, "is not a warm-up"),
+        ("\"files\"", "\"../files\"", 13, "cannot be a family"),
+        ("\"msr\"", "\"mrs\"", 15, "is not a trace format"),
+        ("web,requests", "webb,requests", 19, "there is no preset `webb`"),
+        ("synth =", "sinth =", 19, "unknown field `sinth`"),
+        ("*.csv", "s3://bucket/*.csv", 13, "not buckets"),
+    ] {
+        assert!(PLAN.contains(from), "{from}");
+        let error = refused(&PLAN.replacen(from, to, 1));
+        assert_eq!(error.line, Some(line), "{to}: {error}");
+        assert!(error.to_string().contains(says), "{to}: {error}");
+    }
+    let no_trace = &PLAN[..PLAN.find("[[traces]]").unwrap()];
+    assert!(refused(no_trace).to_string().contains("names no trace"));
+}
+
+#[test]
+fn a_list_of_jobs_is_read_as_it_was_written() {
+    let folder = traces();
+    let plan = Plan::parse(PLAN, "plan.toml").unwrap();
+    let jobs = list(&plan, folder.path(), "plan.toml").unwrap();
+    let names: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.seed)).collect();
+    let expected = [("a.csv", 1), ("a.csv", 2), ("b.csv", 1), ("b.csv", 2), ("broken.csv", 1)];
+    assert_eq!(names[..5], expected);
+    assert_eq!(jobs.len(), 10);
+    let text = write_jobs(&jobs);
+    assert_eq!(parse_jobs(&text, "jobs.jsonl").unwrap(), jobs);
+    let error =
+        parse_jobs(&text.replace("\"number\":3", "\"number\":4"), "jobs.jsonl").unwrap_err();
+    assert_eq!((error.line, error.problem.as_str()), (Some(3), "job 4 stands where job 3 belongs"));
+}
+
+#[test]
+fn a_pattern_that_matches_nothing_is_refused() {
+    let folder = traces();
+    let plan = Plan::parse(&PLAN.replace("*.csv", "*.gz"), "plan.toml").unwrap();
+    let error = list(&plan, folder.path(), "plan.toml").unwrap_err();
+    assert!(error.to_string().starts_with("plan.toml, line 13: `*.gz` matches no file"), "{error}");
+}
+
+#[test]
+fn broken_traces_and_impossible_sizes_are_rows_with_errors() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let folder = begin(out.path(), traces.path()).unwrap();
+    assert_eq!(run_all(&folder, 2), 10);
+    let rows = |family: &str, job: u32| {
+        let name = format!("results/family={family}/job-{job:07}.parquet");
+        read_rows(File::open(out.path().join(name)).unwrap()).unwrap()
+    };
+    let broken = rows("files", 5);
+    assert_eq!((broken.len(), broken[0].policy.as_str()), (1, ""));
+    let error = broken[0].error.as_deref().unwrap();
+    assert!(error.starts_with("broken.csv"), "named as in the plan, not by its path: {error}");
+    // Four requests to four lines: a tenth of them is no line; 64 lines are enough.
+    let tiny = rows("files", 7);
+    let failed: Vec<_> = tiny.iter().filter(|row| row.error.is_some()).map(|r| &r.size).collect();
+    assert_eq!(failed, ["10%", "10%", "10%"], "{tiny:?}");
+    let good = rows("files", 1);
+    assert!(good.iter().all(|row| row.error.is_none() && row.requests == 720), "{good:?}");
+    assert_eq!(rows("made", 9).len(), 6);
+}
+
+#[test]
+fn counts_are_those_of_a_run_by_itself() {
+    use crate::lab::{LabOptions, run};
+    use crate::replay::cost::Profile;
+    use crate::replay::{ReplayOptions, Warmup};
+    use crate::source::Source;
+    use crate::workload::{Cut, Unit, Workload};
+    use thermocline_policy::registry::PolicySpec;
+    use thermocline_trace::ReadOptions;
+    use thermocline_units::Bytes;
+
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let folder = begin(out.path(), traces.path()).unwrap();
+    folder.run(&folder.jobs()[0], &|_| {}).unwrap();
+    let file = out.path().join("results/family=files/job-0000001.parquet");
+    let rows = read_rows(File::open(file).unwrap()).unwrap();
+
+    let source = Source::File(traces.path().join("a.csv"));
+    let options = ReadOptions { format: None, columns: None, blkparse_event: None };
+    let mut reader = source.open(&options).unwrap();
+    let cut = Cut { unit: Unit::Lines(Bytes(4096)), chunk: None };
+    let workload = Workload::read(&mut *reader, cut, &|_| {}).unwrap();
+    let specs = ["lru", "arc", "random"].map(|name| PolicySpec::parse(name).unwrap());
+    let sizes = ["10%", "64lines"].map(|size| size.parse().unwrap());
+    let replay = ReplayOptions { warmup: Warmup::Fraction(0.1), ..ReplayOptions::default() };
+    let options = LabOptions { replay, profile: Profile::source(), seed: 1 };
+    let alone = run(&workload, &specs, &sizes, &options, &|_| {}).unwrap();
+    assert_eq!(rows.len(), alone.len());
+    for (row, alone) in rows.iter().zip(&alone) {
+        assert_eq!((&row.policy, &row.size), (&alone.policy, &alone.size));
+        assert_eq!(row.request_hits, alone.reads.request_hits + alone.writes.request_hits);
+        assert_eq!((row.cost_s, row.flash_written), (alone.cost_real_s, alone.flash_written_bytes));
+    }
+}
+
+#[test]
+fn a_sweep_that_was_stopped_ends_with_the_same_bytes() {
+    let traces = traces();
+    let whole = tempfile::tempdir().unwrap();
+    assert_eq!(run_all(&begin(whole.path(), traces.path()).unwrap(), 1), 10);
+    let expected = results(whole.path());
+    for stop_after in [0, 1, 4] {
+        let out = tempfile::tempdir().unwrap();
+        {
+            let folder = begin(out.path(), traces.path()).unwrap();
+            let (stop, count) = (AtomicBool::new(stop_after == 0), AtomicUsize::new(0));
+            let done = |_: &Job, _: usize| {
+                let done = count.fetch_add(1, Ordering::Relaxed) + 1;
+                stop.store(done >= stop_after, Ordering::Relaxed);
+            };
+            drive(&folder, Drive { workers: 2 }, &stop, &done).unwrap();
+        }
+        // What a kill leaves: a file half written.
+        let family = out.path().join("results/family=files");
+        fs::create_dir_all(&family).unwrap();
+        fs::write(family.join("job-0000002.parquet.99.part"), "PAR1 half").unwrap();
+        let folder = begin(out.path(), traces.path()).unwrap();
+        let missing = folder.missing().unwrap().len();
+        assert!(missing >= 10 - stop_after - 1, "{missing} missing after {stop_after}");
+        assert_eq!(run_all(&folder, 3), missing);
+        assert_eq!(results(out.path()), expected);
+    }
+}
+
+#[test]
+fn single_jobs_write_what_the_sweep_writes() {
+    let traces = traces();
+    let (whole, single) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    run_all(&begin(whole.path(), traces.path()).unwrap(), 2);
+    drop(begin(single.path(), traces.path()).unwrap());
+    let (one, other) = (Folder::open_shared(single.path()), Folder::open_shared(single.path()));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    for (i, job) in one.jobs().iter().enumerate().rev() {
+        let folder = if i % 2 == 0 { &one } else { &other };
+        folder.run(job, &|_| {}).unwrap();
+    }
+    assert_eq!(results(single.path()), results(whole.path()));
+    assert!(begin(single.path(), traces.path()).is_err(), "somebody runs jobs of it");
+}
+
+#[test]
+fn a_folder_is_refused_that_is_not_this_sweeps() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    fs::write(out.path().join("thesis.tex"), "years of work").unwrap();
+    let error = begin(out.path(), traces.path()).unwrap_err().to_string();
+    assert!(error.contains("holds `thesis.tex` and no sweep"), "{error}");
+    fs::remove_file(out.path().join("thesis.tex")).unwrap();
+    drop(begin(out.path(), traces.path()).unwrap());
+
+    let other = PLAN.replace("small", "other");
+    let plan = Plan::parse(&other, "plan.toml").unwrap();
+    let nothing = || Ok::<_, FolderError>(Vec::new());
+    let error = Folder::begin(out.path(), &other, &plan.contest, "test", nothing).unwrap_err();
+    assert!(error.to_string().contains("belongs to another plan"), "{error}");
+
+    let list = out.path().join("jobs.jsonl");
+    fs::write(&list, fs::read_to_string(&list).unwrap().replace("a.csv", "c.csv")).unwrap();
+    let error = begin(out.path(), traces.path()).unwrap_err().to_string();
+    assert!(error.contains("not the list that this sweep began with"), "{error}");
+}
+
+#[test]
+fn a_file_of_rows_that_is_damaged_anywhere_is_no_panic() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let folder = begin(out.path(), traces.path()).unwrap();
+    folder.run(&folder.jobs()[0], &|_| {}).unwrap();
+    let whole = fs::read(out.path().join("results/family=files/job-0000001.parquet")).unwrap();
+    let read = |bytes: &[u8]| {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, bytes).unwrap();
+        read_rows(file)
+    };
+    assert!(read(&whole).is_ok());
+    for length in (0..whole.len()).step_by(97) {
+        assert!(read(&whole[..length]).is_err(), "cut off after {length}");
+    }
+}
+
+#[test]
+fn an_estimate_grows_with_the_trace() {
+    let folder = traces();
+    let plan = Plan::parse(PLAN, "plan.toml").unwrap();
+    let jobs = list(&plan, folder.path(), "plan.toml").unwrap();
+    let small = estimate(&plan.contest, &jobs).unwrap();
+    assert_eq!((small.jobs, small.rows), (10, 60));
+    let mut large = jobs.clone();
+    for job in &mut large {
+        if let JobTrace::File { bytes, .. } = &mut job.trace {
+            *bytes *= 1 << 20;
+        }
+    }
+    let large = estimate(&plan.contest, &large).unwrap();
+    assert!(large.memory_bytes[0] > 5 * small.memory_bytes[0], "{large:?} {small:?}");
+}

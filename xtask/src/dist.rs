@@ -1,0 +1,173 @@
+//! `cargo xtask dist [--binary FILE] [--out FOLDER]`: what a release consists of.
+//!
+//! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file; without that target
+//!    or without musl-gcc for the host, which is said. `--binary` packs one that is there.
+//! 2. Debug symbols go into a file of their own, and the rest is stripped.
+//! 3. The program itself writes its man pages and completions.
+//! 4. A Debian package, a list of components (CycloneDX) and SHA256SUMS are made.
+//!
+//! Equal inputs give equal bytes: files are packed in the order of their names, owned by root, with
+//! the time of `SOURCE_DATE_EPOCH`, or else of the last commit.
+
+mod deb;
+mod sbom;
+#[cfg(test)]
+mod tests;
+
+use crate::{Failure, workspace};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TARGET: &str = "x86_64-unknown-linux-musl";
+/// The stripped program is to stay below this.
+const SIZE_MAX: u64 = 25_000_000;
+const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--out FOLDER]";
+
+/// Choices of the command line.
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    binary: Option<PathBuf>,
+    out: Option<PathBuf>,
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options, Failure> {
+        let mut options = Options::default();
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            let value = match word.as_str() {
+                "--binary" => &mut options.binary,
+                "--out" => &mut options.out,
+                _ => return Err(Failure::Usage(format!("`{word}` is no option of it; {USAGE}"))),
+            };
+            let path = words.next().ok_or_else(|| Failure::Usage(USAGE.to_string()))?;
+            *value = Some(PathBuf::from(path));
+        }
+        Ok(options)
+    }
+}
+
+/// The subcommand.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let options = Options::parse(arguments)?;
+    let out = options.out.unwrap_or_else(|| workspace::root().join("target/dist"));
+    let epoch = epoch()?;
+    let built = match options.binary {
+        Some(binary) => binary,
+        None => build(epoch)?,
+    };
+    make_folder(&out)?;
+    let program = out.join("thermocline");
+    split(&built, &program, &out.join("thermocline.debug"))?;
+    let package = deb::Package::new(&program, version()?, epoch)?;
+    let name = package.write(&out)?;
+    write(&out.join("thermocline.cdx.json"), sbom::document()?.as_bytes())?;
+    let mut files = ["thermocline", "thermocline.cdx.json", "thermocline.debug"].to_vec();
+    files.push(&name);
+    files.sort_unstable();
+    let sums = output(Command::new("sha256sum").args(&files).current_dir(&out))?;
+    write(&out.join("SHA256SUMS"), &sums)?;
+    let size = fs::metadata(&program).map_err(|e| format!("{}: {e}", program.display()))?.len();
+    println!("{}\nthe program: {size} bytes, {}", out.display(), package.linking());
+    print!("{}", String::from_utf8_lossy(&sums));
+    match size <= SIZE_MAX {
+        true => Ok(()),
+        false => Err(Failure::Failed(format!("the program has more than {SIZE_MAX} bytes"))),
+    }
+}
+
+/// Time that all files get, seconds since 1970.
+fn epoch() -> Result<u64, Failure> {
+    let text = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text,
+        Err(_) => {
+            let mut git = Command::new("git");
+            git.args(["log", "-1", "--format=%ct"]).current_dir(workspace::root());
+            String::from_utf8_lossy(&output(&mut git)?).into_owned()
+        }
+    };
+    let wrong = || Failure::Failed(format!("SOURCE_DATE_EPOCH={}: not seconds", text.trim()));
+    text.trim().parse().map_err(|_| wrong())
+}
+
+/// Version of the workspace.
+fn version() -> Result<String, Failure> {
+    let path = workspace::root().join("Cargo.toml");
+    let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let table: toml::Table = text.parse().map_err(|e| format!("{}: {e}", path.display()))?;
+    let version = table["workspace"]["package"]["version"].as_str();
+    Ok(version.ok_or("Cargo.toml names no version of the workspace")?.to_string())
+}
+
+/// Builds the program; where it is.
+fn build(epoch: u64) -> Result<PathBuf, Failure> {
+    let installed =
+        output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    let has_target =
+        installed.is_ok_and(|path| Path::new(String::from_utf8_lossy(&path).trim()).is_dir());
+    let has_compiler = output(Command::new("musl-gcc").arg("--version")).is_ok();
+    let is_static = has_target && has_compiler;
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--locked", "-p", "thermocline-cli"]);
+    cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
+    let root = workspace::root();
+    let home =
+        std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|h| h + "/.cargo"));
+    let remap = format!(
+        "--remap-path-prefix={}=/thermocline --remap-path-prefix={}=/cargo",
+        root.display(),
+        home.unwrap_or_default()
+    );
+    cargo.env("RUSTFLAGS", remap);
+    if is_static {
+        cargo.args(["--target", TARGET]).env("CC_x86_64_unknown_linux_musl", "musl-gcc");
+    } else {
+        println!(
+            "NOT STATIC: the target {TARGET} is {}, musl-gcc is {}; building for this machine's C \
+             library. `rustup target add {TARGET}` and `apt install musl-tools` give them.",
+            if has_target { "there" } else { "not installed" },
+            if has_compiler { "there" } else { "not installed" },
+        );
+    }
+    let status = cargo.status().map_err(|error| format!("cargo: {error}"))?;
+    if !status.success() {
+        return Err(Failure::Failed(format!("cargo build ended with {status}")));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let folder = if is_static { target.join(TARGET) } else { target };
+    Ok(folder.join("release/thermocline"))
+}
+
+/// Splits a program into what runs and what debuggers read.
+fn split(built: &Path, program: &Path, debug: &Path) -> Result<(), Failure> {
+    let objcopy = || Command::new("objcopy");
+    output(objcopy().arg("--only-keep-debug").arg(built).arg(debug))?;
+    output(objcopy().arg("--strip-all").arg(built).arg(program))?;
+    let name = debug.file_name().expect("a file");
+    let link = format!("--add-gnu-debuglink={}", Path::new(name).display());
+    let folder = debug.parent().expect("a folder");
+    output(objcopy().arg(link).arg(program).current_dir(folder))?;
+    Ok(())
+}
+
+/// Runs a command and returns what it printed.
+fn output(command: &mut Command) -> Result<Vec<u8>, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let ran = command.output().map_err(|error| format!("{name} does not start: {error}"))?;
+    if ran.status.success() {
+        return Ok(ran.stdout);
+    }
+    let why = String::from_utf8_lossy(&ran.stderr).into_owned();
+    Err(Failure::Failed(format!("{name} ended with {}: {why}", ran.status)))
+}
+
+fn make_folder(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))
+}
+
+/// Writes a file, and the folders above it.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    make_folder(path.parent().expect("a file is in a folder"))?;
+    fs::write(path, bytes).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))
+}

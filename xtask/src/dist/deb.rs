@@ -1,0 +1,205 @@
+//! A Debian package: an `ar` archive of `debian-binary`, `control.tar.xz` and `data.tar.xz`
+//! (deb(5)). The tar archives are made by GNU tar and xz, the outer one here.
+
+use super::{make_folder, output, write};
+use crate::{Failure, workspace};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const UNITS: [&str; 2] = ["thermocline.service", "thermocline-balance.service"];
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/thermocline"),
+    ("zsh", "usr/share/zsh/vendor-completions/_thermocline"),
+    ("fish", "usr/share/fish/vendor_completions.d/thermocline.fish"),
+];
+
+/// A package to be written.
+pub(super) struct Package {
+    program: PathBuf,
+    version: String,
+    epoch: u64,
+    /// The newest version of glibc that the program asks for; `None`: it is static.
+    glibc: Option<(u32, u32)>,
+}
+
+impl Package {
+    /// A package of `program`.
+    pub(super) fn new(program: &Path, version: String, epoch: u64) -> Result<Package, Failure> {
+        let headers = output(Command::new("readelf").arg("-lW").arg(program))?;
+        let is_dynamic = String::from_utf8_lossy(&headers).contains("INTERP");
+        let symbols = output(Command::new("readelf").arg("-VW").arg(program))?;
+        let glibc = is_dynamic.then(|| newest_glibc(&String::from_utf8_lossy(&symbols)));
+        Ok(Package { program: program.to_path_buf(), version, epoch, glibc })
+    }
+
+    /// Linking of the program, for people.
+    pub(super) fn linking(&self) -> String {
+        match self.glibc {
+            None => "static".to_string(),
+            Some((major, minor)) => format!("NOT static: it needs glibc {major}.{minor} or newer"),
+        }
+    }
+
+    /// Writes the package into `out`; its file's name.
+    pub(super) fn write(&self, out: &Path) -> Result<String, Failure> {
+        let stage = out.join("stage");
+        if stage.exists() {
+            fs::remove_dir_all(&stage).map_err(|e| format!("{}: {e}", stage.display()))?;
+        }
+        let (data, control) = (stage.join("data"), stage.join("control"));
+        self.fill(&data)?;
+        set_modes(&data)?;
+        self.control(&control, installed_kib(&data)?)?;
+        let name = format!("thermocline_{}_amd64.deb", self.version);
+        let members = [
+            ("debian-binary", b"2.0\n".to_vec()),
+            ("control.tar.xz", self.tar(&control)?),
+            ("data.tar.xz", self.tar(&data)?),
+        ];
+        write(&out.join(&name), &archive(&members, self.epoch))?;
+        fs::remove_dir_all(&stage).map_err(|e| format!("{}: {e}", stage.display()))?;
+        Ok(name)
+    }
+
+    /// Puts every file where it is installed.
+    fn fill(&self, data: &Path) -> Result<(), Failure> {
+        let packaging = workspace::root().join("packaging");
+        copy(&self.program, &data.join("usr/bin/thermocline"))?;
+        for unit in UNITS {
+            let path = format!("usr/lib/systemd/system/{unit}");
+            copy(&packaging.join("systemd").join(unit), &data.join(path))?;
+        }
+        let users = "usr/lib/sysusers.d/thermocline.conf";
+        copy(&packaging.join("sysusers/thermocline.conf"), &data.join(users))?;
+        for (shell, path) in SHELLS {
+            let script = output(Command::new(&self.program).args(["completions", shell]))?;
+            write(&data.join(path), &script)?;
+        }
+        let man = data.join("usr/share/man/man1");
+        make_folder(&man)?;
+        output(Command::new(&self.program).args(["man", "--to"]).arg(&man))?;
+        let documents = data.join("usr/share/doc/thermocline");
+        let root = workspace::root();
+        copy(&packaging.join("thermocline.toml"), &documents.join("examples/thermocline.toml"))?;
+        copy(&root.join("LICENSE"), &documents.join("copyright"))?;
+        for (from, name) in [
+            ("docs/formats/thermocline.toml", "thermocline.toml"),
+            ("docs/formats/balance.toml", "balance.toml"),
+            ("CHANGELOG.md", "changelog"),
+        ] {
+            copy(&root.join(from), &documents.join(name))?;
+            compress(&documents.join(name))?;
+        }
+        let pages = fs::read_dir(&man).map_err(|e| format!("{}: {e}", man.display()))?;
+        for page in pages {
+            compress(&page.map_err(|e| format!("{}: {e}", man.display()))?.path())?;
+        }
+        Ok(())
+    }
+
+    fn control(&self, folder: &Path, installed_kib: u64) -> Result<(), Failure> {
+        let libc = self.glibc.map(|(major, minor)| format!("libc6 (>= {major}.{minor}), "));
+        let text = format!(
+            "Package: thermocline\nVersion: {}\nArchitecture: amd64\nMaintainer: the thermocline \
+             authors <thermocline@example.org>\nInstalled-Size: {installed_kib}\nDepends: {}adduser\n\
+             Suggests: nbd-client\nSection: admin\nPriority: optional\nDescription: hybrid storage, \
+             live and in the laboratory\n Tiered volumes over NBD, a load balancer, a tunnel, and a \
+             laboratory that\n runs the same policies over traces in virtual time.\n",
+            self.version,
+            libc.unwrap_or_default()
+        );
+        write(&folder.join("control"), text.as_bytes())?;
+        for script in ["postinst", "prerm", "postrm"] {
+            let from = workspace::root().join("packaging/debian").join(script);
+            copy(&from, &folder.join(script))?;
+            set_mode(&folder.join(script), 0o755)?;
+        }
+        set_mode(&folder.join("control"), 0o644)
+    }
+
+    /// A folder as tar, compressed.
+    fn tar(&self, folder: &Path) -> Result<Vec<u8>, Failure> {
+        let mut tar = Command::new("tar");
+        tar.args(["--sort=name", "--format=gnu", "--owner=root:0", "--group=root:0"]);
+        tar.arg(format!("--mtime=@{}", self.epoch));
+        // One thread: how xz cuts blocks among several is not the same everywhere.
+        tar.args(["--use-compress-program=xz -6 --threads=1", "-c", "-C"]);
+        output(tar.arg(folder).arg("."))
+    }
+}
+
+/// The newest of versions such as `GLIBC_2.34` in a text.
+pub(super) fn newest_glibc(text: &str) -> (u32, u32) {
+    let versions = text.split("GLIBC_").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(rest.len());
+        let mut numbers = rest[..end].split('.');
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    });
+    versions.max().unwrap_or((2, 17))
+}
+
+/// An `ar` archive of files owned by root.
+pub(super) fn archive(members: &[(&str, Vec<u8>)], epoch: u64) -> Vec<u8> {
+    let mut bytes = b"!<arch>\n".to_vec();
+    for (name, content) in members {
+        let length = content.len();
+        let head = format!("{name:<16}{epoch:<12}{:<6}{:<6}{:<8}{length:<10}`\n", 0, 0, 100644);
+        assert_eq!(head.len(), 60, "every field fits: {head:?}");
+        bytes.extend(head.as_bytes());
+        bytes.extend(content);
+        if length % 2 == 1 {
+            bytes.push(b'\n');
+        }
+    }
+    bytes
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let bytes = fs::read(from).map_err(|e| format!("{}: {e}", from.display()))?;
+    write(to, &bytes)
+}
+
+/// Replaces a file by itself, compressed without name and time.
+fn compress(path: &Path) -> Result<(), Failure> {
+    output(Command::new("gzip").args(["-9", "-n", "-f"]).arg(path)).map(|_| ())
+}
+
+/// 755 for folders and programs, 644 for all else.
+fn set_modes(folder: &Path) -> Result<(), Failure> {
+    set_mode(folder, 0o755)?;
+    for path in entries(folder)? {
+        match path.is_dir() {
+            true => set_modes(&path)?,
+            false if path.ends_with("usr/bin/thermocline") => set_mode(&path, 0o755)?,
+            false => set_mode(&path, 0o644)?,
+        }
+    }
+    Ok(())
+}
+
+fn set_mode(path: &Path, mode: u32) -> Result<(), Failure> {
+    let set = fs::set_permissions(path, Permissions::from_mode(mode));
+    set.map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let listed = fs::read_dir(folder).and_then(|all| all.map(|e| Ok(e?.path())).collect());
+    listed.map_err(|e: std::io::Error| Failure::Failed(format!("{}: {e}", folder.display())))
+}
+
+/// Size of all files, KiB, each rounded up: the same on every file system.
+fn installed_kib(folder: &Path) -> Result<u64, Failure> {
+    let mut kib = 0;
+    for path in entries(folder)? {
+        kib += match path.is_dir() {
+            true => installed_kib(&path)?,
+            false => {
+                let met = fs::metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+                met.len().div_ceil(1024)
+            }
+        };
+    }
+    Ok(kib)
+}
