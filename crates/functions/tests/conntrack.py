@@ -4,6 +4,7 @@ TUN devices. It needs root, `ip` and `nft`, and nothing but Python's own library
 Each request is a side (0 inside, 1 outside), a length of two bytes and a packet. The answer is a
 side and a packet in the same form, or side 2 without a packet: nothing came out."""
 
+import ctypes
 import fcntl
 import os
 import select
@@ -39,7 +40,7 @@ def setting(path, value):
 def prepare():
     run("ip", "netns", "add", NAMESPACE)
     with open(f"/var/run/netns/{NAMESPACE}") as space:
-        os.setns(space.fileno(), os.CLONE_NEWNET) if hasattr(os, "setns") else setns(space.fileno())
+        enter(space.fileno())
     devices = [tun(b"inside"), tun(b"outside")]
     setting("ipv6/conf/all/disable_ipv6", "1")
     setting("ipv4/ip_forward", "1")
@@ -52,9 +53,8 @@ def prepare():
     return devices
 
 
-def setns(descriptor):
-    import ctypes
-
+def enter(descriptor):
+    """Moves this process into a network namespace (CLONE_NEWNET); `os.setns` is younger than 3.11."""
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x40000000) != 0:
         raise OSError(ctypes.get_errno(), "setns")
 

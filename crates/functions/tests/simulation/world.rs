@@ -268,7 +268,15 @@ impl World {
     /// Notes a packet that went through.
     fn contact(&mut self, protocol: Protocol, external: End, remote: End, flags: u8, out: bool) {
         let now = self.now;
-        let Some((_, known)) = self.mappings.get_mut(&(protocol, external)) else { return };
+        let key = (protocol, external);
+        let old = self.mappings.get(&key).and_then(|(_, known)| known.remotes.get(&remote));
+        let is_over = old.is_some_and(|c| c.out.0 + self.timeout(protocol, c.state).0 <= now.0);
+        // Its flow has ended although the mapping lives: whoever is let in now may be a stranger,
+        // who keeps nothing alive.
+        if is_over && !out {
+            return;
+        }
+        let Some((_, known)) = self.mappings.get_mut(&key) else { return };
         let fresh = Contact { out: now, last: now, state: State::Begun };
         let is_new = !known.remotes.contains_key(&remote);
         if is_new && !out {
