@@ -14,5 +14,7 @@ pub mod popularity;
 pub mod replay;
 pub mod source;
 pub mod synth;
+pub mod table;
 pub mod tunnel;
+pub mod watch;
 pub mod workload;

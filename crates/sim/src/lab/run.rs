@@ -97,6 +97,20 @@ pub enum LabError {
         /// The policy.
         policy: String,
     },
+    /// A policy was asked for a curve and has none.
+    #[error("{policy} moves chunks: miss-ratio curves are of caches only")]
+    NoCurve {
+        /// The policy.
+        policy: String,
+    },
+    /// The exact method knows one policy.
+    #[error(
+        "--mrc exact is LRU's curve; for other policies take a sample: --mrc shards:0.01"
+    )]
+    OnlyLru,
+    /// An option makes no sense.
+    #[error("{0}")]
+    Option(String),
     /// Flash managers need bytes.
     #[error("policy `{policy}` moves chunks: it needs lines with a size, not `--objects`")]
     NeedsBytes {
