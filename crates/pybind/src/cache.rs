@@ -53,10 +53,7 @@ impl Model<'_> {
 }
 
 /// The policies of an argument; `None` when none is named.
-fn selection(
-    policies: Option<&Bound<'_, PyAny>>,
-    objects: bool,
-) -> PyResult<Option<Selection>> {
+fn selection(policies: Option<&Bound<'_, PyAny>>, objects: bool) -> PyResult<Option<Selection>> {
     let named = items(policies)?;
     if named.is_empty() {
         return Ok(None);
@@ -94,8 +91,7 @@ pub(crate) fn cache_simulate(
         usual.add_usual(model.objects);
         usual
     });
-    let report =
-        job::run(py, progress, move |told| contest.run(chosen, sizes.as_deref(), told))?;
+    let report = job::run(py, progress, move |told| contest.run(chosen, sizes.as_deref(), told))?;
     let report = report.map_err(refused)?;
     Ok(Table::new(report.to_table(), about(&report, "rows")))
 }
@@ -116,9 +112,8 @@ pub(crate) fn cache_mrc(
     let sizes = sizes(sizes_wanted)?;
     let method: CurveMethod = read("method", method)?;
     let chosen = selection(policies, model.objects)?;
-    let curves = job::run(py, progress, move |told| {
-        contest.curves(chosen, sizes.as_deref(), method, told)
-    })?;
+    let curves =
+        job::run(py, progress, move |told| contest.curves(chosen, sizes.as_deref(), method, told))?;
     let curves = curves.map_err(refused)?;
     Ok(Table::new(curves.to_table(), about(&curves, "curves")))
 }

@@ -36,7 +36,8 @@ struct Stopped;
 impl Told {
     /// Unwinds when the job is to stop. A build that aborts on panics lets the job run on.
     pub(crate) fn check(&self) {
-        if cfg!(panic = "unwind") && self.stop.load(Ordering::Relaxed) && !std::thread::panicking() {
+        if cfg!(panic = "unwind") && self.stop.load(Ordering::Relaxed) && !std::thread::panicking()
+        {
             std::panic::resume_unwind(Box::new(Stopped));
         }
     }
@@ -110,7 +111,8 @@ pub(crate) fn run<T: Send + 'static>(
         if let Err(error) = shown {
             told.stop.store(true, Ordering::Relaxed);
             let left_at = Instant::now() + LEAVE_AFTER;
-            while Instant::now() < left_at && matches!(wait(STEP), Err(RecvTimeoutError::Timeout)) {}
+            while Instant::now() < left_at && matches!(wait(STEP), Err(RecvTimeoutError::Timeout)) {
+            }
             return Err(error);
         }
     }

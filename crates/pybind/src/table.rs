@@ -46,9 +46,10 @@ impl Table {
             let names: Vec<&str> = self.table.columns().iter().map(|(n, _)| n.as_str()).collect();
             PyKeyError::new_err(format!("no column `{name}`; there are {}", names.join(", ")))
         })?;
-        (0..column.len()).map(|row| value(py, column, row)).collect::<PyResult<Vec<_>>>().and_then(
-            |values| PyList::new(py, values),
-        )
+        (0..column.len())
+            .map(|row| value(py, column, row))
+            .collect::<PyResult<Vec<_>>>()
+            .and_then(|values| PyList::new(py, values))
     }
 
     fn __repr__(&self) -> String {

@@ -133,7 +133,9 @@ impl Batches for Records {
             if self.batch.requests.is_empty() {
                 break;
             }
-            columns.add(&self.batch, self.reader.volumes()).ok_or("a batch's names exceed 2 GiB")?;
+            columns
+                .add(&self.batch, self.reader.volumes())
+                .ok_or("a batch's names exceed 2 GiB")?;
         }
         Ok((!columns.times.is_empty()).then(|| columns.into_filled()))
     }

@@ -6,6 +6,7 @@
 pub mod advise;
 pub mod balance;
 pub mod chunks;
+pub mod dedup;
 pub mod files;
 pub mod hostcache;
 pub mod lab;
@@ -13,6 +14,7 @@ pub mod machine;
 pub mod popularity;
 pub mod replay;
 pub mod source;
+pub mod stat;
 pub mod synth;
 pub mod table;
 pub mod tunnel;

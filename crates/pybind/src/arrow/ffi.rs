@@ -218,7 +218,8 @@ struct ArrayHolder {
 fn record_batch(batch: Vec<Filled>) -> ArrowArray {
     let length = batch.first().map_or(0, Filled::len);
     assert!(batch.iter().all(|filled| filled.len() == length), "columns have the same length");
-    let children = batch.into_iter().map(|filled| Box::into_raw(Box::new(column(filled)))).collect();
+    let children =
+        batch.into_iter().map(|filled| Box::into_raw(Box::new(column(filled)))).collect();
     // A batch itself has one buffer, for nulls, and has none.
     array_of(length, 0, ArrayHolder { _filled: None, buffers: vec![null()], children })
 }

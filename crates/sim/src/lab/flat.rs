@@ -6,13 +6,13 @@
 
 use super::curve::{Curve, Curves, Point};
 use super::results::{Report, Row, SideRow, TrafficRow};
+use crate::table::{Column as Values, Table};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
-use crate::table::{Column as Values, Table};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -227,8 +227,11 @@ fn values(cells: Vec<Cell>) -> Values {
 impl Curves {
     /// The points as columns: a row a point.
     pub fn to_table(&self) -> Table {
-        let points: Vec<(&Curve, &Point)> =
-            self.curves.iter().flat_map(|curve| curve.points.iter().map(move |p| (curve, p))).collect();
+        let points: Vec<(&Curve, &Point)> = self
+            .curves
+            .iter()
+            .flat_map(|curve| curve.points.iter().map(move |p| (curve, p)))
+            .collect();
         let mut table = Table::default();
         table.text("policy", &points, |(curve, _)| curve.policy.clone());
         table.count("bytes", &points, |(_, point)| point.bytes);

@@ -104,9 +104,7 @@ pub enum LabError {
         policy: String,
     },
     /// The exact method knows one policy.
-    #[error(
-        "--mrc exact is LRU's curve; for other policies take a sample: --mrc shards:0.01"
-    )]
+    #[error("--mrc exact is LRU's curve; for other policies take a sample: --mrc shards:0.01")]
     OnlyLru,
     /// An option makes no sense.
     #[error("{0}")]

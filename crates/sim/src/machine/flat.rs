@@ -95,8 +95,11 @@ impl VolumeReport {
 impl VolumeReport {
     /// The runs as columns, by the names of the CSV: a row a policy and pool.
     pub fn to_table(&self) -> Table {
-        let rows: Vec<(&Run, &PoolUse)> =
-            self.runs.iter().flat_map(|run| run.pools.iter().map(move |pool| (run, pool))).collect();
+        let rows: Vec<(&Run, &PoolUse)> = self
+            .runs
+            .iter()
+            .flat_map(|run| run.pools.iter().map(move |pool| (run, pool)))
+            .collect();
         let mut table = Table::default();
         table.text("policy", &rows, |(run, _)| run.policy.clone());
         table.text("pool", &rows, |(_, pool)| pool.pool.clone());
