@@ -52,4 +52,18 @@ def open(
     return _native.open(list(paths), format=format, columns=columns, blkparse_event=blkparse_event)
 
 
-__all__ = ["Path", "Table", "Trace", "open"]
+from . import balance, cache, dedup, engine, experiments, trace, volume  # noqa: E402
+
+__all__ = [
+    "Path",
+    "Table",
+    "Trace",
+    "balance",
+    "cache",
+    "dedup",
+    "engine",
+    "experiments",
+    "open",
+    "trace",
+    "volume",
+]

@@ -49,3 +49,28 @@ def cache_mrc(
     model: Mapping[str, Any],
     progress: object | None,
 ) -> Table: ...
+def trace_stat(trace: object, progress: object | None) -> dict[str, Any]: ...
+def volume_simulate(
+    trace: object,
+    policies: object | None,
+    machine_options: Mapping[str, Any],
+    progress: object | None,
+) -> Table: ...
+def balance_simulate(
+    trace: object | None,
+    policies: object | None,
+    system: Mapping[str, Any],
+    progress: object | None,
+) -> Table: ...
+def dedup_estimate(
+    paths: Sequence[str | PathLike[str]],
+    chunkings: object | None,
+    cache: object | None,
+    progress: object | None,
+) -> Table: ...
+def experiments_run(
+    folder: str | PathLike[str],
+    published: object | None,
+    stand_ins: object | None,
+    progress: object | None,
+) -> dict[str, Any]: ...

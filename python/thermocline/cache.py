@@ -2,16 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol, TypedDict, Union
 
 from . import Path, _native
 from ._native import Table, Trace
 from ._progress import Progress, callback
 
-Traces = Trace | Path | Iterable[Trace | Path]
-Policies = str | Iterable[str] | None
-Sizes = str | int | Iterable[str | int] | None
+HIT: Final = 0xFFFFFFFF
+"""Answer of a policy: the line was resident."""
+ADMITTED: Final = 0xFFFFFFFE
+"""Answer of a policy: a miss, and the line was admitted into free room."""
+BYPASSED: Final = 0xFFFFFFFD
+"""Answer of a policy: a miss, and the line was not admitted."""
+
+
+class Geometry(TypedDict):
+    """The cache that a policy is made for."""
+
+    lines: int
+    line_bytes: int
+    volumes: int
+    seed: int
+
+
+class Policy(Protocol):
+    """A policy of one's own: a class that is called with a `Geometry` and makes one of these.
+
+    `access` is given the lines of a batch, a list of ints from 0 up, and returns an answer for
+    each: `HIT`, `ADMITTED`, `BYPASSED`, or the line that was evicted. A list of ints will do, or
+    anything with a buffer of unsigned 32-bit numbers, such as a NumPy array. A class attribute
+    `arrays = True` asks for a memoryview of such numbers instead of a list. A trace with discards
+    also needs `invalidate(self, line)`. An attribute `name` is what tables call it.
+
+    >>> from collections import OrderedDict
+    >>> class Lru:
+    ...     def __init__(self, geometry):
+    ...         self.kept, self.capacity = OrderedDict(), geometry["lines"]
+    ...     def access(self, lines):
+    ...         return [self.one(line) for line in lines]
+    ...     def one(self, line):
+    ...         if line in self.kept:
+    ...             self.kept.move_to_end(line)
+    ...             return HIT
+    ...         full = len(self.kept) == self.capacity
+    ...         self.kept[line] = None
+    ...         return self.kept.popitem(last=False)[0] if full else ADMITTED
+    >>> from thermocline import trace
+    >>> made = trace.synth("web", requests=5_000, vms=1, seed=1)
+    >>> own, built_in = simulate(made, [Lru, "lru"], "10%")["line_misses"]
+    >>> own == built_in
+    True
+    """
+
+    def access(self, lines: Any, /) -> Any: ...
+
+
+PolicyClass = Callable[[Geometry], Policy]
+Traces = Union[Trace, Path, Iterable[Union[Trace, Path]]]
+Policies = Union[str, PolicyClass, Iterable[Union[str, PolicyClass]], None]
+Sizes = Union[str, int, Iterable[Union[str, int]], None]
 
 
 def simulate(
@@ -33,7 +83,8 @@ def simulate(
 
     Arguments are the options of `thermocline lab cache`, with the same defaults: `policies` are
     the usual ones when none is named, `sizes` 1 %, 5 % and 20 % of the working set. A size that is
-    a number is bytes. `objects` takes each request as one object of unit size. The table's `about`
+    a number is bytes. A policy is a name of the registry with settings, `"./mine.so:name"` from a
+    shared library (include/thermocline_policy.h), or a class (`Policy`). `objects` takes each request as one object of unit size. The table's `about`
     is the rest of the report.
 
     >>> from thermocline import trace

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from . import _native
+from collections.abc import Iterable
+from typing import Any
+
+from . import Path, _native
 from ._native import Trace
+from ._progress import Progress, callback
 
 
 def synth(
@@ -24,3 +28,15 @@ def synth(
     1000
     """
     return _native.synth_trace(preset, spec, vms, requests, seed)
+
+
+def stat(trace: Trace | Path | Iterable[Trace | Path], *, progress: Progress = None) -> dict[str, Any]:
+    """Tells what a trace and each of its volumes are like, as `thermocline trace stat --json` does.
+
+    docs/guides/traces.md defines every value; units are in the names.
+
+    >>> found = stat(synth("oltp", requests=1000, vms=2, seed=1))
+    >>> found["workload"]["requests"], len(found["volumes"])
+    (1000, 2)
+    """
+    return _native.trace_stat(trace, callback(progress))

@@ -1,11 +1,11 @@
 //! `thermocline.cache`: the runs of `lab cache`.
 
 use crate::job;
-use crate::options::{items, read, read_all, read_or, refused, traces};
+use crate::options::{read, read_all, read_or, refused, traces};
+use crate::policies::{Chosen, failed};
 use crate::table::{Table, about};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::lab::{CacheSize, Contest, CurveMethod, LabOptions, Selection};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
@@ -52,22 +52,6 @@ impl Model<'_> {
     }
 }
 
-/// The policies of an argument; `None` when none is named.
-fn selection(policies: Option<&Bound<'_, PyAny>>, objects: bool) -> PyResult<Option<Selection>> {
-    let named = items(policies)?;
-    if named.is_empty() {
-        return Ok(None);
-    }
-    let mut chosen = Selection::default();
-    for policy in named {
-        let text: String = policy.extract()?;
-        for word in text.split(',') {
-            chosen.add(word, objects, |word| PolicySpec::parse(word).map_err(refused))?;
-        }
-    }
-    Ok(Some(chosen))
-}
-
 fn sizes(sizes: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Vec<CacheSize>>> {
     let sizes = read_all("sizes", sizes)?;
     Ok((!sizes.is_empty()).then_some(sizes))
@@ -86,13 +70,14 @@ pub(crate) fn cache_simulate(
 ) -> PyResult<Table> {
     let contest = model.contest(trace)?;
     let sizes = sizes(sizes_wanted)?;
-    let chosen = selection(policies, model.objects)?.unwrap_or_else(|| {
+    let Chosen { selection, raised } = Chosen::of(policies, model.objects)?;
+    let chosen = selection.unwrap_or_else(|| {
         let mut usual = Selection::default();
         usual.add_usual(model.objects);
         usual
     });
     let report = job::run(py, progress, move |told| contest.run(chosen, sizes.as_deref(), told))?;
-    let report = report.map_err(refused)?;
+    let report = report.map_err(|error| failed(&raised, error))?;
     Ok(Table::new(report.to_table(), about(&report, "rows")))
 }
 
@@ -111,9 +96,9 @@ pub(crate) fn cache_mrc(
     let contest = model.contest(trace)?;
     let sizes = sizes(sizes_wanted)?;
     let method: CurveMethod = read("method", method)?;
-    let chosen = selection(policies, model.objects)?;
+    let Chosen { selection, raised } = Chosen::of(policies, model.objects)?;
     let curves =
-        job::run(py, progress, move |told| contest.curves(chosen, sizes.as_deref(), method, told))?;
-    let curves = curves.map_err(refused)?;
+        job::run(py, progress, move |told| contest.curves(selection, sizes.as_deref(), method, told))?;
+    let curves = curves.map_err(|error| failed(&raised, error))?;
     Ok(Table::new(curves.to_table(), about(&curves, "curves")))
 }

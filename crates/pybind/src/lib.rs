@@ -9,6 +9,8 @@ mod arrow;
 mod cache;
 mod job;
 mod options;
+mod policies;
+mod reports;
 mod table;
 mod traces;
 
@@ -19,6 +21,10 @@ use pyo3::prelude::*;
 mod thermocline_native {
     #[pymodule_export]
     use super::cache::{cache_mrc, cache_simulate};
+    #[pymodule_export]
+    use super::reports::{
+        balance_simulate, dedup_estimate, experiments_run, trace_stat, volume_simulate,
+    };
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]
