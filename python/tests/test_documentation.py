@@ -27,8 +27,7 @@ def test_examples_in_docstrings(name):
 def test_types_hold():
     package = pathlib.Path(thermocline.__file__).parent
     assert (package / "py.typed").exists()
-    words = [sys.executable, "-m", "mypy", "--strict", "-p", "thermocline"]
-    words = [*words[:-2], str(package), str(HERE / "typing_examples.py")]
+    words = [sys.executable, "-m", "mypy", "--strict", str(package), str(HERE / "typing_examples.py")]
     done = subprocess.run(words, capture_output=True, text=True, cwd=HERE)
     assert done.returncode == 0, done.stdout + done.stderr
 

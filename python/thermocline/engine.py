@@ -26,6 +26,9 @@ from typing import Any
 
 VERSION = 1
 
+# Named here, because `Engine.list` takes the name inside the class.
+_Dicts = list[dict[str, Any]]
+
 
 class Refused(Exception):
     """The engine did not take it; `status` is that of HTTP."""
@@ -62,9 +65,9 @@ class Engine:
         answer: dict[str, Any] = self._call("GET", "/v1/status")
         return answer
 
-    def volumes(self) -> list[dict[str, Any]]:
+    def volumes(self) -> _Dicts:
         """The volumes."""
-        answer: list[dict[str, Any]] = self._call("GET", "/v1/volumes")
+        answer: _Dicts = self._call("GET", "/v1/volumes")
         return answer
 
     def heat(self, volume: str) -> Any:
