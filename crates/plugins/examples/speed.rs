@@ -10,7 +10,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)] // A program for a terminal.
 
-use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
+use thermocline_policy::cache::{Outcome, Tag};
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};
 use thermocline_units::{Bytes, LineId, Rng};
 

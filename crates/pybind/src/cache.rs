@@ -97,8 +97,9 @@ pub(crate) fn cache_mrc(
     let sizes = sizes(sizes_wanted)?;
     let method: CurveMethod = read("method", method)?;
     let Chosen { selection, raised } = Chosen::of(policies, model.objects)?;
-    let curves =
-        job::run(py, progress, move |told| contest.curves(selection, sizes.as_deref(), method, told))?;
+    let curves = job::run(py, progress, move |told| {
+        contest.curves(selection, sizes.as_deref(), method, told)
+    })?;
     let curves = curves.map_err(|error| failed(&raised, error))?;
     Ok(Table::new(curves.to_table(), about(&curves, "curves")))
 }

@@ -65,9 +65,9 @@ fn class(class: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<PolicySpec> {
     if !class.is_callable() {
         return Err(refused(format!("{} is neither a policy's name nor a class", class.repr()?)));
     }
-    let name = ["name", "__name__"].iter().find_map(|name| {
-        class.getattr(*name).ok().and_then(|name| name.extract::<String>().ok())
-    });
+    let name = ["name", "__name__"]
+        .iter()
+        .find_map(|name| class.getattr(*name).ok().and_then(|name| name.extract::<String>().ok()));
     let name = name.unwrap_or_else(|| "a class".to_string());
     let policy = Class { class: class.clone().unbind(), raised: Arc::clone(raised) };
     Ok(PolicySpec::foreign(name, Arc::new(policy)))
@@ -120,7 +120,8 @@ impl Object {
         let numbers = lines.iter().map(|line| line.0);
         let given = if self.arrays {
             let bytes: Vec<u8> = numbers.flat_map(u32::to_ne_bytes).collect();
-            let view = py.import("builtins")?.call_method1("memoryview", (PyBytes::new(py, &bytes),))?;
+            let view =
+                py.import("builtins")?.call_method1("memoryview", (PyBytes::new(py, &bytes),))?;
             view.call_method1("cast", ("I",))?
         } else {
             PyList::new(py, numbers)?.into_any()

@@ -120,8 +120,8 @@ pub(crate) fn volume_simulate(
     let report = job::run(py, progress, move |told| {
         told.begin("reading", Amount::Bytes(traces.size_bytes()));
         let mut reader = traces.open().map_err(|error| error.to_string())?;
-        let load = Load::read(&mut *reader, &|bytes| told.at(bytes))
-            .map_err(|error| error.to_string())?;
+        let load =
+            Load::read(&mut *reader, &|bytes| told.at(bytes)).map_err(|error| error.to_string())?;
         let asked = load.demands.len() as u64 * specs.len() as u64;
         told.begin("running requests", Amount::Things(Some(asked)));
         let runs = machine::run(&load, &pools, &specs, &options, &|n| told.more(n))
