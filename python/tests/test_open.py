@@ -65,13 +65,13 @@ def test_what_is_no_trace_is_refused_at_once(tmp_path):
 
 def test_damage_further_on_ends_the_stream_with_its_line(tmp_path):
     path = tmp_path / "damaged.csv"
-    lines = ["128166372003061629,hm,0,Read,383496192,32768,413"] * 70_000
-    lines[69_000] = "128166372003061629,hm,0,Read,much,32768,413"
+    lines = ["128166372003061629,hm,0,Read,383496192,32768,413"] * 200_000
+    lines[199_000] = "128166372003061629,hm,0,Read,much,32768,413"
     path.write_text("\n".join(lines) + "\n")
     reader = pyarrow.RecordBatchReader.from_stream(thermocline.open(path))
     assert reader.read_next_batch().num_rows == 65536
-    with pytest.raises(OSError, match="damaged.csv:69001"):
-        reader.read_next_batch()
+    with pytest.raises(OSError, match="damaged.csv:199001"):
+        reader.read_all()
 
 
 def test_real_traces_are_read_as_the_command_reads_them(real_traces):

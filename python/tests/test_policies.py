@@ -94,7 +94,7 @@ class Liar:
         (lambda lines: [ADMITTED] * len(lines), "cannot be true"),
         (lambda lines: [7] * len(lines), "the eviction of line 7, which is not resident"),
         (lambda lines: [0xFFFFFFFC] * len(lines), "means nothing"),
-        (lambda lines: [HIT], "was given .* lines and answered 1"),
+        (lambda lines: [HIT] * (len(lines) + 1), "was given .* lines and answered"),
         (lambda lines: numpy.zeros(len(lines)), "one unsigned 32-bit number a line"),
     ],
 )

@@ -68,7 +68,8 @@ fn test(python: &Path, arguments: &[String]) -> Result<(), Failure> {
     let package = staged()?;
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "-rs", "-p", "no:cacheprovider"]).args(arguments);
-    command.current_dir(workspace::root().join("python"));
+    // Not in python/, whose package has no module beside it.
+    command.current_dir(workspace::root().join("python/tests"));
     // Only the package that was just built, not one that is installed.
     command.env("PYTHONPATH", &package).env("MYPYPATH", &package);
     command.env("CARGO_TARGET_DIR", target()).env("PYTHONDONTWRITEBYTECODE", "1");

@@ -67,7 +67,10 @@ pub(crate) struct Machine<'py> {
 
 impl Machine<'_> {
     fn options(&self) -> PyResult<MachineOptions> {
-        let usual = MachineOptions::default();
+        let mut usual = MachineOptions::default();
+        // The command's defaults: a throttle, and pieces of 1 MiB.
+        usual.copying.rate_per_second = Some(Bytes::from_mib(64));
+        usual.copying.piece = Bytes::from_mib(1);
         Ok(MachineOptions {
             chunk: read_or("chunk", self.chunk.as_ref(), usual.chunk)?,
             epoch: read_or("epoch", self.epoch.as_ref(), usual.epoch)?,
