@@ -7,7 +7,7 @@
 
 mod report;
 
-use crate::{Failure, deny, hdl, tidy, workspace};
+use crate::{Failure, deny, hdl, python, tidy, workspace};
 use report::{Row, Tests};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -39,6 +39,7 @@ const STEPS: &[Step] = &[
     Step { name: "test", what: "tests of every target", fast: true, run: test },
     Step { name: "doctest", what: "examples in the documentation", fast: false, run: doctest },
     Step { name: "hdl", what: "chunking cores beside the reference", fast: false, run: hdl_step },
+    Step { name: "python", what: "the Python package", fast: false, run: python_step },
     Step { name: "doc", what: "documentation, warnings denied", fast: false, run: doc },
     Step { name: "deny", what: "licences, bans, sources, advisories", fast: false, run: deny_step },
 ];
@@ -124,6 +125,10 @@ fn deny_step() -> Result<Passed, Failure> {
 
 fn hdl_step() -> Result<Passed, Failure> {
     Ok(Passed { warnings: hdl::gate()?.into_iter().collect(), ..Passed::default() })
+}
+
+fn python_step() -> Result<Passed, Failure> {
+    Ok(Passed { warnings: python::gate()?.into_iter().collect(), ..Passed::default() })
 }
 
 fn test() -> Result<Passed, Failure> {

@@ -14,6 +14,7 @@ mod expectations;
 mod hdl;
 mod oracle;
 mod powerloss;
+mod python;
 mod simulate;
 mod site;
 mod tidy;
@@ -75,6 +76,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "[TRACE [SIZES]]",
         summary: "miss counts beside libCacheSim's, to the last request",
         run: oracle::run,
+    },
+    Subcommand {
+        name: "python",
+        arguments: "test|install [ARGUMENT…]",
+        summary: "the Python package: its tests, or its installation in a fresh environment",
+        run: python::run,
     },
     Subcommand {
         name: "bench",

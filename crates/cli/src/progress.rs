@@ -2,7 +2,9 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Mutex;
 use std::time::Duration;
+use thermocline_sim::watch::{Amount, Watch};
 
 /// Time after which the bar is redrawn when nothing moves.
 const TICK: Duration = Duration::from_millis(200);
@@ -54,6 +56,40 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for each part of a run, one after the other.
+#[derive(Default)]
+pub(crate) struct Bars {
+    now: Mutex<Option<Progress>>,
+}
+
+impl Bars {
+    fn tell(&self, tell: impl FnOnce(&Progress)) {
+        if let Some(bar) = self.now.lock().expect("telling a bar does not panic").as_ref() {
+            tell(bar);
+        }
+    }
+}
+
+impl Watch for Bars {
+    fn begin(&self, what: &str, amount: Amount) {
+        let (total, unit) = match amount {
+            Amount::Bytes(total) => (total, Unit::Bytes),
+            Amount::Things(total) => (total, Unit::Things),
+        };
+        let mut now = self.now.lock().expect("telling a bar does not panic");
+        *now = None; // It disappears before the next one is drawn.
+        *now = Some(Progress::bar(total, unit, what));
+    }
+
+    fn at(&self, done: u64) {
+        self.tell(|bar| bar.at(done));
+    }
+
+    fn more(&self, done: u64) {
+        self.tell(|bar| bar.more(done));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use std::convert::Infallible;
-use thermocline_sim::source::{Source, open_all};
+use thermocline_sim::source::{Source, Traces};
 use thermocline_sim::synth::from_words;
 use thermocline_trace::synth::SynthSpec;
 use thermocline_trace::{ColumnMap, Format, ReadOptions, TraceReader};
@@ -47,39 +47,26 @@ impl SourceArgs {
         self.traces.iter().chain(&self.more).cloned().chain(made).collect()
     }
 
-    /// Opens the one trace, or all of them merged.
-    ///
-    /// # Errors
-    /// Status 2, naming the trace that could not be opened and why.
-    pub(crate) fn open(&self) -> Result<Box<dyn TraceReader>, CliError> {
-        let sources = self.sources();
-        if sources.is_empty() {
-            return Err(CliError::input("no trace is named; give a TRACE, or --synth PRESET"));
-        }
-        let stdins = sources.iter().filter(|source| **source == Source::Stdin).count();
-        if stdins > 1 {
-            return Err(CliError::input("`-` is given twice, but there is one standard input"));
-        }
+    /// The traces, with their format and columns.
+    pub(crate) fn traces(&self) -> Traces {
         let options = ReadOptions {
             format: self.format,
             columns: self.columns.clone(),
             blkparse_event: self.blkparse_event,
         };
-        open_all(&sources, &options).map_err(CliError::input)
+        Traces { sources: self.sources(), options }
     }
 
-    /// True if every trace can be opened a second time and is the same then.
-    pub(crate) fn can_be_read_again(&self) -> bool {
-        let again = |source: &Source| match source {
-            Source::File(path) => std::fs::metadata(path).is_ok_and(|met| met.is_file()),
-            Source::Stdin => false,
-            Source::Synth(_) => true,
-        };
-        self.sources().iter().all(again)
+    /// Opens the one trace, or all of them merged.
+    ///
+    /// # Errors
+    /// Status 2, naming the trace that could not be opened and why.
+    pub(crate) fn open(&self) -> Result<Box<dyn TraceReader>, CliError> {
+        self.traces().open().map_err(CliError::input)
     }
 
     /// Bytes of all files together, for progress; `None` where one is not known beforehand.
     pub(crate) fn size_bytes(&self) -> Option<u64> {
-        self.sources().iter().map(Source::size_bytes).sum()
+        self.traces().size_bytes()
     }
 }

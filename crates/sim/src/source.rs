@@ -103,6 +103,56 @@ impl Source {
     }
 }
 
+/// Traces that a run reads, and how.
+#[derive(Debug, Clone)]
+pub struct Traces {
+    /// The traces, in the order in which they are named.
+    pub sources: Vec<Source>,
+    /// Their format and columns.
+    pub options: ReadOptions,
+}
+
+impl Traces {
+    /// Opens the one trace, or all of them merged.
+    ///
+    /// # Errors
+    /// When one cannot be opened, none is named, or the standard input is named twice.
+    pub fn open(&self) -> Result<Box<dyn TraceReader>, TraceError> {
+        let refused = |input: &str, problem: &str| {
+            let (input, problem) = (input.to_string(), problem.to_string());
+            Err(TraceError::Malformed { input, place: Place::Whole, problem })
+        };
+        if self.sources.is_empty() {
+            return refused("no trace is named", "give a TRACE, or --synth PRESET");
+        }
+        let stdins = self.sources.iter().filter(|source| **source == Source::Stdin).count();
+        if stdins > 1 {
+            return refused("`-` is given twice", "there is one standard input");
+        }
+        open_all(&self.sources, &self.options)
+    }
+
+    /// True if every trace can be opened a second time and is the same then.
+    pub fn can_be_read_again(&self) -> bool {
+        let again = |source: &Source| match source {
+            Source::File(path) => std::fs::metadata(path).is_ok_and(|met| met.is_file()),
+            Source::Stdin => false,
+            Source::Synth(_) => true,
+        };
+        self.sources.iter().all(again)
+    }
+
+    /// Bytes of all files together, for progress; `None` where one is not known beforehand.
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.sources.iter().map(Source::size_bytes).sum()
+    }
+
+    /// Names of the traces, for reports.
+    pub fn names(&self) -> Vec<String> {
+        self.sources.iter().map(ToString::to_string).collect()
+    }
+}
+
 /// Opens `sources` as one workload: one alone as it is, several merged by time, each from its own
 /// time zero.
 ///

@@ -20,11 +20,15 @@ const BUILT_IN: &str = "three-pools";
 /// Bytes of a file, at most: a hundred times what a recording holds.
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
-/// The policy that a command line names; files are found from where the program was started.
+/// The policy that a command line names, of the registry or of a shared library; files are found
+/// from where the program was started.
 ///
 /// # Errors
 /// When there is no such policy, or a library cannot be read. The message says what would do.
 pub(crate) fn policy(text: &str) -> Result<PolicySpec, String> {
+    if let Some(plug_in) = thermocline_plugins::policy(text) {
+        return plug_in;
+    }
     PolicySpec::parse(&inlined(text)?).map_err(|error| error.to_string())
 }
 

@@ -15,6 +15,7 @@ mod car;
 mod clock;
 mod elru;
 mod fifo;
+pub(crate) mod foreign;
 mod lane;
 mod links;
 mod lirs;
@@ -34,6 +35,7 @@ mod sketch;
 mod two_q;
 mod w_tiny_lfu;
 
+pub use foreign::{ForeignCache, ForeignPolicy};
 pub(crate) use links::{Links, NONE, Queue, Slots};
 pub use lru_sweep::LruSweep;
 pub use sets::{Placed, SetRule, Sets};
@@ -116,6 +118,22 @@ impl Outcome {
     /// A miss; the line was not admitted, and nothing was evicted. If the line was resident and the
     /// access wrote it, the policy has dropped it.
     pub const BYPASSED: Outcome = Outcome(u32::MAX - 2);
+
+    /// No answer: nothing that an access can do.
+    pub(crate) const NOTHING: Outcome = Outcome(u32::MAX - 3);
+
+    /// The outcome that a program outside writes as `code`: the first three are these constants as
+    /// they are numbered here, from the largest number down; others name the line that left.
+    #[inline]
+    pub const fn from_code(code: u32) -> Outcome {
+        Outcome(code)
+    }
+
+    /// The number that [`Outcome::from_code`] takes.
+    #[inline]
+    pub const fn code(self) -> u32 {
+        self.0
+    }
 
     /// A miss; the line was admitted and `victim` left.
     #[inline]
@@ -236,6 +254,12 @@ pub trait CachePolicy: Send {
 
     /// Called at the end of every epoch, with the time; lets partitions resize.
     fn end_epoch(&mut self, _now: Nanos) {}
+
+    /// The reason why its answers no longer count, if there is one: only policies from outside
+    /// fail. Whoever runs it ends the run.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<R: Replacement> CachePolicy for R {

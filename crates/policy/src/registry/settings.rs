@@ -40,6 +40,9 @@ pub enum SettingsError {
         /// The values that would have been right.
         expected: String,
     },
+    /// A policy from outside could not be made, in its own words.
+    #[error("{0}")]
+    Foreign(String),
     /// The cache is larger than the policy's numbers reach.
     #[error(
         "policy `{policy}` with these settings takes at most {lines_max} lines, not {lines}; use a \

@@ -8,7 +8,8 @@ use super::{
 use crate::accel::{Coming, NothingComing, Scheduler};
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
-use crate::cache::{self, CachePolicy};
+use crate::cache::foreign::{self, Checked};
+use crate::cache::{self, CachePolicy, ForeignPolicy};
 use crate::lookup::Lookup;
 use crate::placement::{NoForesight, Placement};
 use crate::tunnel::Controller;
@@ -95,6 +96,8 @@ pub struct PolicySpec {
     pub settings: Settings,
     /// The filter on admission; `None` admits everything.
     pub filter: Option<FilterSpec>,
+    /// The policy itself when it comes from outside.
+    foreign: Option<Arc<dyn ForeignPolicy>>,
 }
 
 /// A policy ready to run.
@@ -177,7 +180,17 @@ impl PolicySpec {
         settings: Settings,
         filter: Option<FilterSpec>,
     ) -> PolicySpec {
-        PolicySpec { label: without_braces(&written), written, entry, settings, filter }
+        let label = without_braces(&written);
+        PolicySpec { label, written, entry, settings, filter, foreign: None }
+    }
+
+    /// A policy from outside, which tables call `label`. [`PolicySpec::parse`] does not find it.
+    pub fn foreign(label: String, policy: Arc<dyn ForeignPolicy>) -> PolicySpec {
+        let entry = &foreign::ENTRY;
+        PolicySpec {
+            foreign: Some(policy),
+            ..PolicySpec::new(label, entry, Settings::defaults(entry), None)
+        }
     }
 
     /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it
@@ -321,7 +334,13 @@ impl PolicySpec {
                 // As above: it foresees nothing, and loads nothing.
                 return Ok(Built::Scheduler(build(&self.settings, Box::new(NothingComing))?));
             }
-            Build::Cache(build) => build(geometry, &self.settings)?,
+            Build::Cache(build) => match &self.foreign {
+                Some(foreign) => {
+                    let cache = foreign.create(geometry).map_err(SettingsError::Foreign)?;
+                    Box::new(Checked::new(cache, geometry.lines))
+                }
+                None => build(geometry, &self.settings)?,
+            },
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");
                 build(geometry, &self.settings, Arc::clone(future))?

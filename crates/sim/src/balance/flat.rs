@@ -2,6 +2,7 @@
 
 use super::report::{BalanceReport, Row};
 use super::spread::Estimate;
+use crate::table::Table;
 use std::fmt::Write;
 
 /// A column: its name, and its value.
@@ -45,6 +46,25 @@ impl BalanceReport {
             writeln!(out)?;
         }
         Ok(())
+    }
+}
+
+impl BalanceReport {
+    /// The rows as columns, by the names of the CSV: a row a policy.
+    pub fn to_table(&self) -> Table {
+        let mut table = Table::default();
+        table.text("policy", &self.rows, |row| row.policy.clone());
+        table.flag("bound", &self.rows, |row| row.bound);
+        for (name, of) in ESTIMATES {
+            table.number(name, &self.rows, |row| Some(of(row).mean));
+            table.number(&format!("{name}_ci95"), &self.rows, |row| Some(of(row).ci95));
+        }
+        table.number("busy_min", &self.rows, |row| Some(row.busy_range().0));
+        table.number("busy_max", &self.rows, |row| Some(row.busy_range().1));
+        table.number("bursts_known", &self.rows, |row| row.bursts_known);
+        table.number("candidates", &self.rows, |row| row.candidates);
+        table.number("probes", &self.rows, |row| Some(row.probes));
+        table
     }
 }
 

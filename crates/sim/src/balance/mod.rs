@@ -32,6 +32,7 @@ mod spread;
 #[cfg(test)]
 mod tests;
 mod trail;
+pub mod words;
 
 pub use arrivals::{Arrival, Arrivals, ArrivalsError, read_arrivals};
 pub use mmpp::{Bursts, Mmpp, Seconds};

@@ -4,8 +4,9 @@
 //! JSON become `reads_requests`, `flash_writes_bytes` and so on. Hits by volume are only in the
 //! JSON.
 
-use super::curve::{Curves, Point};
-use super::results::{Row, SideRow, TrafficRow};
+use super::curve::{Curve, Curves, Point};
+use super::results::{Report, Row, SideRow, TrafficRow};
+use crate::table::{Column as Values, Table};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -220,6 +221,51 @@ fn number(cell: &Cell) -> f64 {
         Cell::Text(_) => f64::NAN,
         Cell::Count(count) => *count as f64,
         Cell::Number(number) => *number,
+    }
+}
+
+impl Report {
+    /// The rows as columns, with the time of each replay and whether it was told the future; hits
+    /// by volume are not among them.
+    pub fn to_table(&self) -> Table {
+        let mut table = Table::default();
+        for (name, cell) in columns() {
+            let cells = self.rows.iter().map(|row| cell.cell(row));
+            table.add(name, values(cells.collect()));
+        }
+        table.number("replay_s", &self.rows, |row| Some(row.replay_s));
+        table.flag("clairvoyant", &self.rows, |row| row.clairvoyant);
+        table
+    }
+}
+
+/// Cells of one column, which are all of one kind.
+fn values(cells: Vec<Cell>) -> Values {
+    match cells.first() {
+        Some(Cell::Text(_)) => Values::Text(cells.iter().map(text).collect()),
+        Some(Cell::Number(_)) => {
+            Values::Number(cells.iter().map(|cell| Some(number(cell))).collect())
+        }
+        _ => Values::Count(cells.iter().map(|cell| count(cell).unsigned_abs()).collect()),
+    }
+}
+
+impl Curves {
+    /// The points as columns: a row a point.
+    pub fn to_table(&self) -> Table {
+        let points: Vec<(&Curve, &Point)> = self
+            .curves
+            .iter()
+            .flat_map(|curve| curve.points.iter().map(move |p| (curve, p)))
+            .collect();
+        let mut table = Table::default();
+        table.text("policy", &points, |(curve, _)| curve.policy.clone());
+        table.count("bytes", &points, |(_, point)| point.bytes);
+        table.number("miss_ratio", &points, |(_, point)| Some(point.miss_ratio));
+        table.number("error", &points, |(_, point)| Some(point.error));
+        table.flag("adjusted", &points, |(curve, _)| curve.adjusted);
+        table.number("rate", &points, |_| Some(self.rate));
+        table
     }
 }
 

@@ -1,5 +1,6 @@
 //! One replay of a run: what is fed, and the rows it fills.
 
+use super::run::LabError;
 use super::size::CacheSize;
 use crate::processor::{Spent, Stopwatch};
 use crate::replay::{CacheReplay, Counts, FlashReplay, SweepReplay};
@@ -49,6 +50,13 @@ impl Job {
             Replay::Flash(replay) => replay.feed(names, block),
         }
         self.spent += watch.spent();
+    }
+
+    /// That its policy failed, if it did: only policies from outside do.
+    pub(super) fn failure(&self) -> Option<LabError> {
+        let Replay::Cache(replay) = &self.replay else { return None };
+        let problem = replay.failure()?.to_string();
+        Some(LabError::Failed { policy: self.places[0].spec.label.clone(), problem })
     }
 
     pub(super) fn finish(self) -> (Vec<Place>, Vec<Counts>, Footprint, Spent) {

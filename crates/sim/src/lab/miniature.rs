@@ -204,6 +204,10 @@ impl<'a> Studio<'a> {
                 misses[usize::from(sample.groups[touch.line.index()])] += 1.0;
             }
         }
+        if let Some(problem) = policy.failure() {
+            let (policy, problem) = (spec.label.clone(), problem.to_string());
+            return Err(LabError::Failed { policy, problem });
+        }
         Ok(misses)
     }
 

@@ -1,5 +1,6 @@
 //! `lab cache`: every policy at every size over one workload, on all cores.
 
+mod contest;
 mod curve;
 mod flat;
 mod html;
@@ -7,10 +8,12 @@ mod job;
 mod miniature;
 mod results;
 mod run;
+mod selection;
 mod size;
 #[cfg(test)]
 mod tests;
 
+pub use contest::Contest;
 pub use curve::{Curve, CurveMethod, Curves, Point, exact_curve};
 pub(crate) use flat::{Get, columns};
 pub use flat::{write_csv, write_curves_csv, write_parquet};
@@ -21,4 +24,5 @@ pub use run::{
     Grid, LabError, LabOptions, Needs, Refusal, Tried, run, run_grid, run_grid_stream, run_stream,
     survey, use_threads,
 };
+pub use selection::Selection;
 pub use size::{CacheSize, SizeError};

@@ -103,6 +103,26 @@ pub enum LabError {
         /// The policy.
         policy: String,
     },
+    /// A policy was asked for a curve and has none.
+    #[error("{policy} moves chunks: miss-ratio curves are of caches only")]
+    NoCurve {
+        /// The policy.
+        policy: String,
+    },
+    /// A policy from outside failed, or answered what cannot be true.
+    #[error("policy `{policy}`: {problem}")]
+    Failed {
+        /// The policy.
+        policy: String,
+        /// The fault.
+        problem: String,
+    },
+    /// The exact method knows one policy.
+    #[error("--mrc exact is LRU's curve; for other policies take a sample: --mrc shards:0.01")]
+    OnlyLru,
+    /// An option makes no sense.
+    #[error("{0}")]
+    Option(String),
     /// Flash managers need bytes.
     #[error("policy `{policy}` moves chunks: it needs lines with a size, not `--objects`")]
     NeedsBytes {
@@ -148,7 +168,7 @@ pub fn survey(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Seen, LabError> {
     let mut names = Names::new(cut);
-    Ok(feed_all(stream, cut, &mut names, &mut [], progress)?)
+    feed_all(stream, cut, &mut names, &mut [], progress)
 }
 
 /// That a warm-up ends before the trace does; a share of the requests must have become a number.
@@ -240,8 +260,14 @@ pub fn run_grid(
         for block in &workload.blocks {
             job.feed(&workload.names, block);
             progress(block.lines.ids.len() as u64 * job.places.len() as u64);
+            if job.failure().is_some() {
+                break;
+            }
         }
     });
+    if let Some(failure) = jobs.iter().find_map(Job::failure) {
+        return Err(failure);
+    }
     let scene = Scene { names: &workload.names };
     Ok(planner.tried(jobs, refused, &scene))
 }
@@ -318,7 +344,7 @@ fn feed_all(
     names: &mut Names,
     jobs: &mut [Job],
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Seen, WorkloadError> {
+) -> Result<Seen, LabError> {
     let mut seen = Seen::default();
     let (mut block, mut next) = (Block::new(cut), Block::new(cut));
     let mut more = stream.fill(&mut block)?;
@@ -326,8 +352,11 @@ fn feed_all(
         names.learn(&mut block);
         let feed = |job: &mut Job| job.feed(names, &block);
         // Job by job: shared out several at a time, a core would wait for the other's last ones.
-        let jobs = jobs.par_iter_mut().with_max_len(1);
-        let (filled, ()) = rayon::join(|| stream.fill(&mut next), || jobs.for_each(feed));
+        let each = jobs.par_iter_mut().with_max_len(1);
+        let (filled, ()) = rayon::join(|| stream.fill(&mut next), || each.for_each(feed));
+        if let Some(failure) = jobs.iter().find_map(Job::failure) {
+            return Err(failure);
+        }
         more = filled?;
         seen.requests += block.requests();
         seen.touches += block.lines.ids.len() as u64;
@@ -337,7 +366,7 @@ fn feed_all(
         std::mem::swap(&mut block, &mut next);
     }
     if seen.requests == 0 {
-        return Err(WorkloadError::Empty);
+        return Err(WorkloadError::Empty.into());
     }
     seen.distinct = f64::from(names.distinct_lines());
     seen.volumes = names.volumes.len() as u64;

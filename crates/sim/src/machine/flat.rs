@@ -1,6 +1,7 @@
 //! Runs as CSV: a line a policy and pool, with the whole run's figures repeated in each.
 
 use super::results::{LatencyRow, PoolUse, Run, VolumeReport};
+use crate::table::Table;
 use std::fmt::Write;
 
 /// A column: its name, and its value.
@@ -88,6 +89,39 @@ impl VolumeReport {
             }
         }
         out
+    }
+}
+
+impl VolumeReport {
+    /// The runs as columns, by the names of the CSV: a row a policy and pool.
+    pub fn to_table(&self) -> Table {
+        let rows: Vec<(&Run, &PoolUse)> = self
+            .runs
+            .iter()
+            .flat_map(|run| run.pools.iter().map(move |pool| (run, pool)))
+            .collect();
+        let mut table = Table::default();
+        table.text("policy", &rows, |(run, _)| run.policy.clone());
+        table.text("pool", &rows, |(_, pool)| pool.pool.clone());
+        for (name, of) in OF_RUN {
+            table.number(name, &rows, |(run, _)| Some(of(run)));
+        }
+        for (prefix, part) in LATENCIES {
+            for (name, of) in OF_LATENCY {
+                let name = format!("{prefix}_{name}");
+                table.number(&name, &rows, |(run, _)| Some(of(part(run))));
+            }
+        }
+        for (prefix, part) in POOL_LATENCIES {
+            for (name, of) in OF_LATENCY {
+                let name = format!("{prefix}_{name}");
+                table.number(&name, &rows, |(_, pool)| Some(of(part(pool))));
+            }
+        }
+        for (name, of) in OF_POOL {
+            table.number(name, &rows, |(_, pool)| Some(of(pool)));
+        }
+        table
     }
 }
 

@@ -36,6 +36,11 @@ impl CacheReplay {
         self.feeder.feed(&mut self.cache, names, block);
     }
 
+    /// The reason why the policy's answers no longer count, if there is one.
+    pub fn failure(&self) -> Option<&str> {
+        self.cache.policy.failure()
+    }
+
     /// The counts, and the policy's memory.
     pub fn finish(self) -> (Counts, Footprint) {
         let footprint = self.cache.policy.footprint();

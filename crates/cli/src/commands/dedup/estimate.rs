@@ -3,21 +3,17 @@
 //! Each file is a flow, one after the other in the order of their names, through the tunnel's own
 //! sending half. Every chunking starts with an empty cache.
 
-use super::files;
 use crate::error::CliError;
 use crate::output;
-use crate::progress::{Progress, Unit};
+use crate::progress::Bars;
 use crate::table;
-use serde_json::json;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 use thermocline_charts::format::{Quantity, count, share};
 use thermocline_charts::{Axis, LineChart, Page, Series};
 use thermocline_chunking::Chunking;
-use thermocline_tunnel::{Encoded, Trial};
+use thermocline_sim::dedup::{CHUNKINGS, Estimate, Row};
+use thermocline_tunnel::Encoded;
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -30,13 +26,6 @@ saved: bytes of chunks that the other end would hold already. sent: what goes ov
 references, headers, and literals compressed by zstd where that pays. A chunking is METHOD:SIZE;
 methods: none, fixed, gear, rabin16, rabin-source, modp, maxp.";
 
-const READ_BYTES: usize = 1 << 20;
-
-/// The chunkings of the published table, and what they are compared with.
-const DEFAULT: &str = "none,fixed:128B,fixed:512B,fixed:2KiB,fixed:8KiB,\
-                       rabin16:128B,rabin16:512B,rabin16:2KiB,rabin16:8KiB,\
-                       gear:2KiB,rabin-source:2KiB,modp,maxp";
-
 /// Options of the estimate.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,7 +34,7 @@ pub(crate) struct Args {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
     /// Chunkings, separated by commas.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = DEFAULT)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = CHUNKINGS)]
     chunking: Vec<Chunking>,
     /// Bytes of chunks that each end keeps; as much memory is used.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
@@ -72,84 +61,23 @@ struct Form {
     csv: bool,
 }
 
-/// Figures of one chunking.
-struct Row {
-    chunking: Chunking,
-    totals: Encoded,
-    took: Duration,
-}
-
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    if args.cache.0 == 0 || args.cache.0 >= 1 << 40 {
-        let given = args.cache;
-        return Err(CliError::input(format!("--cache {given} must be above 0 and below 1 TiB")));
-    }
-    let files = files::below_all(&args.paths)?;
-    let bytes: u64 = files.iter().map(|(_, length)| length).sum();
-    let work = bytes * args.chunking.len() as u64;
-    let progress = Progress::bar(Some(work), Unit::Bytes, "reading");
-    let mut done = 0;
-    let mut rows = Vec::new();
-    for &chunking in &args.chunking {
-        progress.label(format!("{chunking}"));
-        rows.push(try_out(&files, chunking, args.cache, &mut |read| {
-            done += read;
-            progress.at(done);
-        })?);
-    }
-    drop(progress);
+    let bars = Bars::default();
+    let made = Estimate::of(&args.paths, &args.chunking, args.cache, &bars);
+    drop(bars);
+    let estimate = made.map_err(CliError::input)?;
+    let Estimate { files, rows } = &estimate;
     if let Some(path) = &args.plot {
-        output::write_text(path, &page(&args, &files, &rows), args.force)?;
+        output::write_text(path, &page(&args, files, rows), args.force)?;
     }
     let text = match &args.form {
-        Form { json: true, .. } => as_json(&files, &rows)?,
-        Form { csv: true, .. } => as_csv(&rows),
-        Form { .. } => as_table(&files, &rows),
+        Form { json: true, .. } => {
+            serde_json::to_string_pretty(&estimate.to_json()).map_err(CliError::failed)? + "\n"
+        }
+        Form { csv: true, .. } => as_csv(rows),
+        Form { .. } => as_table(files, rows),
     };
     output::print(&text)
-}
-
-fn try_out(
-    files: &[(PathBuf, u64)],
-    chunking: Chunking,
-    cache: Bytes,
-    read: &mut dyn FnMut(u64),
-) -> Result<Row, CliError> {
-    let mut trial = Trial::new(cache, chunking);
-    let mut took = Duration::ZERO;
-    let mut buffer = vec![0; READ_BYTES];
-    for (path, _) in files {
-        let named = |error| CliError::input(format!("{}: {error}", path.display()));
-        let mut file = File::open(path).map_err(named)?;
-        loop {
-            let length = file.read(&mut buffer).map_err(named)?;
-            let started = Instant::now();
-            match length {
-                0 => trial.end_flow(),
-                _ => trial.push(&buffer[..length]),
-            }
-            took += started.elapsed();
-            if length == 0 {
-                break;
-            }
-            read(length as u64);
-        }
-    }
-    Ok(Row { chunking, totals: trial.totals(), took })
-}
-
-impl Row {
-    fn mean(&self) -> Option<Bytes> {
-        self.totals.bytes.checked_div(self.totals.chunks).map(Bytes)
-    }
-
-    fn part(&self, of: u64) -> f64 {
-        of as f64 / self.totals.bytes.max(1) as f64
-    }
-
-    fn bytes_per_s(&self) -> f64 {
-        self.totals.bytes as f64 / self.took.as_secs_f64().max(1e-9)
-    }
 }
 
 fn as_table(files: &[(PathBuf, u64)], rows: &[Row]) -> String {
@@ -188,26 +116,6 @@ fn as_csv(rows: &[Row]) -> String {
         );
     }
     text
-}
-
-fn as_json(files: &[(PathBuf, u64)], rows: &[Row]) -> Result<String, CliError> {
-    let rows: Vec<_> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "chunking": row.chunking.to_string(),
-                "expected_bytes": row.chunking.expected().map(|size| size.0),
-                "bytes": row.totals.bytes,
-                "chunks": row.totals.chunks,
-                "references": row.totals.references,
-                "saved_bytes": row.totals.saved,
-                "sent_bytes": row.totals.sent,
-                "bytes_per_s": row.bytes_per_s(),
-            })
-        })
-        .collect();
-    let value = json!({ "files": files.len(), "chunkings": rows });
-    Ok(serde_json::to_string_pretty(&value).map_err(CliError::failed)? + "\n")
 }
 
 fn page(args: &Args, files: &[(PathBuf, u64)], rows: &[Row]) -> String {

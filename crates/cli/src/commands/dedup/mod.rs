@@ -1,7 +1,6 @@
 //! `thermocline dedup …`: how much of some data repeats itself.
 
 mod estimate;
-pub(crate) mod files;
 
 use crate::error::CliError;
 use clap::Subcommand;

@@ -7,13 +7,9 @@ use crate::output;
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::PathBuf;
-use std::str::FromStr;
-use thermocline_charts::format::{plain, seconds, share};
-use thermocline_policy::balance;
-use thermocline_policy::registry::{PolicySpec, balancers};
+use thermocline_sim::balance::words::{self, Burstiness, Requests, Sites, SlowTimes, Work};
 use thermocline_sim::balance::{
-    self as balancing, Arrivals, BalanceReport, Bursts, Mmpp, ProbeCost, Probes, Scenario, Service,
-    Slowing, View, read_arrivals,
+    self as balancing, Arrivals, BalanceReport, ProbeCost, Probes, Scenario, View, read_arrivals,
 };
 use thermocline_sim::lab;
 use thermocline_units::Nanos;
@@ -157,131 +153,9 @@ enum Probing {
     None,
 }
 
-/// Speeds of servers as a user writes them.
-#[derive(Debug, Clone)]
-struct Sites(Vec<f64>);
-
-impl FromStr for Sites {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Sites, String> {
-        let wrong = || format!("`{text}` is neither a number of servers nor speeds like 4,1,1");
-        if !text.contains(',') {
-            let count: u16 = text.trim().parse().map_err(|_| wrong())?;
-            return Ok(Sites(vec![1.0; count.into()]));
-        }
-        let speeds: Result<_, _> = text.split(',').map(|speed| speed.trim().parse()).collect();
-        speeds.map(Sites).map_err(|_| wrong())
-    }
-}
-
-/// A service as a user writes it.
-#[derive(Debug, Clone, Copy)]
-struct Work(Service);
-
-impl FromStr for Work {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Work, String> {
-        let wrong = || format!("`{text}` is no service; write exp, fixed, pareto:1.5 or bytes");
-        match text.split_once(':').unwrap_or((text, "")) {
-            ("exp", "") => Ok(Work(Service::Exponential)),
-            ("fixed", "") => Ok(Work(Service::Deterministic)),
-            ("bytes", "") => Ok(Work(Service::Bytes)),
-            ("pareto", shape) => shape.parse().map(Service::Pareto).map(Work).map_err(|_| wrong()),
-            _ => Err(wrong()),
-        }
-    }
-}
-
-/// Bursts as a user writes them.
-#[derive(Debug, Clone, Copy)]
-struct Burstiness(Bursts);
-
-impl FromStr for Burstiness {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Burstiness, String> {
-        let wrong = |what: &str| {
-            format!("`{text}`: {what}; write I=313.5,share=0.9,length=750ms, share and length too")
-        };
-        let (mut index, mut share, mut length) = (None, None, None);
-        for part in text.split(',') {
-            let (key, value) = part.split_once('=').ok_or_else(|| wrong("no KEY=VALUE"))?;
-            let number = || value.trim().parse::<f64>().map_err(|_| wrong("no number"));
-            match key.trim() {
-                "I" | "i" => index = Some(number()?),
-                "share" => share = Some(number()?),
-                "length" => {
-                    let time: Nanos = value.trim().parse().map_err(|_| wrong("no length"))?;
-                    length = Some(time.as_secs_f64());
-                }
-                _ => return Err(wrong("only I, share and length are known")),
-            }
-        }
-        match (index, share, length) {
-            (Some(index), Some(share), Some(length_s)) => {
-                Ok(Burstiness(Bursts { index, share, length_s }))
-            }
-            _ => Err(wrong("one of them is missing")),
-        }
-    }
-}
-
-/// Slow times as a user writes them.
-#[derive(Debug, Clone, Copy)]
-struct SlowTimes(Slowing);
-
-impl FromStr for SlowTimes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<SlowTimes, String> {
-        let wrong = |what: &str| format!("`{text}`: {what}; write every=10s,for=3s,to=0.25");
-        let (mut every, mut lasting, mut to) = (None, None, None);
-        for part in text.split(',') {
-            let (key, value) = part.split_once('=').ok_or_else(|| wrong("no KEY=VALUE"))?;
-            let time = || value.trim().parse::<Nanos>().map_err(|_| wrong("no length of time"));
-            match key.trim() {
-                "every" => every = Some(time()?),
-                "for" => lasting = Some(time()?),
-                "to" => to = Some(value.trim().parse().map_err(|_| wrong("no number"))?),
-                _ => return Err(wrong("only every, for and to are known")),
-            }
-        }
-        match (every, lasting, to) {
-            (Some(every), Some(lasting), Some(to)) => Ok(SlowTimes(Slowing { every, lasting, to })),
-            _ => Err(wrong("one of them is missing")),
-        }
-    }
-}
-
-/// A number of requests as a user writes it.
-#[derive(Debug, Clone, Copy)]
-struct Requests(usize);
-
-impl FromStr for Requests {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Requests, String> {
-        let text = text.trim();
-        let (number, times) = match text.strip_suffix(['k', 'M']) {
-            Some(number) if text.ends_with('k') => (number, 1_000),
-            Some(number) => (number, 1_000_000),
-            None => (text, 1),
-        };
-        let number: Option<usize> = number.trim().parse().ok();
-        let requests = number.and_then(|number| number.checked_mul(times)).filter(|n| *n > 0);
-        requests.map(Requests).ok_or_else(|| format!("`{text}` is no number such as 200k or 1M"))
-    }
-}
-
-/// Policies when none is named.
-const RIVALS: [&str; 9] =
-    ["rand", "qlen", "ara", "ara-count", "least", "p2c", "jiq", "li", balance::DEFAULT];
-
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let (scenario, arrivals) = args.scenario()?;
-    let specs = specs(&args.policy, &scenario)?;
+    let specs = words::chosen(&args.policy, &scenario.arrivals).map_err(CliError::input)?;
     if let Some(threads) = args.repeats.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
@@ -294,25 +168,6 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     let report = BalanceReport::new(&scenario, &arrivals, &seeds, rows);
     args.output.deliver(&report)
-}
-
-/// The policies named; `ara-opt` is left out of `all` where nobody knows the bursts.
-fn specs(words: &[String], scenario: &Scenario) -> Result<Vec<PolicySpec>, CliError> {
-    let parse = |text: &str| PolicySpec::parse(text).map_err(CliError::input);
-    if words.is_empty() {
-        return RIVALS.into_iter().map(parse).collect();
-    }
-    let traced = matches!(scenario.arrivals, Arrivals::Trace(_));
-    let mut specs = Vec::new();
-    for word in words {
-        if word == "all" {
-            let every = balancers().filter(|entry| !(traced && entry.name == "ara-opt"));
-            specs.extend(every.map(|entry| parse(entry.name)).collect::<Result<Vec<_>, _>>()?);
-        } else {
-            specs.push(parse(word)?);
-        }
-    }
-    Ok(specs)
 }
 
 impl Args {
@@ -347,42 +202,16 @@ impl Args {
     }
 
     fn coming(&self) -> Result<(Arrivals, String), CliError> {
-        let sources = self.source.sources();
-        if !sources.is_empty() {
+        if !self.source.sources().is_empty() {
             let mut reader = self.source.open()?;
             let bar = Progress::bar(self.source.size_bytes(), Counted::Bytes, "reading");
             let arrivals =
                 read_arrivals(&mut *reader, self.repeats.requests.0, &|bytes| bar.at(bytes))
                     .map_err(CliError::input)?;
-            let names: Vec<String> = sources.iter().map(ToString::to_string).collect();
-            let words = format!(
-                "at the times of {}, {} apart on average",
-                names.join(", "),
-                seconds(arrivals.gap_s())
-            );
+            let words = words::traced(&self.source.traces().names(), &arrivals);
             return Ok((arrivals, words));
         }
-        let gap_s = self.arrivals.gap.as_secs_f64();
-        if gap_s == 0.0 {
-            return Err(CliError::input("--gap 0s: requests need some time between them"));
-        }
-        let apart = format!("{} apart on average", seconds(gap_s));
-        let Some(Burstiness(bursts)) = self.arrivals.bursts else {
-            let words = format!("independent, {apart}");
-            return Ok((Arrivals::Process(Mmpp::poisson(gap_s)), words));
-        };
-        let process = Mmpp::fit(gap_s, &bursts)
-            .map_err(|problem| CliError::input(format!("--bursts: {problem}")))?;
-        let words = format!(
-            "{apart}, index of dispersion {}; {} come in bursts of {}, {} a second there and {} \
-             otherwise",
-            plain(process.index_of_dispersion()),
-            share(bursts.share),
-            seconds(bursts.length_s),
-            plain(process.rates[1]),
-            plain(process.rates[0]),
-        );
-        Ok((Arrivals::Process(process), words))
+        words::arrivals(self.arrivals.gap, self.arrivals.bursts).map_err(CliError::input)
     }
 }
 

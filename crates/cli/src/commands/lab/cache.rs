@@ -4,15 +4,13 @@
 use super::{curves, policies, table};
 use crate::error::CliError;
 use crate::output::{self, OutputFile, Readers};
-use crate::progress::{Progress, Unit as Counted};
+use crate::progress::Bars;
 use crate::source::SourceArgs;
 use std::path::PathBuf;
-use thermocline_policy::registry::PolicySpec;
-use thermocline_sim::lab::{self, CacheSize, CurveMethod, LabOptions, Needs, Report, Row, Seen};
+use thermocline_sim::lab::{self, CacheSize, Contest, CurveMethod, LabOptions, Report};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
-use thermocline_sim::workload::{Cut, Stream, Unit, Workload};
-use thermocline_trace::TraceReader;
+use thermocline_sim::workload::Unit;
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
@@ -104,77 +102,19 @@ pub(super) struct Output {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let chosen = policies::chosen(&args.policy, args.model.objects)?;
-    let options = lab_options(&args.model)?;
+    let contest = args.contest()?;
     if let Some(threads) = args.model.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
-    let cut = cut(&args.model, &chosen.specs)?;
     if let Some(method) = args.model.mrc {
-        return curves::run(&args, chosen, cut, method, &options);
+        return curves::run(&args, &contest, method);
     }
-    let sizes = args.size.clone().unwrap_or_else(usual_sizes);
-    let mut reader = args.source.open()?;
-    let (rows, seen) = match Needs::of(&chosen.specs, &sizes, &options.replay) {
-        Needs::Nothing => {
-            args.stream(&mut *reader, cut, (&chosen.specs, &sizes), &options, None)?
-        }
-        Needs::Totals if args.source.can_be_read_again() => {
-            let seen = args.survey(&mut *reader, cut)?;
-            let mut again = args.source.open()?;
-            args.stream(&mut *again, cut, (&chosen.specs, &sizes), &options, Some(&seen))?
-        }
-        _ => {
-            let workload = args.read(&mut *reader, cut)?;
-            (args.replay(&workload, (&chosen.specs, &sizes), &options)?, Seen::of(&workload))
-        }
-    };
-    let mut notes = notes(&*reader, cut, &chosen.specs, &seen, &options);
-    notes.extend(chosen.note);
-    let report = Report::new(cut, &seen, args.traces(), &options, rows).with_notes(notes);
+    let chosen = policies::chosen(&args.policy, args.model.objects)?;
+    let bars = Bars::default();
+    let report = contest.run(chosen, args.size.as_deref(), &bars).map_err(CliError::input)?;
+    drop(bars);
     args.output.deliver(&report)
 }
-
-/// Sizes when none are asked for.
-fn usual_sizes() -> Vec<CacheSize> {
-    [0.01, 0.05, 0.2].map(CacheSize::Share).to_vec()
-}
-
-/// Epochs below which decisions once an epoch say little.
-const EPOCHS_FEW: u64 = 24;
-
-/// Notes to read before trusting the figures.
-fn notes(
-    reader: &dyn TraceReader,
-    cut: Cut,
-    specs: &[PolicySpec],
-    seen: &Seen,
-    options: &LabOptions,
-) -> Vec<String> {
-    let mut notes = Vec::new();
-    if let (Unit::Lines(line), true) = (cut.unit, reader.names_objects()) {
-        let ids = line.0 / 512;
-        notes.push(format!(
-            "this trace names objects, not addresses: {ids} neighbouring ids share a line of \
-             {line}; --objects caches each by itself"
-        ));
-    }
-    let by_epoch = |spec: &&PolicySpec| spec.is_placement() || spec.needs_volumes();
-    let slow: Vec<&str> = specs.iter().filter(by_epoch).map(|spec| spec.entry.name).collect();
-    let epochs = seen.last.0 / options.replay.epoch.0;
-    if !slow.is_empty() && epochs < EPOCHS_FEW {
-        notes.push(format!(
-            "the trace lasts {epochs} epochs of {}: too few to judge what decides once an epoch \
-             ({}); --epoch makes them shorter",
-            options.replay.epoch,
-            slow.join(", ")
-        ));
-    }
-    notes
-}
-
-/// Policies and sizes.
-type Contest<'a> = (&'a [PolicySpec], &'a [CacheSize]);
 
 impl Args {
     /// True if objects of unit size are cached.
@@ -182,53 +122,11 @@ impl Args {
         self.model.objects
     }
 
-    fn traces(&self) -> Vec<String> {
-        self.source.sources().iter().map(ToString::to_string).collect()
-    }
-
-    /// Replays while reading, in memory that does not grow with the requests.
-    fn stream(
-        &self,
-        reader: &mut dyn TraceReader,
-        cut: Cut,
-        (specs, sizes): Contest<'_>,
-        options: &LabOptions,
-        known: Option<&Seen>,
-    ) -> Result<(Vec<Row>, Seen), CliError> {
-        let bar = self.reading("replaying");
-        let mut stream = Stream::new(reader, cut);
-        lab::run_stream(&mut stream, cut, specs, sizes, options, known, &|bytes| bar.at(bytes))
-            .map_err(CliError::input)
-    }
-
-    /// Counts what must be known before a stream can be replayed.
-    fn survey(&self, reader: &mut dyn TraceReader, cut: Cut) -> Result<Seen, CliError> {
-        let bar = self.reading("counting");
-        let mut stream = Stream::new(reader, cut);
-        lab::survey(&mut stream, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
-    }
-
-    /// Reads the whole trace, for runs that must know it beforehand.
-    fn read(&self, reader: &mut dyn TraceReader, cut: Cut) -> Result<Workload, CliError> {
-        let bar = self.reading("reading");
-        Workload::read(reader, cut, &|bytes| bar.at(bytes)).map_err(CliError::input)
-    }
-
-    fn replay(
-        &self,
-        workload: &Workload,
-        (specs, sizes): Contest<'_>,
-        options: &LabOptions,
-    ) -> Result<Vec<Row>, CliError> {
-        let touches = workload.touches() * (specs.len() * sizes.len()) as u64;
-        let bar = Progress::bar(Some(touches), Counted::Things, "replaying lines");
-        let progress = |n: u64| bar.more(n);
-        lab::run(workload, specs, sizes, options, &progress).map_err(CliError::input)
-    }
-
-    /// Progress through the input's bytes.
-    pub(super) fn reading(&self, what: &'static str) -> Progress {
-        Progress::bar(self.source.size_bytes(), Counted::Bytes, what)
+    fn contest(&self) -> Result<Contest, CliError> {
+        let Model { line, objects, chunk, .. } = self.model;
+        let unit = if objects { Unit::Objects } else { Unit::Lines(line) };
+        let options = lab_options(&self.model)?;
+        Ok(Contest { traces: self.source.traces(), unit, chunk, options })
     }
 }
 
@@ -263,9 +161,6 @@ impl Output {
 }
 
 fn lab_options(model: &Model) -> Result<LabOptions, CliError> {
-    if model.epoch.0 == 0 {
-        return Err(CliError::input("--epoch 0s: an epoch lasts some time; the default is 5m"));
-    }
     let profile = match &model.profile {
         None => Profile::source(),
         Some(path) => {
@@ -278,20 +173,4 @@ fn lab_options(model: &Model) -> Result<LabOptions, CliError> {
     let replay =
         ReplayOptions { write_mode: model.write, warmup: model.warmup, epoch: model.epoch };
     Ok(LabOptions { replay, profile, seed: model.seed })
-}
-
-/// Cutting of the trace: into chunks too when a flash manager runs.
-fn cut(model: &Model, specs: &[PolicySpec]) -> Result<Cut, CliError> {
-    for (flag, size) in [("--line", model.line), ("--chunk", model.chunk)] {
-        if size.0 < 512 || !size.0.is_power_of_two() {
-            return Err(CliError::input(format!("{flag} {size}: use a power of two from 512 up")));
-        }
-    }
-    if model.chunk < model.line {
-        let (line, chunk) = (model.line, model.chunk);
-        return Err(CliError::input(format!("--chunk {chunk} is smaller than --line {line}")));
-    }
-    let unit = if model.objects { Unit::Objects } else { Unit::Lines(model.line) };
-    let needs_chunks = !model.objects && specs.iter().any(PolicySpec::is_placement);
-    Ok(Cut { unit, chunk: needs_chunks.then_some(model.chunk) })
 }

@@ -1,6 +1,5 @@
 //! `thermocline lab tunnel`: files through a tunnel on a modelled link, under several policies.
 
-use crate::commands::dedup::files;
 use crate::error::CliError;
 use crate::output;
 use crate::table;
@@ -9,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use thermocline_charts::format::{Quantity, count, seconds, share};
 use thermocline_ports::model::LinkProfile;
+use thermocline_sim::dedup::files_below;
 use thermocline_sim::tunnel::{Congestion, Offered, Outcome, Scene, SceneError, plain, play};
 use thermocline_tunnel::{Costs, Sharing};
 use thermocline_units::{Bytes, Nanos};
@@ -133,7 +133,7 @@ fn sharing(text: &str) -> Result<Sharing, String> {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let scene = scene(&args)?;
-    let files = files::below_all(&args.paths)?;
+    let files = files_below(&args.paths).map_err(CliError::input)?;
     let mut outcomes = Vec::new();
     for policy in &args.policy {
         let scene = Scene { controller: policy.clone(), ..scene.clone() };

@@ -1,14 +1,12 @@
 //! `thermocline trace stat`: what a workload and each of its volumes are like.
 
-mod json;
 mod text;
 
 use crate::error::CliError;
 use crate::output;
-use crate::progress::{Progress, Unit};
+use crate::progress::Bars;
 use crate::source::SourceArgs;
-use thermocline_trace::TraceReader;
-use thermocline_trace::stat::{Characterisation, Characteristics, WorkloadCharacteristics};
+use thermocline_sim::stat::StatReport;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,38 +41,13 @@ struct Output {
     json: bool,
 }
 
-/// All that is reported.
-struct Report {
-    /// The traces, as the command line names them.
-    traces: Vec<String>,
-    /// Repairs by the readers.
-    repairs: Vec<String>,
-    /// Names of the volumes, by id.
-    names: Vec<String>,
-    found: WorkloadCharacteristics,
-}
-
-impl Report {
-    /// Volumes that have requests, with their names.
-    fn volumes(&self) -> impl Iterator<Item = (&str, &Characteristics)> {
-        let names = self.names.iter().map(String::as_str);
-        names.zip(&self.found.volumes).filter(|(_, volume)| volume.requests() > 0)
-    }
-}
-
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
-    let mut reader = args.source.open()?;
-    let bar = Progress::bar(args.source.size_bytes(), Unit::Bytes, "characterising");
-    let found = Characterisation::read(&mut *reader, &|bytes| bar.at(bytes));
-    drop(bar);
-    let report = Report {
-        found: found.map_err(CliError::input)?,
-        traces: args.source.sources().iter().map(ToString::to_string).collect(),
-        repairs: reader.repairs(),
-        names: reader.volumes().to_vec(),
-    };
+    let bars = Bars::default();
+    let report = StatReport::read(&args.source.traces(), &bars).map_err(CliError::input)?;
+    drop(bars);
     if args.output.json {
-        return output::print(&json::json(&report)?);
+        let text = serde_json::to_string_pretty(&report.to_json()).map_err(CliError::failed)?;
+        return output::print(&(text + "\n"));
     }
     let several = 2..=VOLUMES_SHOWN_MAX;
     let volumes = args.output.volumes || several.contains(&report.found.whole.volumes);

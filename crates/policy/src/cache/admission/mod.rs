@@ -100,6 +100,10 @@ impl CachePolicy for Filtered {
         self.filter.end_epoch(now);
         self.cache.end_epoch(now);
     }
+
+    fn failure(&self) -> Option<&str> {
+        self.cache.failure()
+    }
 }
 
 #[cfg(test)]

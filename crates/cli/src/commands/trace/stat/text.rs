@@ -1,10 +1,10 @@
 //! The characteristics of a workload for people: a table for each question, then one row a volume.
 
-use super::Report;
 use crate::table;
 use comfy_table::Table;
 use std::fmt::Write;
 use thermocline_charts::format::count;
+use thermocline_sim::stat::StatReport;
 use thermocline_trace::stat::{
     Amount, CHUNK, Characteristics, Concentration, Histogram, NEAR, PAGE, REACCESS_WITHIN, Timing,
 };
@@ -16,7 +16,7 @@ const BAR_CELLS: f64 = 30.0;
 const NOTHING: &str = "–";
 
 /// The report; `volumes`: with a row for each.
-pub(super) fn text(report: &Report, volumes: bool) -> String {
+pub(super) fn text(report: &StatReport, volumes: bool) -> String {
     let whole = &report.found.whole;
     let tables = [amounts(whole), popularity(whole), order_and_arrivals(whole), sizes(whole)];
     let mut out = format!("{}\n", heading(report));
@@ -35,7 +35,7 @@ pub(super) fn text(report: &Report, volumes: bool) -> String {
     out
 }
 
-fn heading(report: &Report) -> String {
+fn heading(report: &StatReport) -> String {
     let whole = &report.found.whole;
     let volumes = match whole.volumes {
         1 => "1 volume".to_string(),
@@ -248,7 +248,7 @@ fn chunk_again(of: &Characteristics) -> Option<f64> {
     of.timing.as_ref().and_then(|timing| timing.chunk_reaccess.of_accesses)
 }
 
-fn volume_table(report: &Report) -> Table {
+fn volume_table(report: &StatReport) -> Table {
     let headings = COLUMNS.map(|(heading, _)| heading);
     let mut table = table::plain(std::iter::once("Volume").chain(headings));
     for (name, volume) in report.volumes() {

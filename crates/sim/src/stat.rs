@@ -1,42 +1,76 @@
-//! The characteristics of a workload for machines. Units are in the names; a ratio that would
-//! divide by zero, and times that the trace does not have, are null.
+//! `trace stat`: what a workload and each of its volumes are like, as data.
+//!
+//! Units are in the names; a ratio that would divide by zero, and times that the trace does not
+//! have, are null.
 
-use super::Report;
-use crate::error::CliError;
+use crate::source::Traces;
+use crate::watch::{Amount, Watch};
 use serde_json::{Value, json};
+use thermocline_trace::stat::StatError;
 use thermocline_trace::stat::{
-    Amount, CHUNK, CHUNKS_COUNTED_IN, COUNTED_IN, Characteristics, Concentration, Histogram,
-    LAGS_MAX, NEAR, PAGE, REACCESS_WITHIN, Reaccess, Timing,
+    Amount as Moved, CHUNK, CHUNKS_COUNTED_IN, COUNTED_IN, Characterisation, Characteristics,
+    Concentration, Histogram, LAGS_MAX, NEAR, PAGE, REACCESS_WITHIN, Reaccess, Timing,
+    WorkloadCharacteristics,
 };
 
 /// Percentiles told of every distribution.
 const PERCENTILES: [(&str, f64); 6] =
     [("p10", 0.1), ("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99)];
 
-/// The report as JSON.
-pub(super) fn json(report: &Report) -> Result<String, CliError> {
-    let volumes = report.volumes().map(|(name, of)| {
-        let mut volume = characteristics(of);
-        volume["name"] = json!(name);
-        volume
-    });
-    let value = json!({
-        "traces": report.traces,
-        "repairs": report.repairs,
-        "definitions": {
-            "page_bytes": PAGE.0,
-            "chunk_bytes": CHUNK.0,
-            "reaccess_within_s": REACCESS_WITHIN.as_secs_f64(),
-            "near_bytes": NEAR.0,
-            "active_chunks_interval_s": CHUNKS_COUNTED_IN.as_secs_f64(),
-            "arrivals_interval_s": COUNTED_IN.as_secs_f64(),
-            "index_of_dispersion_lags_max": LAGS_MAX,
-        },
-        "workload": characteristics(&report.found.whole),
-        "volumes": volumes.collect::<Vec<Value>>(),
-    });
-    let text = serde_json::to_string_pretty(&value).map_err(CliError::failed)?;
-    Ok(text + "\n")
+/// All that is reported.
+pub struct StatReport {
+    /// The traces, as they were named.
+    pub traces: Vec<String>,
+    /// Repairs by the readers.
+    pub repairs: Vec<String>,
+    /// Names of the volumes, by id.
+    pub names: Vec<String>,
+    /// The characteristics.
+    pub found: WorkloadCharacteristics,
+}
+
+impl StatReport {
+    /// Reads the traces to their end.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn read(traces: &Traces, watch: &dyn Watch) -> Result<StatReport, StatError> {
+        let mut reader = traces.open()?;
+        watch.begin("characterising", Amount::Bytes(traces.size_bytes()));
+        let found = Characterisation::read(&mut *reader, &|bytes| watch.at(bytes))?;
+        let (repairs, names) = (reader.repairs(), reader.volumes().to_vec());
+        Ok(StatReport { traces: traces.names(), repairs, names, found })
+    }
+
+    /// Volumes that have requests, with their names.
+    pub fn volumes(&self) -> impl Iterator<Item = (&str, &Characteristics)> {
+        let names = self.names.iter().map(String::as_str);
+        names.zip(&self.found.volumes).filter(|(_, volume)| volume.requests() > 0)
+    }
+
+    /// The report as JSON.
+    pub fn to_json(&self) -> Value {
+        let volumes = self.volumes().map(|(name, of)| {
+            let mut volume = characteristics(of);
+            volume["name"] = json!(name);
+            volume
+        });
+        json!({
+            "traces": self.traces,
+            "repairs": self.repairs,
+            "definitions": {
+                "page_bytes": PAGE.0,
+                "chunk_bytes": CHUNK.0,
+                "reaccess_within_s": REACCESS_WITHIN.as_secs_f64(),
+                "near_bytes": NEAR.0,
+                "active_chunks_interval_s": CHUNKS_COUNTED_IN.as_secs_f64(),
+                "arrivals_interval_s": COUNTED_IN.as_secs_f64(),
+                "index_of_dispersion_lags_max": LAGS_MAX,
+            },
+            "workload": characteristics(&self.found.whole),
+            "volumes": volumes.collect::<Vec<Value>>(),
+        })
+    }
 }
 
 fn characteristics(of: &Characteristics) -> Value {
@@ -67,7 +101,7 @@ fn characteristics(of: &Characteristics) -> Value {
     })
 }
 
-fn amount(of: Amount) -> Value {
+fn amount(of: Moved) -> Value {
     json!({ "requests": of.requests, "bytes": of.bytes })
 }
 

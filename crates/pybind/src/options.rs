@@ -1,0 +1,87 @@
+//! Arguments of Python functions as the types of the laboratory: texts and numbers as the command
+//! line writes them, read by the same code.
+
+use crate::traces::Trace;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+use thermocline_sim::source::{Source, Traces};
+use thermocline_trace::ReadOptions;
+
+/// An exception for a value that makes no sense.
+pub(crate) fn refused(problem: impl Display) -> PyErr {
+    PyValueError::new_err(problem.to_string())
+}
+
+/// Text of an argument that may be a text or a number: `"4KiB"`, `4096`, `0.1`.
+fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(value.str()?.to_string())
+}
+
+/// The value of argument `name`, as the command line would read it.
+pub(crate) fn read<T>(name: &str, value: &Bound<'_, PyAny>) -> PyResult<T>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    let text = text_of(value)?;
+    text.parse().map_err(|error| refused(format!("{name}: {error}")))
+}
+
+/// As [`read`], and the default where the argument is left out.
+pub(crate) fn read_or<T>(name: &str, value: Option<&Bound<'_, PyAny>>, default: T) -> PyResult<T>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    value.map_or(Ok(default), |value| read(name, value))
+}
+
+/// Items of an argument that may be one value or several: `"lru"`, `["lru", "arc"]`.
+pub(crate) fn items<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    if value.is_instance_of::<PyString>() || value.try_iter().is_err() {
+        return Ok(vec![value.clone()]);
+    }
+    value.try_iter()?.collect()
+}
+
+/// As [`items`], each read as the command line would; a text may hold several, with commas.
+pub(crate) fn read_all<T>(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<T>>
+where
+    T: FromStr,
+    T::Err: Display,
+{
+    let mut all = Vec::new();
+    for item in items(value)? {
+        for word in text_of(&item)?.split(',') {
+            all.push(word.parse().map_err(|error| refused(format!("{name}: {error}")))?);
+        }
+    }
+    Ok(all)
+}
+
+/// The traces of an argument: a path, a [`Trace`], or several of these, merged as one workload.
+pub(crate) fn traces(value: &Bound<'_, PyAny>) -> PyResult<Traces> {
+    if let Ok(trace) = value.cast::<Trace>() {
+        return Ok(trace.get().traces.clone());
+    }
+    if let Ok(path) = value.extract::<PathBuf>() {
+        return Ok(Traces { sources: vec![Source::File(path)], options: ReadOptions::default() });
+    }
+    let mut all = Traces { sources: Vec::new(), options: ReadOptions::default() };
+    let several = value.try_iter().map_err(|_| {
+        PyTypeError::new_err("a trace is a path, or what thermocline.open and trace.synth return")
+    })?;
+    for one in several {
+        let one = traces(&one?)?;
+        all.sources.extend(one.sources);
+        if one.options != ReadOptions::default() {
+            all.options = one.options;
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,181 @@
+//! A whole run of `lab cache`, from the traces to the report: the command and Python call this.
+//!
+//! Decides how often the traces are read: once where the run needs to know nothing beforehand,
+//! twice where it needs totals and the traces can be read again, and into memory otherwise.
+
+use super::curve::{CurveMethod, Curves, exact_curve};
+use super::miniature::{Adjustment, sampled_curves};
+use super::results::{Report, Row, Seen};
+use super::run::{LabError, LabOptions, Needs, run, run_stream, survey};
+use super::selection::Selection;
+use super::size::CacheSize;
+use crate::source::Traces;
+use crate::watch::{Amount, Watch};
+use crate::workload::{Cut, Sample, Stream, Unit, Workload, WorkloadError};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_trace::TraceReader;
+use thermocline_units::Bytes;
+
+/// Traces, the way they are cut, and the options of the replays.
+pub struct Contest {
+    /// The traces.
+    pub traces: Traces,
+    /// Unit that is cached.
+    pub unit: Unit,
+    /// Bytes of a chunk that flash managers move.
+    pub chunk: Bytes,
+    /// Options that all replays share.
+    pub options: LabOptions,
+}
+
+/// Sizes when none are asked for.
+fn usual_sizes() -> Vec<CacheSize> {
+    [0.01, 0.05, 0.2].map(CacheSize::Share).to_vec()
+}
+
+/// Epochs below which decisions once an epoch say little.
+const EPOCHS_FEW: u64 = 24;
+
+impl Contest {
+    /// Every policy at every size, or at the usual ones.
+    ///
+    /// # Errors
+    /// When a trace cannot be read, an option makes no sense, or a policy cannot run.
+    pub fn run(
+        &self,
+        chosen: Selection,
+        sizes: Option<&[CacheSize]>,
+        watch: &dyn Watch,
+    ) -> Result<Report, LabError> {
+        let cut = self.cut(&chosen.specs)?;
+        let usual = usual_sizes();
+        let sizes = sizes.unwrap_or(&usual);
+        let options = &self.options;
+        let mut reader = self.traces.open().map_err(WorkloadError::from)?;
+        let specs = &chosen.specs;
+        let (rows, seen) = match Needs::of(specs, sizes, &options.replay) {
+            Needs::Nothing => self.stream(&mut *reader, cut, (specs, sizes), None, watch)?,
+            Needs::Totals if self.traces.can_be_read_again() => {
+                watch.begin("counting", self.bytes());
+                let mut stream = Stream::new(&mut *reader, cut);
+                let seen = survey(&mut stream, cut, &|bytes| watch.at(bytes))?;
+                let mut again = self.traces.open().map_err(WorkloadError::from)?;
+                self.stream(&mut *again, cut, (specs, sizes), Some(&seen), watch)?
+            }
+            _ => {
+                watch.begin("reading", self.bytes());
+                let workload = Workload::read(&mut *reader, cut, &|bytes| watch.at(bytes))?;
+                let touches = workload.touches() * (specs.len() * sizes.len()) as u64;
+                watch.begin("replaying lines", Amount::Things(Some(touches)));
+                let rows = run(&workload, specs, sizes, options, &|n| watch.more(n))?;
+                (rows, Seen::of(&workload))
+            }
+        };
+        let mut notes = self.notes(&*reader, specs, &seen);
+        notes.extend(chosen.note);
+        Ok(Report::new(cut, &seen, self.traces.names(), options, rows).with_notes(notes))
+    }
+
+    /// Miss-ratio curves at `sizes`, or at the usual ones; of LRU, when the method is exact and no
+    /// policy is chosen.
+    ///
+    /// # Errors
+    /// As [`Contest::run`], and when a policy has no curve by this method.
+    pub fn curves(
+        &self,
+        chosen: Option<Selection>,
+        sizes: Option<&[CacheSize]>,
+        method: CurveMethod,
+        watch: &dyn Watch,
+    ) -> Result<Curves, LabError> {
+        let cut = Cut { chunk: None, ..self.cut(&[])? };
+        let objects = matches!(self.unit, Unit::Objects);
+        let mut reader = self.traces.open().map_err(WorkloadError::from)?;
+        watch.begin("reading", self.bytes());
+        let progress = |bytes| watch.at(bytes);
+        let Some(size) = method.sample() else {
+            let only_lru = |spec: &PolicySpec| spec.is_plain_lru();
+            if chosen.is_some_and(|chosen| !chosen.specs.iter().all(only_lru)) {
+                return Err(LabError::OnlyLru);
+            }
+            return exact_curve(&mut *reader, cut, sizes, &self.options, &progress);
+        };
+        let usual = || {
+            let mut usual = Selection::default();
+            usual.add_usual(objects);
+            usual
+        };
+        let caches = chosen.unwrap_or_else(usual).into_caches()?;
+        let sample = Sample::read(&mut *reader, self.unit, size, self.options.seed, &progress)?;
+        watch.begin("replaying sampled lines", Amount::Things(None));
+        let how = (method, Adjustment::WhereItHelps);
+        sampled_curves(&sample, self.unit, &caches, sizes, how, &self.options)
+    }
+
+    /// Cutting of the trace: into chunks too when a flash manager runs.
+    fn cut(&self, specs: &[PolicySpec]) -> Result<Cut, LabError> {
+        if self.options.replay.epoch.0 == 0 {
+            let problem = "--epoch 0s: an epoch lasts some time; the default is 5m";
+            return Err(LabError::Option(problem.to_string()));
+        }
+        let line = self.unit.line_bytes();
+        let objects = matches!(self.unit, Unit::Objects);
+        for (option, size) in [("--line", line), ("--chunk", self.chunk)] {
+            let counted = objects && option == "--line";
+            if !counted && (size.0 < 512 || !size.0.is_power_of_two()) {
+                let problem = format!("{option} {size}: use a power of two from 512 up");
+                return Err(LabError::Option(problem));
+            }
+        }
+        let chunk = self.chunk;
+        if !objects && chunk < line {
+            let problem = format!("--chunk {chunk} is smaller than --line {line}");
+            return Err(LabError::Option(problem));
+        }
+        let needs_chunks = !objects && specs.iter().any(PolicySpec::is_placement);
+        Ok(Cut { unit: self.unit, chunk: needs_chunks.then_some(self.chunk) })
+    }
+
+    fn bytes(&self) -> Amount {
+        Amount::Bytes(self.traces.size_bytes())
+    }
+
+    /// Replays while reading, in memory that does not grow with the requests.
+    fn stream(
+        &self,
+        reader: &mut dyn TraceReader,
+        cut: Cut,
+        (specs, sizes): (&[PolicySpec], &[CacheSize]),
+        known: Option<&Seen>,
+        watch: &dyn Watch,
+    ) -> Result<(Vec<Row>, Seen), LabError> {
+        watch.begin("replaying", self.bytes());
+        let mut stream = Stream::new(reader, cut);
+        let progress = |bytes| watch.at(bytes);
+        run_stream(&mut stream, cut, specs, sizes, &self.options, known, &progress)
+    }
+
+    /// Notes to read before trusting the figures.
+    fn notes(&self, reader: &dyn TraceReader, specs: &[PolicySpec], seen: &Seen) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let (Unit::Lines(line), true) = (self.unit, reader.names_objects()) {
+            let ids = line.0 / 512;
+            notes.push(format!(
+                "this trace names objects, not addresses: {ids} neighbouring ids share a line of \
+                 {line}; --objects caches each by itself"
+            ));
+        }
+        let by_epoch = |spec: &&PolicySpec| spec.is_placement() || spec.needs_volumes();
+        let slow: Vec<&str> = specs.iter().filter(by_epoch).map(|spec| spec.entry.name).collect();
+        let epoch = self.options.replay.epoch;
+        let epochs = seen.last.0 / epoch.0;
+        if !slow.is_empty() && epochs < EPOCHS_FEW {
+            notes.push(format!(
+                "the trace lasts {epochs} epochs of {epoch}: too few to judge what decides once an \
+                 epoch ({}); --epoch makes them shorter",
+                slow.join(", ")
+            ));
+        }
+        notes
+    }
+}

@@ -1,0 +1,34 @@
+//! Progress of a run, for whoever waits: the command's bar, a Python program's callback.
+
+/// Amount of work in a part of a run; `None` where it is not known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes of input.
+    Bytes(Option<u64>),
+    /// Requests, lines, cells: things.
+    Things(Option<u64>),
+}
+
+/// A listener for progress. It is told from any thread, often, and must answer at once.
+pub trait Watch: Sync {
+    /// A part of the run begins: what it does ("reading"), and how much there is to do.
+    fn begin(&self, what: &str, amount: Amount);
+
+    /// So much of the part is done.
+    fn at(&self, done: u64);
+
+    /// So much more of the part is done.
+    fn more(&self, done: u64);
+}
+
+/// Nobody waits.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn begin(&self, _what: &str, _amount: Amount) {}
+
+    fn at(&self, _done: u64) {}
+
+    fn more(&self, _done: u64) {}
+}

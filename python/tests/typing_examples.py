@@ -1,0 +1,25 @@
+"""Calls that mypy must accept; they are not run."""
+
+from pathlib import Path
+
+import thermocline
+from thermocline import balance, cache, trace
+from thermocline.cache import ADMITTED, Geometry
+from thermocline.engine import Engine
+
+
+class Mine:
+    def __init__(self, geometry: Geometry) -> None:
+        self.room = geometry["lines"]
+
+    def access(self, lines: list[int]) -> list[int]:
+        return [ADMITTED for _ in lines]
+
+
+def examples(path: Path) -> list[dict[str, object]]:
+    opened = thermocline.open(path, "other.csv", format="msr")
+    table = cache.simulate([opened, path], [Mine, "lru"], ["5%", 4096], progress=True)
+    cache.simulate(trace.synth("oltp"), Mine, 4096, progress=lambda what, done, total: None)
+    balance.simulate(policies="p2c", sites=16)
+    state: str = Engine().status()["state"]
+    return [*table.to_dicts(), {"state": state}]
