@@ -148,8 +148,9 @@ fn probe(ready: &Ready, job: &Job) -> Result<Density, String> {
             touches += block.lines.ids.len() as u64;
         }
     }
-    let read = stream.bytes_read().min(job.input_bytes());
-    let bytes = if ended || read == 0 { job.input_bytes() } else { read };
+    let whole = source.size_bytes().unwrap_or_else(|| job.input_bytes());
+    let read = stream.bytes_read().min(whole);
+    let bytes = if ended || read == 0 { whole } else { read };
     Ok(Density {
         requests: requests as f64,
         touches: touches as f64,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const PLAN: &str = r#"
 format = 1
 title = "small"
-policies = ["lru", "arc", "random"]
+policies = ["lru", "arc", "random+lru"]
 sizes = ["10%", "64lines"]
 seeds = [1, 2]
 baseline = "lru"
@@ -79,7 +79,7 @@ fn refused(text: &str) -> PlanError {
 fn what_is_wrong_in_a_plan_is_named_with_its_line() {
     for (from, to, line, says) in [
         ("format = 1", "format = 2", 2, "reads plans of format 1"),
-        ("\"arc\"", "\"ark\"", 4, "did you mean `arc`"),
+        ("\"arc\"", "\"arcc\"", 4, "did you mean `arc`"),
         ("\"arc\"", "\"lru\"", 4, "`lru` is there twice"),
         ("\"arc\"", "\"water-fill\"", 4, "keeps nothing"),
         ("64lines", "64 bananas", 5, "is not a cache size"),
@@ -170,7 +170,7 @@ fn counts_are_those_of_a_run_by_itself() {
     let mut reader = source.open(&options).unwrap();
     let cut = Cut { unit: Unit::Lines(Bytes(4096)), chunk: None };
     let workload = Workload::read(&mut *reader, cut, &|_| {}).unwrap();
-    let specs = ["lru", "arc", "random"].map(|name| PolicySpec::parse(name).unwrap());
+    let specs = ["lru", "arc", "random+lru"].map(|name| PolicySpec::parse(name).unwrap());
     let sizes = ["10%", "64lines"].map(|size| size.parse().unwrap());
     let replay = ReplayOptions { warmup: Warmup::Fraction(0.1), ..ReplayOptions::default() };
     let options = LabOptions { replay, profile: Profile::source(), seed: 1 };
