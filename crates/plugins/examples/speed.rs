@@ -8,7 +8,7 @@
 //! two run in turn, five times. Prints nanoseconds of the processor an access, the least and the
 //! greatest, and the ratio of the least ones. Answers of the library are checked, as always.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used)] // A program for a terminal.
+#![allow(clippy::print_stdout)] // A program for a terminal.
 
 use thermocline_policy::cache::{Outcome, Tag};
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};
@@ -22,8 +22,8 @@ const REPEATS: usize = 5;
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let spec = |text: &str| match thermocline_plugins::policy(text) {
-        Some(policy) => policy.unwrap(),
-        None => PolicySpec::parse(text).unwrap(),
+        Some(policy) => policy.expect("the library has the policy"),
+        None => PolicySpec::parse(text).expect("a policy of the registry"),
     };
     let specs: Vec<PolicySpec> = words.iter().map(|word| spec(word)).collect();
     let mut rng = Rng::seeded(1);
@@ -79,6 +79,6 @@ fn run(spec: &PolicySpec, geometry: &Geometry, lines: &[LineId]) -> (f64, u64) {
 
 /// Nanoseconds that this process has had the processor.
 fn processor_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse().unwrap()
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells it");
+    text.split(' ').next().and_then(|field| field.parse().ok()).expect("a number comes first")
 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use thermocline_policy::registry::PolicySpec;
 
-/// What divides a library's path from the policy's name.
+/// Separator between a library's path and the policy's name.
 const MARK: &str = ".so:";
 
 /// The policy that `text` names, `PATH.so:NAME[:SETTINGS]`; `None` when it names none of a library.

@@ -81,8 +81,8 @@ impl Library {
         let here =
             if path.components().count() == 1 { Path::new(".").join(path) } else { path.into() };
         let name = CString::new(here.as_os_str().as_bytes()).map_err(|_| "a zero in its name")?;
-        // SAFETY: the name ends with a zero. Loading runs the library's initialisers, which the user
-        // asked for by naming it.
+        // SAFETY: the name ends with a zero. Loading runs the library's initialisers, which the
+        // user asked for by naming it.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             return Err(format!("it cannot be loaded: {}", last_error()));

@@ -1,8 +1,8 @@
 //! Work on a thread of its own, while Python's thread waits: Ctrl-C and progress.
 //!
 //! 1. The work runs without the interpreter's lock, and tells [`Told`] how far it is.
-//! 2. The calling thread waits in steps of [`STEP`]. After each it gives Python the chance to handle
-//!    signals, and tells the callback about progress, if there is one.
+//! 2. The calling thread waits in steps of [`STEP`]. After each it gives Python the chance to
+//!    handle signals, and tells the callback about progress, if there is one.
 //! 3. After Ctrl-C, or an exception of the callback, the work is stopped at its next word about
 //!    progress: that call unwinds. If it does not come to that within [`LEAVE_AFTER`], the work is
 //!    left to itself; it ends at its next word, and its result is dropped.

@@ -19,7 +19,7 @@ use thermocline_units::{LineId, Nanos};
 /// The first exception that a class of a run raised.
 pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
-/// What was chosen, and where exceptions of its classes go.
+/// The chosen function, and where exceptions of its classes go.
 pub(crate) struct Chosen {
     /// `None` when no policy is named.
     pub(crate) selection: Option<Selection>,

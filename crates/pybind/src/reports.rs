@@ -20,7 +20,8 @@ use thermocline_sim::stat::StatReport;
 use thermocline_sim::watch::{Amount, Watch};
 use thermocline_units::{Bytes, Nanos};
 
-/// What a trace and each of its volumes are like: dictionaries, as `trace stat --json` prints them.
+/// Statistics of a trace and of each of its volumes: dictionaries, as `trace stat --json` prints
+/// them.
 #[pyfunction]
 pub(crate) fn trace_stat<'py>(
     py: Python<'py>,
@@ -32,7 +33,7 @@ pub(crate) fn trace_stat<'py>(
     parsed(py, &report.map_err(refused)?.to_json().to_string())
 }
 
-/// What a tunnel would save of some files: a table, a row a chunking.
+/// Savings of a tunnel on some files: a table, a row a chunking.
 #[pyfunction]
 pub(crate) fn dedup_estimate(
     py: Python<'_>,

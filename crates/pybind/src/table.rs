@@ -63,7 +63,7 @@ impl Table {
         self.table.columns().iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// What the report says besides the rows: the traces, notes, repairs, totals.
+    /// Facts of the report besides the rows: the traces, notes, repairs, totals.
     #[getter]
     fn about<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         parsed(py, &self.about)

@@ -3,13 +3,14 @@
 //! Each file is a flow, one after the other in the order of their names, through the tunnel's own
 //! sending half. Every chunking starts with an empty cache.
 
+use crate::processor::{Spent, Stopwatch};
 use crate::table::Table;
 use crate::watch::{Amount, Watch};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thermocline_chunking::Chunking;
 use thermocline_tunnel::{Encoded, Trial};
 use thermocline_units::Bytes;
@@ -31,7 +32,7 @@ pub struct DedupError(String);
 pub struct Row {
     /// The chunking.
     pub chunking: Chunking,
-    /// What came of the bytes.
+    /// Counts of the bytes.
     pub totals: Encoded,
     /// Time that it took.
     pub took: Duration,
@@ -111,25 +112,26 @@ fn try_out(
     watch: &dyn Watch,
 ) -> Result<Row, DedupError> {
     let mut trial = Trial::new(cache, chunking);
-    let mut took = Duration::ZERO;
+    let mut took = Spent::default();
     let mut buffer = vec![0; READ_BYTES];
     for (path, _) in files {
         let named = |error| DedupError(format!("{}: {error}", path.display()));
         let mut file = File::open(path).map_err(named)?;
         loop {
             let length = file.read(&mut buffer).map_err(named)?;
-            let started = Instant::now();
+            let started = Stopwatch::start();
             match length {
                 0 => trial.end_flow(),
                 _ => trial.push(&buffer[..length]),
             }
-            took += started.elapsed();
+            took += started.spent();
             if length == 0 {
                 break;
             }
             watch.more(length as u64);
         }
     }
+    let took = Duration::from_secs_f64(took.wall_s);
     Ok(Row { chunking, totals: trial.totals(), took })
 }
 

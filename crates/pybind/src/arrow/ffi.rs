@@ -17,7 +17,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 
-/// What `get_next` and `get_schema` return on failure.
+/// Result of `get_next` and `get_schema` on failure.
 const EIO: c_int = 5;
 
 /// Flag of a schema: values may be null.
@@ -60,8 +60,8 @@ pub(crate) struct Stream {
     private_data: *mut c_void,
 }
 
-// SAFETY: the only pointer is to a `Source`, whose batches are `Send`; it is used by one thread at a
-// time, as the interface asks of consumers.
+// SAFETY: the only pointer is to a `Source`, whose batches are `Send`; it is used by one thread at
+// a time, as the interface asks of consumers.
 unsafe impl Send for Stream {}
 
 /// Contents of a stream's private data.

@@ -1,5 +1,5 @@
-//! Columns for Python by the Arrow PyCapsule interface (Apache Arrow, The Arrow C data interface and
-//! The Arrow C stream interface, 2020 to 2023): what fills them, and how they are named.
+//! Columns for Python by the Arrow PyCapsule interface (Apache Arrow, The Arrow C data interface
+//! and The Arrow C stream interface, 2020 to 2023): what fills them, and how they are named.
 //!
 //! Buffers are filled once and then belong to whoever takes them: nothing is copied on the way.
 //! Does not read what others hand over.
@@ -54,7 +54,7 @@ impl Bits {
 /// Texts, end to end.
 #[derive(Debug)]
 pub(crate) struct Texts {
-    /// Where each begins, and the end of the last.
+    /// Beginning of each, and the end of the last.
     ends: Vec<i32>,
     bytes: Vec<u8>,
 }

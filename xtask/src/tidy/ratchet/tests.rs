@@ -6,7 +6,15 @@ use crate::tidy::shape::Excess;
 fn excess(place: &str, count: usize) -> Excess {
     let path = "a.rs".to_string();
     let (unit, instead) = ("lines", "split it");
-    Excess { place: place.to_string(), path, line: 7, count, max: 70, unit, instead: instead.to_string() }
+    Excess {
+        place: place.to_string(),
+        path,
+        line: 7,
+        count,
+        max: 70,
+        unit,
+        instead: instead.to_string(),
+    }
 }
 
 fn complaints(list: &str, excesses: &[Excess]) -> String {
