@@ -69,7 +69,7 @@ fn a_scene_that_makes_no_sense_is_refused() {
     scene.tenants[0].rate = -1.0;
     assert!(run(&scene, &specs, &[1]).is_err());
     let lru = [PolicySpec::parse("lru").unwrap()];
-    let error = run(&Scene::chain(Happening::Nothing), &lru, &[1]).err().expect("no scheduler");
+    let error = run(&Scene::chain(Happening::Nothing), &lru, &[1]).expect_err("no scheduler");
     assert!(error.to_string().contains("accelerator scheduler; those are by-cost"), "{error}");
     let rows = rows(&short(Happening::Nothing));
     assert_eq!(rows.last().unwrap().policy, BEST);

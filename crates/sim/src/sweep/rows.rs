@@ -87,11 +87,11 @@ pub(super) fn write_times(
     out: impl Write + Send,
 ) -> Result<(), ParquetError> {
     let mut filled = keys(facts, rows);
-    let times: [(&str, fn(&Row) -> f64); 2] =
-        [("processor_s", |row| row.processor_s), ("replay_s", |row| row.replay_s)];
-    for (name, get) in times {
+    let mut push = |name: &str, get| {
         filled.push((name.to_string(), measure(rows, &Get::Number(get))));
-    }
+    };
+    push("processor_s", |row| row.processor_s);
+    push("replay_s", |row| row.replay_s);
     write("sweep_times", filled, metadata, out)
 }
 
