@@ -55,6 +55,7 @@ fn results_come_by_name_and_do_not_depend_on_the_number_of_threads() {
         for row in report["rows"].as_array_mut().unwrap() {
             assert!(row["request_hit_ratio"].as_f64().unwrap() <= 1.0);
             row["replay_s"] = Value::Null;
+            row["processor_s"] = Value::Null;
         }
         report
     };

@@ -34,7 +34,7 @@ fn specs(texts: &[&str]) -> Vec<PolicySpec> {
 }
 
 fn without_time(rows: Vec<Row>) -> Vec<String> {
-    let fixed = rows.into_iter().map(|row| Row { replay_s: 0.0, ..row });
+    let fixed = rows.into_iter().map(|row| Row { replay_s: 0.0, processor_s: 0.0, ..row });
     fixed.map(|row| serde_json::to_string(&row).unwrap()).collect()
 }
 
