@@ -2,7 +2,7 @@
 //! time and run anywhere.
 //!
 //! 1. [`Plan::parse`] reads what a user wrote; nothing is opened.
-//! 2. [`list`] finds the traces and makes the jobs: one for each trace and seed. A job runs every
+//! 2. [`list()`] finds the traces and makes the jobs: one for each trace and seed. A job runs every
 //!    policy at every size.
 //! 3. [`Folder`] is where a sweep lives: the plan, the jobs, and a file of rows for each job that
 //!    is done. [`Folder::run`] does one job; [`drive`] does all that are missing, on some threads.
