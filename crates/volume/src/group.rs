@@ -298,7 +298,6 @@ impl Group {
         while let Some(effect) = self.state.take_effect() {
             let rest = self.state.set_effects_aside();
             self.route(now, effect);
-            self.carry_out(now);
             self.state.put_effects_back(rest);
         }
     }

@@ -109,7 +109,7 @@ pub(crate) fn durable_state(
 }
 
 impl GroupState {
-    /// The group of a group without pools and volumes.
+    /// The state of a group without pools and volumes.
     pub(crate) fn new(settings: Settings, sizes: Sizes, identity: u64) -> GroupState {
         GroupState {
             settings,
@@ -145,13 +145,9 @@ impl GroupState {
         std::mem::take(&mut self.effects)
     }
 
-    /// Puts back what was set aside.
+    /// Puts back what was set aside, behind what has come since.
     pub(crate) fn put_effects_back(&mut self, mut rest: VecDeque<Effect>) {
-        if self.effects.is_empty() {
-            self.effects = rest;
-        } else {
-            self.effects.append(&mut rest);
-        }
+        self.effects.append(&mut rest);
     }
 
     /// Bytes that one chunk takes on a pool.
