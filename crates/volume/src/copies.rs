@@ -1,15 +1,18 @@
 //! Copies of a chunk that go: those that failed, those of dead pools, and prefetched ones that give
-//! up their room.
+//! up their room; and copies that count as equal again.
 
 use crate::block_checksums::BlockChecksums;
 use crate::format::Record;
 use crate::group_state::{Effect, GroupState};
-use crate::map::ChunkCopy;
+use crate::map::{ChunkCopy, NONE};
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId};
+
+/// Copies count as equal again when they were not written for so long.
+const QUIET: Nanos = Nanos(1_000_000_000);
 
 /// Drops the copy on `pool`, unless it is the only one; another will be made.
 pub(crate) fn copy_failed(
@@ -84,6 +87,31 @@ fn uncount_prefetched(group: &mut GroupState, copy: ChunkCopy) {
     if copy.prefetched {
         group.pools[copy.place.pool].uncount_prefetched();
     }
+}
+
+/// Tells the journal that copies which were not written for a while are equal: its next cycle
+/// flushes them first.
+pub(crate) fn settle_quiet_copies(group: &mut GroupState, now: Nanos) {
+    let mut dirty = std::mem::take(&mut group.dirty_chunks);
+    dirty.retain(|&chunk| {
+        if !group.map.has(chunk) || group.records_pile_up() {
+            return group.map.has(chunk);
+        }
+        let Some(extra) = group.map.extra(chunk).filter(|extra| extra.dirty) else {
+            return false;
+        };
+        let quiet =
+            now.saturating_sub(extra.last_write) >= QUIET || mutant("copies_equal_without_rest");
+        let busy = group.map.entry(chunk).traffic != NONE;
+        if !quiet || busy && !mutant("copies_equal_under_a_write") {
+            return true;
+        }
+        group.map.extra_mut(chunk).dirty = false;
+        let state = group.durable_state(chunk);
+        group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        false
+    });
+    group.dirty_chunks = dirty;
 }
 
 /// True if a chunk has a copy on the pool beside others.

@@ -1,193 +1,110 @@
-//! Making a group on empty devices, and beginning to read one.
+//! Groups on empty devices, groups that are still to be read, and pools that join a group.
 
-use crate::block_checksums::BlockChecksums;
-use crate::epochs::Epochs;
+use crate::admin::AdminError;
 use crate::format::{Membership, PAYLOAD_BYTES, PoolRecord};
-use crate::group::Group;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
-use crate::hinting::Hinting;
-use crate::housekeeping::Housekeeping;
-use crate::journal::Journal;
 use crate::layout;
-use crate::leaving::Leaving;
-use crate::moves::Moves;
-use crate::opening::recovery::Recovered;
-use crate::opening::replicas::DamagedReplicas;
-use crate::opening::salvage::Salvage;
-use crate::opening::{CreateError, OpenError, Opened, Opening};
-use crate::pacing::Pacing;
-use crate::pools::Sizes;
+use crate::opening::CreateError;
+use crate::pools::extents::Extents;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
-use crate::requests::Requests;
-use crate::routing::Routing;
-use crate::scrub::Scrub;
+use crate::pools::{Pools, Sizes};
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
-use crate::settling::Settlement;
-use thermocline_ports::{DeviceError, Geometry, Payload};
-use thermocline_units::mutants::mutant;
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_ports::Geometry;
+use thermocline_units::{Bytes, PoolId};
 
-impl Group {
-    /// A new group on `pools`, fastest first, whose contents are lost. It becomes ready by
-    /// completions; until its first superblock is durable the devices hold no group.
-    ///
-    /// # Errors
-    /// When the settings are out of range or a pool is too small. Nothing was written then.
-    pub fn create(
-        settings: Settings,
-        pools: &[PoolSpec],
-        identity: u64,
-    ) -> Result<Group, CreateError> {
-        check_settings(&settings, pools)?;
-        let chunk_size = settings.chunk_size.0 as u32;
-        let slots: u64 = pools.iter().map(|p| p.geometry.size.div_floor(settings.chunk_size)).sum();
-        let area_blocks = layout::area_blocks(slots, chunk_size, &settings.limits);
-        let regions = regions(&settings, area_blocks, pools);
-        if !regions.contains(&true) {
-            let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
-            return Err(CreateError::NoReplica(Bytes(bytes)));
-        }
-        let mut group = Group::empty(settings, identity);
-        group.state.pools.set_sizes(Sizes { area_blocks, ..*group.state.pools.sizes() });
-        for (spec, has_region) in pools.iter().zip(regions) {
-            let pool = new_pool(&group, spec, has_region, settings.checksums)?;
-            group.state.pools.push(pool, None);
-        }
-        group.opening = Some(Opening::format(group.state.now, &mut group.state.pools));
-        Ok(group)
+/// The state of a new group on `pools`, fastest first; nothing is written yet.
+///
+/// # Errors
+/// When the settings are out of range or a pool is too small.
+pub(crate) fn on_empty_devices(
+    settings: Settings,
+    pools: &[PoolSpec],
+    identity: u64,
+) -> Result<GroupState, CreateError> {
+    check_settings(&settings, pools)?;
+    let chunk_size = settings.chunk_size.0 as u32;
+    let slots: u64 = pools.iter().map(|p| p.geometry.size.div_floor(settings.chunk_size)).sum();
+    let area_blocks = layout::area_blocks(slots, chunk_size, &settings.limits);
+    let regions = regions(&settings, area_blocks, pools);
+    if !regions.contains(&true) {
+        let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
+        return Err(CreateError::NoReplica(Bytes(bytes)));
     }
-
-    /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
-    /// pool then counts as dead. Of `settings`, what is written at creation is read from the
-    /// devices.
-    pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
-        Group::open_with(settings, devices, None)
+    let mut group = without_pools(settings, identity);
+    group.pools.set_sizes(Sizes { area_blocks, ..*group.pools.sizes() });
+    for (spec, has_region) in pools.iter().zip(regions) {
+        let pool = new_pool(&group.pools, spec, has_region, settings.checksums)?;
+        group.pools.push(pool, None);
     }
+    Ok(group)
+}
 
-    /// Opens a group as [`Group::open`] does, and makes the best of damaged metadata instead of
-    /// refusing it; [`Group::salvage`] says what became of it.
-    pub fn open_damaged(settings: Settings, devices: &[Option<Geometry>]) -> Group {
-        Group::open_with(settings, devices, Some(Box::default()))
-    }
-
-    fn open_with(
-        settings: Settings,
-        devices: &[Option<Geometry>],
-        salvage: Option<Box<Salvage>>,
-    ) -> Group {
-        let mut group = Group::empty(settings, 0);
-        let record = unknown_pool();
-        let mut pools = Vec::with_capacity(devices.len());
-        for device in devices {
-            let (geometry, state) = match device {
-                Some(geometry) => (*geometry, PoolState::Active),
-                None => (NO_DEVICE, PoolState::Dead),
-            };
-            let tables = group.state.pools.tables_of(&record);
-            pools.push(Pool::new(&record, tables, geometry, state, false));
-        }
-        group.state.pools.replace(pools, Ranks::default());
-        group.opening = Some(Opening::read(group.state.now, &mut group.state.pools, salvage));
-        group.advance_opening();
-        group
-    }
-
-    fn empty(settings: Settings, identity: u64) -> Group {
-        let sizes = Sizes {
-            chunk: settings.chunk_size.0 as u32,
-            journal_blocks: settings.journal_blocks,
-            area_blocks: 0,
-            limits: settings.limits,
+/// The state of a group that is still to be read from these devices; `None`: a missing one, whose
+/// pool counts as dead.
+pub(crate) fn on_devices(settings: Settings, devices: &[Option<Geometry>]) -> GroupState {
+    let mut group = without_pools(settings, 0);
+    let record = unknown_pool();
+    let mut pools = Vec::with_capacity(devices.len());
+    for device in devices {
+        let (geometry, state) = match device {
+            Some(geometry) => (*geometry, PoolState::Active),
+            None => (NO_DEVICE, PoolState::Dead),
         };
-        Group {
-            routing: Routing::default(),
-            settlement: Settlement::default(),
-            requests: Requests::new(settings.depth),
-            leaving: Leaving::default(),
-            epochs: Epochs::default(),
-            moves: Moves::default(),
-            pacing: Pacing::default(),
-            scrub: Scrub::default(),
-            checksums: BlockChecksums::default(),
-            opening: None,
-            salvage: None,
-            damaged_replicas: DamagedReplicas::default(),
-            hinting: Hinting::default(),
-            housekeeping: Housekeeping::new(settings.epoch),
-            state: GroupState::new(settings, sizes, identity),
-        }
+        let tables = group.pools.tables_of(&record);
+        pools.push(Pool::new(&record, tables, geometry, state, false));
     }
+    group.pools.replace(pools, Ranks::default());
+    group
+}
 
-    /// A step of formatting or recovery was answered.
-    pub(crate) fn open_io_done(
-        &mut self,
-        now: Nanos,
-        pool: PoolId,
-        index: u32,
-        result: Result<Payload, DeviceError>,
-    ) {
-        let opening = self.opening.as_mut().expect("only an opening group has such steps");
-        opening.answered(now, &mut self.state.pools, pool, index, result);
-        self.advance_opening();
-    }
+fn without_pools(settings: Settings, identity: u64) -> GroupState {
+    let sizes = Sizes {
+        chunk: settings.chunk_size.0 as u32,
+        journal_blocks: settings.journal_blocks,
+        area_blocks: 0,
+        limits: settings.limits,
+    };
+    GroupState::new(settings, sizes, identity)
+}
 
-    /// Does what follows when all steps have ended.
-    fn advance_opening(&mut self) {
-        let Some(opening) = &mut self.opening else { return };
-        let GroupState { now, pools, map, .. } = &mut self.state;
-        match opening.advance(*now, pools, map) {
-            Ok(None) => {}
-            Ok(Some(Opened::Formatted)) => self.first_checkpoint(),
-            Ok(Some(Opened::Recovered(recovered))) => self.adopt(*recovered),
-            Err(error) => self.cannot_open(error),
-        }
+/// Puts a pool among the others, as faster than `before`, and gives the metadata room for its
+/// chunks; the extents of the others as they were before.
+///
+/// # Errors
+/// When it is too small, there are too many, there is no pool `before`, or the metadata would not
+/// have room for its chunks. Nothing has changed then.
+pub(crate) fn join(
+    group: &mut GroupState,
+    spec: &PoolSpec,
+    before: Option<PoolId>,
+) -> Result<Vec<[Extents; 2]>, AdminError> {
+    if group.service != Service::Ready {
+        return Err(AdminError::NotReady);
     }
-
-    fn cannot_open(&mut self, error: OpenError) {
-        if let Some(superblock) = self.opening.take().as_ref().and_then(Opening::superblock) {
-            self.state.journal.set_identity(superblock.identity);
-        }
-        self.state.service = Service::Failed(error);
+    let is_there = |id: &PoolId| {
+        let pool = group.pools.find(*id);
+        pool.is_some_and(|pool| pool.state != PoolState::Removed)
+    };
+    if let Some(id) = before.filter(|id| !is_there(id)) {
+        return Err(AdminError::NoPool(id));
     }
-
-    /// Takes over what was read.
-    fn adopt(&mut self, recovered: Recovered) {
-        let Recovered { superblock, wishes, overlays, tables_lost, salvage, damaged } = recovered;
-        self.state.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
-        self.state.settings.journal_blocks = superblock.journal_blocks;
-        self.state.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
-        let generation = match mutant("journal_keeps_its_generation") {
-            true => superblock.journal_generation,
-            false => superblock.sequence + 1,
-        };
-        self.state.journal = Journal::recovered(&superblock, generation);
-        (self.salvage, self.damaged_replicas) = (salvage, damaged);
-        self.state.overlays = overlays;
-        wishes.into_iter().for_each(|wish| self.moves.wish(wish));
-        self.checksums.note_broken(tables_lost);
-        if self.state.pools.keep_checksums() {
-            let mapped = |chunk: &ChunkId| self.state.map.entry(*chunk).first().is_some();
-            let chunks: Vec<ChunkId> = self.state.map.chunks().filter(mapped).collect();
-            chunks
-                .into_iter()
-                .for_each(|chunk| self.checksums.watch(&mut self.state, Nanos(0), chunk));
-        }
-        self.state.map.name_old_volumes();
-        self.first_checkpoint();
+    if group.pools.count() >= POOLS_MAX {
+        return Err(CreateError::PoolCount(group.pools.count() + 1).into());
     }
-
-    /// Ends formatting and recovery alike.
-    fn first_checkpoint(&mut self) {
-        self.opening = None;
-        self.state.journal.want_checkpoint();
-        if !mutant("opened_without_room_for_its_map") {
-            // Room may have been given that no superblock knew of when the power failed.
-            self.state.grow_areas_when_short();
-        }
-        self.settlement.pump_checkpoint(&mut self.state);
+    let sizes = group.pools.sizes();
+    let region = layout::region_bytes(sizes.journal_blocks, sizes.area_blocks);
+    let has_region = region <= spec.geometry.size.0 / 8;
+    let pool = new_pool(&group.pools, spec, has_region, group.settings.added_checksums)?;
+    let extents = group.pools.extents();
+    group.pools.push(pool, before);
+    if !group.pools.grow_areas(group.need()).suffices {
+        group.pools.pop();
+        group.pools.take_back_extents(extents);
+        return Err(AdminError::MetadataRoom(spec.name.clone()));
     }
+    Ok(extents)
 }
 
 fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateError> {
@@ -235,19 +152,18 @@ fn regions(settings: &Settings, area_blocks: u32, pools: &[PoolSpec]) -> Vec<boo
 }
 
 /// A pool as it is when it joins, with or without tables of checksums.
-pub(crate) fn new_pool(
-    group: &Group,
+fn new_pool(
+    pools: &Pools,
     spec: &PoolSpec,
     has_region: bool,
     checksums: bool,
 ) -> Result<Pool, CreateError> {
-    let living = group.state.pools.iter().filter(|pool| pool.state != PoolState::Removed);
+    let living = pools.iter().filter(|pool| pool.state != PoolState::Removed);
     check_name(&spec.name, living.map(|pool| pool.name.as_str()))?;
-    let sizes = group.state.pools.sizes();
+    let sizes = pools.sizes();
     let head = layout::head_bytes(sizes.journal_blocks, sizes.area_blocks, has_region);
     let size = spec.geometry.size;
-    let (slots, first) =
-        layout::slots_behind(size, head, group.state.pools.chunk_bytes(), checksums);
+    let (slots, first) = layout::slots_behind(size, head, pools.chunk_bytes(), checksums);
     if slots == 0 {
         return Err(CreateError::TooSmall(spec.name.clone(), Bytes(head)));
     }
@@ -261,7 +177,7 @@ pub(crate) fn new_pool(
         checksums,
         extents: Default::default(),
     };
-    let tables = group.state.pools.tables_of(&record);
+    let tables = pools.tables_of(&record);
     Ok(Pool::new(&record, tables, spec.geometry, PoolState::Joining, spec.zeroed))
 }
 

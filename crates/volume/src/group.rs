@@ -1,66 +1,27 @@
-//! The volume group: pools, volumes, and everything under way between them.
+//! The volume group: what clients and devices call, from its creation to its end.
 //!
 //! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two
 //! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
 //! nobody's business here.
 //!
-//! The group itself does little. It hands each event to the machine that it is for, together with
-//! the state that all of them share ([`crate::group_state`]), and then carries out what the machine
-//! has left to others ([`Effect`]). No machine calls another one back.
-//!
-//! Above, calls come in: [`crate::calls`], [`crate::admin`], [`crate::creation`] and
-//! [`crate::report`]; [`crate::housekeeping`] does what is due by the clock.
-//!
-//! The machines, each with state of its own:
-//!
-//! - [`crate::requests`] splits requests by chunk and answers them; [`crate::shares`] bounds how
-//!   many a pool may have under way;
-//! - [`crate::path`] brings the parts past the hazard check ([`crate::hazards`]) to the copies and
-//!   back; [`crate::first_slot`] gives a new chunk its slot, [`crate::leaving`] frees slots;
-//! - [`crate::moves`] carries operations out: it copies chunks while they are in use;
-//! - [`crate::scrub`] compares copies and repairs them; [`crate::block_checksums`] keeps checksums;
-//! - [`crate::settling`] lets the journal take its steps, and says what became durable;
-//! - [`crate::hinting`] acts on what is said of data, [`crate::epochs`] asks the placement;
-//! - [`crate::routing`] asks a placement's router; [`crate::slas`] judges answers.
-//!
-//! Below them, in the shared state:
-//!
-//! - [`crate::pools`]: devices, slots, the order of speed, and requests under way;
-//! - [`crate::map`]: where chunks are; [`crate::copies`] drops copies;
-//! - [`crate::journal`] makes changes of the map durable, and writes the map out;
-//! - [`crate::opening`] formats devices, and reads groups back.
-//!
-//! How fast copying goes, and if it goes on, says [`thermocline_policy::migration`]; between pools
-//! chooses [`thermocline_policy::choice`].
+//! While devices are formatted or read, their answers go to [`crate::opening`]; from then on to
+//! [`crate::machines`]. Calls of administrators are in [`crate::admin`], what a group tells about
+//! itself in [`crate::report`].
 
-use crate::below::Below;
-use crate::block_checksums::BlockChecksums;
-use crate::epochs::Epochs;
-use crate::format::Record;
+use crate::creation;
 use crate::group_state::service::Service;
-use crate::group_state::{Effect, GroupState};
-use crate::hazards::{drop_durable, intent_durable, room_may_be_there};
-use crate::hinting::Hinting;
-use crate::housekeeping::Housekeeping;
-use crate::journal::Waiter;
-use crate::leaving::Leaving;
-use crate::map::Place;
-use crate::moves::Moves;
-use crate::opening::Opening;
+use crate::machines::Machines;
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
-use crate::operation::Finished;
-use crate::pacing::Pacing;
-use crate::path::Path;
+use crate::opening::{CreateError, OpenError, Opened, Opening};
+use crate::operation::{Finished, Operation, OperationId, Refusal};
 use crate::pools::flight::Owner;
-use crate::request::{Reply, RequestError};
-use crate::requests::Requests;
-use crate::routing::Routing;
-use crate::scrub::Scrub;
+use crate::pools::pool::PoolSpec;
+use crate::request::{Reply, Request};
 use crate::settings::Settings;
-use crate::settling::{Settlement, checkpoint_in_force, checkpoint_is_due, cycle_can_start};
-use thermocline_ports::{Completion, DeviceError, Io, Ticket};
-use thermocline_units::mutants::mutant;
+use crate::shares::lane_of;
+use thermocline_ports::{Completion, Geometry, Io, Ticket};
+use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId};
 
 /// A group of pools and volumes, and everything under way in it.
@@ -125,48 +86,154 @@ use thermocline_units::{Nanos, PoolId};
 /// assert_eq!(replies[1].result.as_ref().unwrap()[0].payload, contents);
 /// ```
 pub struct Group {
-    pub(crate) state: GroupState,
-    pub(crate) requests: Requests,
-    pub(crate) leaving: Leaving,
-    pub(crate) epochs: Epochs,
-    pub(crate) housekeeping: Housekeeping,
-    pub(crate) settlement: Settlement,
-    pub(crate) moves: Moves,
-    pub(crate) pacing: Pacing,
-    pub(crate) routing: Routing,
-    pub(crate) scrub: Scrub,
-    pub(crate) checksums: BlockChecksums,
-    pub(crate) opening: Option<Opening>,
+    pub(crate) machines: Machines,
+    opening: Option<Opening>,
     /// Record of a damaged group that is opened nevertheless.
     pub(crate) salvage: Option<Box<Salvage>>,
     pub(crate) damaged_replicas: DamagedReplicas,
-    pub(crate) hinting: Hinting,
 }
 
 impl Group {
+    /// A new group on `pools`, fastest first, whose contents are lost. It becomes ready by
+    /// completions; until its first superblock is durable the devices hold no group.
+    ///
+    /// # Errors
+    /// When the settings are out of range or a pool is too small. Nothing was written then.
+    pub fn create(
+        settings: Settings,
+        pools: &[PoolSpec],
+        identity: u64,
+    ) -> Result<Group, CreateError> {
+        let mut state = creation::on_empty_devices(settings, pools, identity)?;
+        let opening = Opening::format(state.now, &mut state.pools);
+        Ok(Group::opening(Machines::new(state), opening))
+    }
+
+    /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
+    /// pool then counts as dead. Of `settings`, what is written at creation is read from the
+    /// devices.
+    pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
+        Group::open_with(settings, devices, None)
+    }
+
+    /// Opens a group as [`Group::open`] does, and makes the best of damaged metadata instead of
+    /// refusing it; [`Group::salvage`] says what became of it.
+    pub fn open_damaged(settings: Settings, devices: &[Option<Geometry>]) -> Group {
+        Group::open_with(settings, devices, Some(Box::default()))
+    }
+
+    fn open_with(
+        settings: Settings,
+        devices: &[Option<Geometry>],
+        salvage: Option<Box<Salvage>>,
+    ) -> Group {
+        let mut state = creation::on_devices(settings, devices);
+        let opening = Opening::read(state.now, &mut state.pools, salvage);
+        let mut group = Group::opening(Machines::new(state), opening);
+        group.advance_opening();
+        group
+    }
+
+    fn opening(machines: Machines, opening: Opening) -> Group {
+        let damaged_replicas = DamagedReplicas::default();
+        Group { machines, opening: Some(opening), salvage: None, damaged_replicas }
+    }
+
+    /// Does what follows when all steps of formatting or recovery have ended.
+    fn advance_opening(&mut self) {
+        let Some(opening) = &mut self.opening else { return };
+        let state = &mut self.machines.state;
+        match opening.advance(state.now, &mut state.pools, &mut state.map) {
+            Ok(None) => return,
+            Ok(Some(Opened::Formatted)) => {}
+            Ok(Some(Opened::Recovered(mut recovered))) => {
+                self.salvage = recovered.salvage.take();
+                self.damaged_replicas = std::mem::take(&mut recovered.damaged);
+                self.machines.adopt(*recovered);
+            }
+            Err(error) => return self.cannot_open(error),
+        }
+        self.opening = None;
+        self.machines.first_checkpoint();
+    }
+
+    fn cannot_open(&mut self, error: OpenError) {
+        let state = &mut self.machines.state;
+        if let Some(superblock) = self.opening.take().as_ref().and_then(Opening::superblock) {
+            state.journal.set_identity(superblock.identity);
+        }
+        state.service = Service::Failed(error);
+    }
+
     /// The state of the service.
     pub fn service(&self) -> &Service {
-        &self.state.service
+        &self.machines.state.service
     }
 
     /// The settings in force; the chunk size is the one of the group's creation.
     pub fn settings(&self) -> &Settings {
-        &self.state.settings
+        &self.machines.state.settings
+    }
+
+    /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
+    ///
+    /// # Errors
+    /// Gives the request back when as many are in flight as the group takes, or when the pool that
+    /// it waits for has its share of them: try again after a reply. Requests of other pools, by
+    /// [`Group::counts_for`], may be taken meanwhile.
+    pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
+        let share = lane_of(&self.machines.state, &request);
+        if !self.machines.requests.has_share(&self.machines.state, share) {
+            met("request handed back");
+            return Err(request);
+        }
+        if self.machines.take_request(now, request, share) {
+            self.pump(now);
+        }
+        Ok(())
+    }
+
+    /// The pool whose share a request needs a place in, by which requests that were handed back are
+    /// best kept apart; `None`: it waits for no single pool.
+    pub fn counts_for(&self, request: &Request) -> Option<PoolId> {
+        lane_of(&self.machines.state, request).pool()
+    }
+
+    /// Queues an operation.
+    ///
+    /// # Errors
+    /// When it makes no sense now; nothing has changed then.
+    pub fn start(&mut self, now: Nanos, operation: Operation) -> Result<OperationId, Refusal> {
+        self.machines.begin(now, operation)
+    }
+
+    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
+    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
+    pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
+        let Machines { moves, state, .. } = &mut self.machines;
+        if moves.cancel_queued(id) {
+            return true;
+        }
+        let found = moves.cancel_copying(state, id);
+        if found {
+            self.pump(now);
+        }
+        found
     }
 
     /// Appends the requests for devices, in the order in which they are to be submitted.
     pub fn take_io(&mut self, out: &mut Vec<(PoolId, Ticket, Io)>) {
-        self.state.pools.take_io(out);
+        self.machines.state.pools.take_io(out);
     }
 
     /// Appends the answers to clients.
     pub fn take_replies(&mut self, out: &mut Vec<Reply>) {
-        self.requests.take_replies(out);
+        self.machines.requests.take_replies(out);
     }
 
     /// Appends the operations that have ended.
     pub fn take_finished(&mut self, out: &mut Vec<Finished>) {
-        self.moves.take_finished(out);
+        self.machines.moves.take_finished(out);
     }
 
     /// Takes a device's answer.
@@ -174,65 +241,26 @@ impl Group {
     /// # Panics
     /// When the ticket is not in flight: every request is answered once.
     pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
-        self.state.now = self.state.now.max(now);
-        let flight = self.state.pools.land(now, pool, &completion);
-        let result = completion.result;
-        if result == Err(DeviceError::Gone) && self.opening.is_none() {
-            self.settlement.pool_died(&mut self.state, &mut self.checksums, pool);
+        let state = &mut self.machines.state;
+        state.now = state.now.max(now);
+        let flight = state.pools.land(now, pool, &completion);
+        match (&mut self.opening, flight.owner) {
+            (Some(opening), Owner::Open(step)) => {
+                opening.answered(now, &mut state.pools, pool, step, completion.result);
+                self.advance_opening();
+                self.machines.carry_out(now);
+            }
+            (Some(_), owner) => unreachable!("{owner:?} while the group is opened"),
+            (None, _) if !self.machines.answered(now, pool, &flight, completion.result) => return,
+            (None, _) => {}
         }
-        // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
-        let given_up = self.opening.is_none()
-            && !self.state.pools[pool].is_alive()
-            && !mutant("dead_pool_believed");
-        let result = if given_up { Err(DeviceError::Gone) } else { result };
-        if matches!(self.state.service, Service::Failed(_)) {
-            return;
-        }
-        match flight.owner {
-            Owner::Part { part, at } => {
-                self.path().part_io_done(now, part, at, &flight, result);
-            }
-            Owner::Copy { operation } => {
-                let (moves, mut below) = self.moves_and_below(now);
-                moves.copy_io_done(&mut below, operation, &flight, result);
-            }
-            Owner::Scrub { copy } => {
-                let (scrub, mut below) = self.scrub_and_below(now);
-                scrub.scrub_io_done(&mut below, copy, flight.bytes, result);
-            }
-            Owner::Repair { index } => {
-                let (scrub, mut below) = self.scrub_and_below(now);
-                scrub.repair_done(&mut below, index, &result);
-            }
-            Owner::SealRead { load } => {
-                self.checksums.seal_read(&mut self.state, now, load, result)
-            }
-            Owner::SealWrite => self.scrub.seal_written(result.is_ok()),
-            Owner::Flush => {
-                let Group { settlement, state: group, checksums, .. } = self;
-                settlement.flush_answered(group, checksums, now, &flight, result.err());
-            }
-            Owner::Journal | Owner::Checkpoint | Owner::Super => {
-                let Group { settlement, state: group, checksums, .. } = self;
-                settlement.journal_answered(group, checksums, now, &flight, result.is_err());
-            }
-            Owner::Probe { slot } => {
-                self.leaving.probe_done(&mut self.state, now, Place { pool, slot }, result);
-            }
-            Owner::Clean { slot } => {
-                let place = Place { pool, slot };
-                self.leaving.clean_done(&mut self.state, place, result.is_ok());
-            }
-            Owner::Open(step) => self.open_io_done(now, pool, step, result),
-        }
-        self.carry_out(now);
         self.pump(now);
     }
 
     /// Lets time pass: throttles, epochs, deadlines.
     pub fn tick(&mut self, now: Nanos) {
-        if self.state.service == Service::Ready {
-            self.housekeeping(now);
+        if self.service() == &Service::Ready {
+            self.machines.housekeeping(now);
         }
         self.pump(now);
     }
@@ -240,196 +268,29 @@ impl Group {
     /// Moment at which `tick` has something to do; `None` when only completions and requests
     /// matter.
     pub fn next_tick(&self) -> Option<Nanos> {
-        if self.state.service != Service::Ready && self.state.service != Service::Closing {
-            return None;
-        }
-        let mut next = self.requests.scheduler.next_deadline();
-        let mut sooner = |at: Option<Nanos>| {
-            next = match (next, at) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            }
+        let machines = &self.machines;
+        let keeps_house = match self.service() {
+            Service::Ready => machines.next_housekeeping(),
+            Service::Closing => None,
+            _ => return None,
         };
-        sooner(self.pacing.wake());
-        if self.state.service == Service::Ready {
-            sooner(self.next_housekeeping());
-        }
-        next
+        let deadline = machines.requests.scheduler.next_deadline();
+        [deadline, machines.pacing.wake(), keeps_house].into_iter().flatten().min()
     }
 
-    /// Does all that can be done now.
+    /// Does all that can be done now, once the group is opened.
     pub(crate) fn pump(&mut self, now: Nanos) {
-        self.state.now = self.state.now.max(now);
-        if self.opening.is_some() || matches!(self.state.service, Service::Failed(_)) {
-            return;
-        }
-        self.settlement.settle_journal(&mut self.state);
-        self.carry_out(now);
-        loop {
-            self.path().pump_foreground(now);
-            self.carry_out(now);
-            self.pump_moves(now);
-            let (scrub, mut below) = self.scrub_and_below(now);
-            scrub.pump(&mut below);
-            self.carry_out(now);
-            self.settlement.pump_commit(&mut self.state);
-            self.carry_out(now);
-            self.settlement.pump_checkpoint(&mut self.state);
-            self.carry_out(now);
-            self.pump_closing();
-            let more = self.requests.has_work()
-                || cycle_can_start(&self.state)
-                || checkpoint_is_due(&self.state)
-                || self.moves.can_begin(&self.state);
-            if !more || matches!(self.state.service, Service::Failed(_)) {
-                break;
-            }
-        }
-    }
-
-    /// The scrub, and what it stands on.
-    fn scrub_and_below(&mut self, now: Nanos) -> (&mut Scrub, Below<'_>) {
-        let Group { scrub, state: group, checksums, pacing, .. } = self;
-        (scrub, Below { now, group, checksums, pacing })
-    }
-
-    /// Does what machines left to others, each with what follows from it before the next.
-    pub(crate) fn carry_out(&mut self, now: Nanos) {
-        while let Some(effect) = self.state.take_effect() {
-            let rest = self.state.set_effects_aside();
-            self.route(now, effect);
-            self.state.put_effects_back(rest);
-        }
-    }
-
-    fn route(&mut self, now: Nanos, effect: Effect) {
-        match effect {
-            Effect::Eased(chunk) if self.state.map.is_busy(chunk) => {
-                self.path().traffic_eased(now, chunk);
-            }
-            Effect::Eased(_) => {}
-            Effect::Mend { chunk, blocks } => self.scrub.mend(chunk, blocks),
-            Effect::Tables(chunk) => self.scrub.request_tables(chunk),
-            Effect::Left(chunk, place) => self.leaving.leave(&mut self.state, now, chunk, place),
-            Effect::Parted(chunk, place) => {
-                let state = self.state.durable_state(chunk);
-                self.state.journal.change(&Record::Chunk(chunk, state), chunk, &[place]);
-            }
-            Effect::SlotFree => self.moves.look_again(),
-            Effect::Space(part) => self.path().space_may_be_free(now, part),
-            Effect::Durable(waiter) => self.tell(now, waiter),
-            Effect::InForce(states) => {
-                checkpoint_in_force(&mut self.state, &mut self.checksums, &states);
-            }
-            Effect::Failed => {
-                for id in self.requests.drain_requests() {
-                    let reply = Reply { id, result: Err(RequestError::NotReady) };
-                    self.requests.reply(&self.state, &mut self.epochs, reply);
-                }
-                self.moves.fail_all(&self.state);
-            }
-            Effect::Ended(chunk) => self.scrub.operation_ended(chunk),
-            Effect::Wish(operation) => self.moves.wish(operation),
-        }
-    }
-
-    /// Tells somebody who waited for a commit.
-    fn tell(&mut self, now: Nanos, waiter: Waiter) {
-        match waiter {
-            Waiter::Flush(request) => {
-                let result = self.settlement.flush_result(self.requests.all[request].volume);
-                self.requests.end_flush(&mut self.state, &mut self.epochs, request, result);
-            }
-            Waiter::Part(part) => {
-                if self.settlement.took_part_of(&self.state, self.state.parts[part].chunk) {
-                    self.state.parts[part].error = Some(RequestError::Io);
-                }
-                self.requests.end_part(&mut self.state, &mut self.epochs, part);
-            }
-            Waiter::Intent(chunk) => {
-                intent_durable(&mut self.state, &mut self.checksums, now, chunk);
-            }
-            Waiter::Dropped(chunk) => drop_durable(&mut self.state, chunk),
-            Waiter::Region(region) => self.checksums.region_opened(&mut self.state, region),
-            Waiter::Room(chunk) => room_may_be_there(&mut self.state, chunk),
-            Waiter::Space(part) => self.path().space_may_be_free(now, part),
-            Waiter::Switch(operation) => {
-                let (moves, mut below) = self.moves_and_below(now);
-                moves.switch_durable(&mut below, operation);
-            }
-            Waiter::Checkpoint(_) => unreachable!("the journal tells its checkpoint itself"),
-        }
-    }
-
-    /// The path of requests.
-    pub(crate) fn path(&mut self) -> Path<'_> {
-        let Group {
-            state: group,
-            checksums,
-            requests,
-            leaving,
-            scrub,
-            moves,
-            hinting,
-            routing,
-            epochs,
-            ..
-        } = self;
-        Path { group, checksums, requests, leaving, scrub, moves, hinting, routing, epochs }
-    }
-
-    /// Operations, and what they stand on.
-    pub(crate) fn moves_and_below(&mut self, now: Nanos) -> (&mut Moves, Below<'_>) {
-        let Group { moves, state: group, checksums, pacing, .. } = self;
-        (moves, Below { now, group, checksums, pacing })
-    }
-
-    /// Starts queued operations, and takes the next step of those under way.
-    fn pump_moves(&mut self, now: Nanos) {
-        self.pacing.begin_round();
-        loop {
-            let (moves, mut below) = self.moves_and_below(now);
-            let begun = moves.begin_next(&mut below);
-            self.carry_out(now);
-            if !begun {
-                break;
-            }
-        }
-        for index in self.state.operations.oldest_first() {
-            let (moves, mut below) = self.moves_and_below(now);
-            moves.advance(&mut below, index);
-            self.carry_out(now);
-        }
-    }
-
-    /// Once every part and operation has ended: makes what is left durable, then closes.
-    fn pump_closing(&mut self) {
-        if self.state.service != Service::Closing
-            || !self.requests.all.is_empty()
-            || self.has_operations()
-        {
-            return;
-        }
-        self.bury_volumes();
-        self.checksums.close_regions(&mut self.state);
-        let dirty = self.state.pools.any_dirty() && !mutant("closed_with_volatile_writes");
-        if !self.state.journal.is_settled() || self.state.has_changes() || dirty {
-            self.state.journal.want_commit();
-        } else if self.state.journal.is_current() && !self.state.journal.is_empty() {
-            // What was stopped in order needs no journal: no damage to it can be taken for its end.
-            self.state.journal.want_checkpoint();
-        } else if self.state.journal.is_current() && self.state.pools.is_quiet() {
-            self.state.service = Service::Closed;
+        let state = &mut self.machines.state;
+        state.now = state.now.max(now);
+        if self.opening.is_none() {
+            self.machines.pump(now);
         }
     }
 
     /// Stops taking requests, ends operations, and makes everything durable.
     pub fn close(&mut self, now: Nanos) {
-        if self.state.service == Service::Ready {
-            self.state.service = Service::Closing;
-            self.moves.cancel_all(&mut self.state, now);
-            self.scrub.stop();
-            self.pump(now);
+        if self.service() == &Service::Ready {
+            self.machines.close(now);
         }
     }
 }

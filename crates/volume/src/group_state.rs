@@ -13,6 +13,7 @@ pub(crate) mod service;
 pub(crate) mod traffic;
 
 use crate::finding::Findings;
+use crate::format::Superblock;
 use crate::journal::{Journal, Waiter, Wishes};
 use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
 use crate::operation::Operation;
@@ -128,6 +129,19 @@ impl GroupState {
             findings: Findings::default(),
             effects: VecDeque::new(),
         }
+    }
+
+    /// Takes over what a superblock says of the group; so many chunks are in two parts.
+    pub(crate) fn adopt(&mut self, superblock: &Superblock, overlays: usize) {
+        self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
+        self.settings.journal_blocks = superblock.journal_blocks;
+        self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
+        let generation = match mutant("journal_keeps_its_generation") {
+            true => superblock.journal_generation,
+            false => superblock.sequence + 1,
+        };
+        self.journal = Journal::recovered(superblock, generation);
+        self.overlays = overlays;
     }
 
     /// Leaves something to others, which is done when the step has ended.

@@ -137,13 +137,9 @@ impl Hinting {
         range: (u64, u64),
         due: Option<Nanos>,
     ) -> Result<u64, HintRefusal> {
-        let found = group.map.volume(volume).filter(|volume| !volume.deleting);
-        let size = found.ok_or(HintRefusal::NoVolume(volume))?.size.0;
-        if range.0 >= size {
-            return Err(HintRefusal::Beyond(range.0, size));
-        }
+        let (start, end) = range_within(group, Some(volume), range)?;
         let chunk_size = u64::from(group.pools.chunk_bytes());
-        let (first, end) = (range.0 / chunk_size, range.1.min(size).div_ceil(chunk_size));
+        let (first, end) = (start / chunk_size, end.div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {
             if self.prefetches.len() >= HINT_WISHES_MAX {
@@ -254,6 +250,23 @@ impl Hinting {
         counts.moves += proposed;
         counts.dropped += dropped;
     }
+}
+
+/// The part of a hint's range that lies in its volume.
+///
+/// # Errors
+/// When there is no such volume, or the range begins beyond its end.
+pub(crate) fn range_within(
+    group: &GroupState,
+    volume: Option<VolumeId>,
+    (start, end): (u64, u64),
+) -> Result<(u64, u64), HintRefusal> {
+    let Some(id) = volume else { return Ok((start, end)) };
+    let size = group.map.living(id).ok_or(HintRefusal::NoVolume(id))?.size.0;
+    if start >= size {
+        return Err(HintRefusal::Beyond(start, size));
+    }
+    Ok((start, end.min(size)))
 }
 
 /// `pool`, or in place of a far one the slowest that is here: what goes to a far pool goes

@@ -17,19 +17,18 @@
 mod admin;
 mod below;
 mod block_checksums;
-mod calls;
-
 mod copies;
 mod creation;
+mod deletion;
 mod epochs;
+mod evacuation;
 mod finding;
 mod first_slot;
-mod group_state;
-
 mod format;
 mod fsck;
 mod fullness;
 mod group;
+mod group_state;
 mod growing;
 mod hazards;
 mod hinting;
@@ -39,20 +38,19 @@ mod label;
 mod layout;
 mod leaving;
 mod losses;
+mod machines;
 mod map;
 mod moves;
 mod naming;
 mod observer;
 mod opening;
 mod operation;
-
 mod overlay;
 mod pacing;
 mod path;
 mod pool_traits;
 mod pools;
 mod presence;
-
 mod regions;
 mod report;
 mod request;

@@ -308,6 +308,11 @@ impl ChunkMap {
         self.volumes.get(id.0 as usize)?.as_ref()
     }
 
+    /// The volume, unless it is being deleted.
+    pub(crate) fn living(&self, id: VolumeId) -> Option<&Volume> {
+        self.volume(id).filter(|volume| !volume.deleting)
+    }
+
     pub(crate) fn volume_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
         self.volumes.get_mut(id.0 as usize)?.as_mut()
     }

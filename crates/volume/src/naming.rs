@@ -21,7 +21,7 @@ impl ChunkMap {
     /// The volume of this name, unless it is being deleted.
     pub(crate) fn volume_named(&self, name: &str) -> Option<VolumeId> {
         (0..self.volume_count()).map(VolumeId).find(|&id| {
-            let volume = self.volume(id).filter(|volume| !volume.deleting);
+            let volume = self.living(id);
             volume.is_some_and(|volume| volume.name == name)
         })
     }

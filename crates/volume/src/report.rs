@@ -14,7 +14,6 @@ use crate::overlay::Side;
 use crate::pools::pool::{PoolState, PoolStatus};
 use crate::scrub::ScrubStatus;
 use crate::slas::SlaRecord;
-use crate::view::View;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{Pattern, PoolTraits, Route};
 use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
@@ -109,20 +108,20 @@ pub struct PoolLatencies<'a> {
 impl Group {
     /// State of a pool.
     pub fn pool_status(&self, id: PoolId) -> Option<PoolStatus> {
-        let rank = self.state.pools.ranks().rank_of(id).0;
-        Some(self.state.pools.find(id)?.status(rank))
+        let rank = self.machines.state.pools.ranks().rank_of(id).0;
+        Some(self.machines.state.pools.find(id)?.status(rank))
     }
 
     /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has
     /// one, seals. They must have room whatever happens: a pool whose metadata cannot be written is
     /// given up.
     pub fn pool_head(&self, id: PoolId) -> Option<Bytes> {
-        Some(Bytes(self.state.pools.find(id)?.first_slot))
+        Some(Bytes(self.machines.state.pools.find(id)?.first_slot))
     }
 
     /// Pools that there are or were, fastest first.
     pub fn pools_by_rank(&self) -> &[PoolId] {
-        self.state.pools.ranks().order()
+        self.machines.state.pools.ranks().order()
     }
 
     /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
@@ -131,34 +130,34 @@ impl Group {
     pub fn first_slower(&self, traits: &PoolTraits) -> Option<PoolId> {
         let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
         let slower = |id: &&PoolId| {
-            let pool = &self.state.pools[**id];
+            let pool = &self.machines.state.pools[**id];
             let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
             known.is_some_and(|known| latency(&known) > latency(traits))
         };
-        self.state.pools.ranks().order().iter().find(slower).copied()
+        self.machines.state.pools.ranks().order().iter().find(slower).copied()
     }
 
     /// A random read's time on a pool of which something was said; see [`Group::set_traits`].
     pub fn random_read_latency(&self, pool: PoolId) -> Option<Nanos> {
-        let pool = self.state.pools.find(pool)?;
+        let pool = self.machines.state.pools.find(pool)?;
         pool.traits.map(|traits| traits.of(Pattern::RandomRead).latency)
     }
 
     /// Number of pools that there are or were; ids are below this.
     pub fn pool_count(&self) -> u16 {
-        self.state.pools.count() as u16
+        self.machines.state.pools.count() as u16
     }
 
     /// The volume of this name, unless it is being deleted.
     pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
-        self.state.map.volume_named(name)
+        self.machines.state.map.volume_named(name)
     }
 
     /// Volumes that exist, by ascending id.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeStatus> + '_ {
-        (0..self.state.map.volume_count()).map(VolumeId).filter_map(|id| {
-            let volume = self.state.map.volume(id).filter(|volume| !volume.deleting)?;
-            let sla = self.requests.slas.of(id).copied();
+        (0..self.machines.state.map.volume_count()).map(VolumeId).filter_map(|id| {
+            let volume = self.machines.state.map.living(id)?;
+            let sla = self.machines.requests.slas.of(id).copied();
             let (identity, name) = (volume.identity, volume.name.clone());
             Some(VolumeStatus { id, identity, name, size: volume.size, sla })
         })
@@ -166,79 +165,78 @@ impl Group {
 
     /// State of a chunk; `None` when its volume ends before it.
     pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
-        if !self.state.map.has(chunk) {
+        if !self.machines.state.map.has(chunk) {
             return None;
         }
-        let overlay = self.state.map.overlay(chunk);
+        let overlay = self.machines.state.map.overlay(chunk);
         let above = |mirrors| {
             let overlay = overlay.filter(|overlay| overlay.blocks.is_mirror() == mirrors);
             overlay.map(|overlay| overlay.place.pool)
         };
-        let (reads, writes) = self.state.map.entry(chunk).heat_in(self.epochs.number);
+        let (reads, writes) = self.machines.epochs.heat_of(&self.machines.state, chunk);
         Some(ChunkStatus {
-            copies: self.state.map.copies(chunk).collect(),
+            copies: self.machines.state.map.copies(chunk).collect(),
             redirected_to: above(false),
             mirrored_on: above(true),
             reads,
             writes,
-            tag: self.state.map.entry(chunk).tag,
+            tag: self.machines.state.map.entry(chunk).tag,
         })
     }
 
     /// True if a pool has all of a chunk as it was last written.
     pub fn is_whole_on(&self, chunk: ChunkId, pool: PoolId) -> bool {
-        if !self.state.map.has(chunk) {
+        if !self.machines.state.map.has(chunk) {
             return false;
         }
-        let Some(overlay) = self.state.map.overlay(chunk) else {
-            return self.state.map.copies(chunk).any(|copy| copy.place.pool == pool);
+        let Some(overlay) = self.machines.state.map.overlay(chunk) else {
+            return self.machines.state.map.copies(chunk).any(|copy| copy.place.pool == pool);
         };
         [Side::Base, Side::Above].into_iter().any(|side| {
-            self.state.map.place_on(chunk, side).pool == pool && overlay.blocks.is_whole_on(side)
+            self.machines.state.map.place_on(chunk, side).pool == pool
+                && overlay.blocks.is_whole_on(side)
         })
     }
 
     /// Chunks with tables of checksums, and chunks that hold something. O(chunks).
     pub fn chunks_with_checksums(&self) -> (u64, u64) {
-        let mapped =
-            self.state.map.chunks().filter(|&chunk| self.state.map.entry(chunk).first().is_some());
+        let mapped = self
+            .machines
+            .state
+            .map
+            .chunks()
+            .filter(|&chunk| self.machines.state.map.entry(chunk).first().is_some());
         mapped.fold((0, 0), |(with, all), chunk| {
-            (with + u64::from(self.state.map.entry(chunk).is_sealed()), all + 1)
+            (with + u64::from(self.machines.state.map.entry(chunk).is_sealed()), all + 1)
         })
     }
 
     /// The pool of a chunk's first copy; `None` when the chunk holds nothing, or its volume ends
     /// before it. O(1), without allocation.
     pub fn pool_of(&self, chunk: ChunkId) -> Option<PoolId> {
-        self.state.pool_of(chunk)
+        self.machines.state.pool_of(chunk)
     }
 
     /// The placement's proposal since this was last asked; none: there was none. Only the last
     /// proposal is kept.
     pub fn take_proposed(&mut self) -> Option<Proposed> {
-        self.moves.take_proposed()
+        self.machines.moves.take_proposed()
     }
 
     /// Moves that the placement has proposed and that have not ended.
     pub fn moves_pending(&self) -> usize {
-        self.moves.pending(&self.state)
+        self.machines.moves.pending(&self.machines.state)
     }
 
     /// Everything that is wrong with the state in memory; empty when all is well. O(chunks +
     /// slots).
     pub fn fsck(&self) -> Vec<Flaw> {
-        crate::fsck::fsck(&self.state, &self.requests)
-    }
-
-    /// The group as a placement sees it.
-    pub(crate) fn view(&self) -> View<'_> {
-        let (number, length) = (self.epochs.number, self.housekeeping.epoch_length);
-        View { group: &self.state, slas: &self.requests.slas, number, length }
+        crate::fsck::fsck(&self.machines.state, &self.machines.requests)
     }
 
     /// The shadows.
     pub fn shadows(&self) -> &Shadows {
-        &self.epochs.shadows
+        self.machines.epochs.shadows()
     }
 
     /// Reasons for a chunk's place, in the words of the placement (see [`Placement::explain`]);
@@ -246,70 +244,71 @@ impl Group {
     ///
     /// [`Placement::explain`]: thermocline_policy::placement::Placement::explain
     pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
-        Some(self.epochs.placement.as_ref()?.explain(chunk))
+        Some(self.machines.epochs.placement()?.explain(chunk))
     }
 
     /// All that the placement has learnt, and its name with all its settings.
     pub fn learnt(&self) -> Option<(&str, Vec<u8>)> {
-        Some((&self.epochs.placement_name, self.epochs.placement.as_ref()?.learnt()?))
+        let epochs = &self.machines.epochs;
+        Some((epochs.placement_name(), epochs.placement()?.learnt()?))
     }
 
     /// State of scrubs, and counts of findings.
     pub fn scrub_status(&self) -> ScrubStatus {
-        self.scrub.status()
+        self.machines.scrub.status()
     }
 
     /// Counts of tables of checksums since the group was opened.
     pub fn checksum_status(&self) -> ChecksumStatus {
-        self.checksums.status()
+        self.machines.checksums.status()
     }
 
     /// Bytes that one chunk takes on a pool.
     pub fn chunk_size(&self) -> Bytes {
-        self.state.chunk_size()
+        self.machines.state.chunk_size()
     }
 
     /// Memory that the chunk map holds.
     pub fn map_memory(&self) -> Bytes {
-        self.state.map.memory()
+        self.machines.state.map.memory()
     }
 
     /// Chunks in two parts.
     pub fn parts(&self) -> PartsStatus {
-        let (chunks, room) = (self.state.overlays, self.state.overlay_room());
-        PartsStatus { chunks, most: chunks + room, route: self.routing.route() }
+        let (chunks, room) = (self.machines.state.overlays, self.machines.state.overlay_room());
+        PartsStatus { chunks, most: chunks + room, route: self.machines.routing.route() }
     }
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.pacing.rate.paced(&self.state.settings.copying).rate_per_second
+        self.machines.pacing.rate.paced(&self.machines.state.settings.copying).rate_per_second
     }
 
     /// Proposed moves that were given up, since opening.
     pub fn moves_dropped(&self) -> MovesDropped {
         MovesDropped {
-            expired: self.moves.proposal.expired,
-            slower: self.moves.trials_lost,
-            worn: self.moves.proposal.worn,
+            expired: self.machines.moves.proposal.expired,
+            slower: self.machines.moves.trials_lost,
+            worn: self.machines.moves.proposal.worn,
         }
     }
 
     /// Operations queued and under way, with the moves that a placement still wants.
     pub fn operations_pending(&self) -> usize {
-        self.moves.count() + self.moves.proposal.waiting()
+        self.machines.moves.count() + self.machines.moves.proposal.waiting()
     }
 
     /// Operations under way, then those queued, at most `limit`; moves that a placement still
     /// wants are not among them.
     pub fn operations(&self, limit: usize) -> Vec<OperationStatus> {
         let block = u64::from(crate::settings::BLOCK);
-        let going = self.state.operations.iter().map(|(_, copy)| OperationStatus {
+        let going = self.machines.state.operations.iter().map(|(_, copy)| OperationStatus {
             id: copy.id,
             operation: copy.what,
             from: Some(copy.source.pool),
             copied: Bytes(copy.presence.count() * block),
         });
-        let queued = self.moves.queue.iter().map(|&(id, operation)| OperationStatus {
+        let queued = self.machines.moves.queue.iter().map(|&(id, operation)| OperationStatus {
             id,
             operation,
             from: None,
@@ -320,7 +319,7 @@ impl Group {
 
     /// Latencies on a pool since the group was opened.
     pub fn pool_latencies(&self, id: PoolId) -> Option<PoolLatencies<'_>> {
-        let pool = self.state.pools.find(id)?;
+        let pool = self.machines.state.pools.find(id)?;
         let [reads, writes] = &pool.latencies;
         Some(PoolLatencies { reads, writes })
     }
@@ -329,7 +328,7 @@ impl Group {
     /// that are dead may lack what came later.
     pub fn damaged_replicas(&self) -> impl Iterator<Item = (PoolId, DamagedReplica)> + '_ {
         let lives = |pool: PoolId| {
-            let state = self.state.pools.find(pool).map(|pool| pool.state);
+            let state = self.machines.state.pools.find(pool).map(|pool| pool.state);
             !matches!(state, None | Some(PoolState::Dead | PoolState::Removed))
         };
         self.damaged_replicas.iter().filter(move |(pool, _)| lives(*pool))
@@ -342,25 +341,25 @@ impl Group {
 
     /// Appends what verifying has found since this was last called; of floods only the first.
     pub fn take_findings(&mut self, out: &mut Vec<Finding>) {
-        self.state.findings.take(out);
+        self.machines.state.findings.take(out);
     }
 
     /// Findings that nobody will be told of, because too many came at once.
     pub fn findings_untold(&self) -> u64 {
-        self.state.findings.untold()
+        self.machines.state.findings.untold()
     }
 
     /// The number that no other group has.
     pub fn identity(&self) -> u64 {
-        self.state.journal.identity()
+        self.machines.state.journal.identity()
     }
 
     /// Fill of the journal.
     pub fn journal(&self) -> JournalStatus {
         JournalStatus {
-            blocks: u64::from(self.state.settings.journal_blocks),
-            used: self.state.journal.used(),
-            written: self.state.journal.written(),
+            blocks: u64::from(self.machines.state.settings.journal_blocks),
+            used: self.machines.state.journal.used(),
+            written: self.machines.state.journal.written(),
         }
     }
 }

@@ -2,14 +2,17 @@
 
 use crate::epochs::Epochs;
 use crate::group_state::GroupState;
+use crate::group_state::service::Service;
 use crate::group_state::traffic::{Part, Verb};
+use crate::journal::Waiter;
 use crate::map::NONE;
-use crate::request::{Action, Piece, Priority, Reply, RequestError, RequestId};
+use crate::request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
 use crate::scheduler::{Lane, Scheduler};
 use crate::shares::Shares;
 use crate::slas::Slas;
 use crate::sources::lane_for;
 use std::ops::Range;
+use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 
@@ -62,6 +65,68 @@ impl Requests {
             shares: Shares::default(),
             slas: Slas::default(),
             replies: Vec::new(),
+        }
+    }
+
+    /// A request's range in bytes of its volume: begin and end. A flush has none.
+    ///
+    /// # Errors
+    /// When the group is not in service, there is no such volume, or the range is empty, not in
+    /// whole sectors, or beyond the volume's end.
+    pub(crate) fn range_of(
+        group: &GroupState,
+        request: &Request,
+    ) -> Result<(u64, u64), RequestError> {
+        if group.service != Service::Ready {
+            return Err(RequestError::NotReady);
+        }
+        let volume = group.map.living(request.volume).ok_or(RequestError::NoVolume)?;
+        let (offset, length) = match &request.action {
+            Action::Read { offset, length } => (offset.0, u64::from(*length)),
+            Action::Write { offset, payload, .. } => (offset.0, u64::from(payload.len())),
+            Action::WriteZeroes { offset, length, .. } | Action::Discard { offset, length } => {
+                (offset.0, length.0)
+            }
+            Action::Flush => return Ok((0, 0)),
+        };
+        let end = offset.checked_add(length).ok_or(RequestError::BadRange)?;
+        let whole = (offset | length).is_multiple_of(u64::from(SECTOR));
+        if length == 0 || end > volume.size.0 || !whole {
+            return Err(RequestError::BadRange);
+        }
+        Ok((offset, end))
+    }
+
+    /// Takes a request of this range, which counts for the lane and goes by the priority.
+    pub(crate) fn take(
+        &mut self,
+        group: &mut GroupState,
+        request: Request,
+        (share, priority): (Lane, Priority),
+        (start, end): (u64, u64),
+    ) {
+        let flush = matches!(request.action, Action::Flush);
+        let ongoing = RequestState {
+            id: request.id,
+            volume: request.volume,
+            action: request.action,
+            priority,
+            share,
+            since: group.now,
+            start,
+            cursor: start,
+            end,
+            parts: 0,
+            listed: !flush,
+            error: None,
+            pieces: Vec::new(),
+        };
+        self.shares.take(share);
+        let index = self.all.insert(ongoing);
+        if flush {
+            group.journal.join(Waiter::Flush(index));
+        } else {
+            self.unsplit.push(index);
         }
     }
 

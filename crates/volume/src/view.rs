@@ -1,9 +1,10 @@
 //! What a placement sees of a group.
 
 use crate::group_state::GroupState;
+use crate::moves::Proposed;
 use crate::pools::pool::Pool;
 use crate::slas::Slas;
-use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
+use thermocline_policy::placement::{Move, PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A group, read-only. Its pools are ranks: pool 0 is the fastest one ([`crate::pools::ranks`]).
@@ -17,6 +18,20 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
+    /// Chunks that a proposal moves, by origin and destination; none: it is empty.
+    pub(crate) fn flows_of(&self, moves: &[Move]) -> Option<Proposed> {
+        let mut proposed = Proposed::default();
+        for planned in moves {
+            // A mirror that is brought together where it is moves nothing.
+            let from = self.group.pool_of(planned.chunk).filter(|from| *from != planned.to);
+            let Some(from) = from else { continue };
+            let flow = proposed.flows.entry((from, planned.to)).or_default();
+            flow.chunks += 1;
+            flow.requests += self.accesses(planned.chunk);
+        }
+        (!moves.is_empty()).then_some(proposed)
+    }
+
     /// The pool of a rank.
     fn pool(&self, rank: PoolId) -> &Pool {
         &self.group.pools[self.group.pools.ranks().at_rank(rank)]

@@ -156,7 +156,7 @@ fn growth_that_cannot_be_is_refused_and_changes_nothing() {
         Err(AdminError::NoPool(PoolId(7)))
     );
     let would = bench.group.check_growth(PoolId(1), Bytes::from_mib(64)).expect("it could");
-    assert!(bench.group.state.journal.is_current(), "asking changes nothing");
+    assert!(bench.group.machines.state.journal.is_current(), "asking changes nothing");
     bench.check();
     assert_eq!(grow(&mut bench, 1, 64), Ok(would));
     let now = bench.now();

@@ -29,14 +29,14 @@ fn slot(bench: &Bench, disk: u16) -> Bytes {
     let pool = PoolId(disk);
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     let copy = copies.iter().find(|copy| copy.place.pool == pool).expect("it has one there");
-    bench.group.state.pools[pool].address(copy.place, 0, CHUNK as u32)
+    bench.group.machines.state.pools[pool].address(copy.place, 0, CHUNK as u32)
 }
 
 /// Offset of the table of the first chunk on a disk.
 fn table(bench: &Bench, disk: u16) -> Bytes {
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     let copy = copies.iter().find(|copy| copy.place.pool == PoolId(disk)).expect("one is there");
-    bench.group.state.pools.table_address(copy.place)
+    bench.group.machines.state.pools.table_address(copy.place)
 }
 
 /// Flips a bit of the first chunk's third block on a disk.

@@ -55,7 +55,7 @@ fn chunk() -> ChunkId {
 fn rot(bench: &mut Bench, disk: u16, block: u64) {
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     let copy = copies.iter().find(|copy| copy.place.pool == PoolId(disk)).expect("one is there");
-    let start = bench.group.state.pools[PoolId(disk)].address(copy.place, 0, CHUNK as u32);
+    let start = bench.group.machines.state.pools[PoolId(disk)].address(copy.place, 0, CHUNK as u32);
     bench.disks[usize::from(disk)].flip_bit(Bytes(start.0 + block * 4096), 0);
 }
 
@@ -183,7 +183,7 @@ fn an_added_pools_lost_table_is_written_again_and_no_old_pool_is_asked_for_one()
     let copies = bench.group.locate(chunk()).expect("it exists").copies;
     for pool in [2, 3] {
         let copy = copies.iter().find(|copy| copy.place.pool == PoolId(pool)).expect("there");
-        let at = bench.group.state.pools.table_address(copy.place);
+        let at = bench.group.machines.state.pools.table_address(copy.place);
         let before = bench.disks[usize::from(pool)].peek(at, 512).expect("readable");
         bench.disks[usize::from(pool)].flip_bit(Bytes(at.0 + 44), 3);
         reopen(&mut bench);
@@ -282,8 +282,9 @@ fn an_added_pool_grows_with_tables_in_slots_and_an_old_one_without() {
         disk.grow(size);
         bench.group.grow_pool(bench.now, id, size, from).expect("it grows");
         bench.run();
-        let held =
-            bench.group.state.pools[id].tables.count(bench.group.state.pools[id].slots.total());
+        let held = bench.group.machines.state.pools[id]
+            .tables
+            .count(bench.group.machines.state.pools[id].slots.total());
         assert_eq!(held > 0, pool == 2, "pool {pool} keeps {held} slots for tables");
     }
     bench.pass(MINUTE);

@@ -56,8 +56,10 @@ fn bits(at: u64) -> std::ops::Range<u8> {
 /// that is not zero is only sampled.
 fn damaged_at_each_byte(bench: &mut Bench, right: &[u8]) -> (BTreeSet<u64>, u32) {
     let disks = bench.disks.clone();
-    let region =
-        region_bytes(bench.settings.journal_blocks, bench.group.state.pools.sizes().area_blocks);
+    let region = region_bytes(
+        bench.settings.journal_blocks,
+        bench.group.machines.state.pools.sizes().area_blocks,
+    );
     let (mut wrong, mut refused) = (BTreeSet::new(), 0);
     for block in (0..region).step_by(BLOCK_BYTES) {
         let bytes = disks[0].peek(Bytes(block), BLOCK_BYTES as u32).expect("readable").to_vec();
@@ -99,8 +101,9 @@ fn no_changed_byte_of_a_stopped_groups_metadata_changes_what_it_holds() {
 fn after_a_crash_only_damage_to_the_last_commit_can_pass_for_a_torn_write() {
     let mut bench = written();
     let right = bench.read(0, (CHUNKS * CHUNK) as u32).expect("readable");
-    let last = bench.group.state.journal.written() - 1;
-    let end = bench.group.state.journal.written() - bench.group.state.journal.used();
+    let last = bench.group.machines.state.journal.written() - 1;
+    let end =
+        bench.group.machines.state.journal.written() - bench.group.machines.state.journal.used();
     assert!(last >= end + 3, "several commits are in the journal");
     for disk in &mut bench.disks {
         disk.crash(&mut Rng::seeded(5), Survival::Lost);
@@ -122,8 +125,10 @@ fn damage_to_one_of_two_replicas_is_told_and_loses_nothing() {
         bench.flush();
     }
     let right = bench.read(0, (CHUNKS * CHUNK) as u32).expect("readable");
-    let region =
-        region_bytes(bench.settings.journal_blocks, bench.group.state.pools.sizes().area_blocks);
+    let region = region_bytes(
+        bench.settings.journal_blocks,
+        bench.group.machines.state.pools.sizes().area_blocks,
+    );
     for clean in [true, false] {
         if clean {
             let now = bench.now;
@@ -196,7 +201,8 @@ fn salvaged(bench: &mut Bench, disks: &[SimDisk]) -> Salvage {
 fn crashed() -> (Bench, Vec<u8>, u64) {
     let mut bench = written();
     let right = bench.read(0, (CHUNKS * CHUNK) as u32).expect("readable");
-    let first = bench.group.state.journal.written() - bench.group.state.journal.used();
+    let first =
+        bench.group.machines.state.journal.written() - bench.group.machines.state.journal.used();
     for disk in &mut bench.disks {
         disk.crash(&mut Rng::seeded(5), Survival::Lost);
     }
@@ -244,9 +250,10 @@ fn a_checkpoint_block_that_is_gone_is_told_by_the_chunks_around_it() {
     bench.run();
     let area = bench
         .group
+        .machines
         .state
         .pools
-        .area(thermocline_units::PoolId(0), bench.group.state.journal.area());
+        .area(thermocline_units::PoolId(0), bench.group.machines.state.journal.area());
     let (offset, _) = area.pieces(0..1)[0].clone();
     let mut damaged = bench.disks.clone();
     for at in [40, 50, 60] {

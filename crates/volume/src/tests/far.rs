@@ -24,12 +24,12 @@ fn operation(kind: OperationKind, chunk: u32, to: u16) -> Operation {
 #[test]
 fn journal_and_checkpoints_stay_off_a_far_pool_where_two_others_can_have_them() {
     let replicas = |sizes: &[u64], near: usize| {
-        Bench::with_far(sizes, near, 0, Bench::settings()).group.state.elect_replicas()
+        Bench::with_far(sizes, near, 0, Bench::settings()).group.machines.state.elect_replicas()
     };
     assert_eq!(replicas(&[16, 16, 64], 3), [PoolId(0), PoolId(1)]);
     let mut bench = Bench::with_far(&[16, 16, 64], 1, 0, Bench::settings());
-    bench.group.state.pools[PoolId(2)].geometry.far = false;
-    assert_eq!(bench.group.state.elect_replicas(), [PoolId(0), PoolId(2)], "however fast");
+    bench.group.machines.state.pools[PoolId(2)].geometry.far = false;
+    assert_eq!(bench.group.machines.state.elect_replicas(), [PoolId(0), PoolId(2)], "however fast");
     assert_eq!(replicas(&[16, 64], 1), [PoolId(0), PoolId(1)], "better far than once");
 }
 
@@ -49,8 +49,10 @@ fn a_first_write_goes_far_away_only_where_nothing_else_has_room() {
     bench.group.hint(Nanos(0), &hint).expect("it is taken");
     bench.write(0, 1, 512);
     assert_eq!(bench.pools_of(0), [1], "the slowest that is here");
-    let here: u32 =
-        [0, 1].map(|pool| bench.group.state.pools[PoolId(pool)].slots.total()).iter().sum();
+    let here: u32 = [0, 1]
+        .map(|pool| bench.group.machines.state.pools[PoolId(pool)].slots.total())
+        .iter()
+        .sum();
     (1..here).for_each(|chunk| bench.write(u64::from(chunk) * CHUNK, 1, 512));
     assert!((1..here).all(|chunk| bench.pools_of(chunk) != [2]));
     bench.write(u64::from(here) * CHUNK, 1, 512);
@@ -107,18 +109,33 @@ fn a_prefetched_copy_is_read_although_its_pool_was_slow_once() {
     bench.group.create_volume(Nanos(0), Bytes(200 * CHUNK)).expect("a volume");
     bench.write(0, 7, CHUNK as usize);
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 2), Outcome::Done);
-    bench.group.state.pools[PoolId(0)].note_latency(bench.now, false, Nanos(5 * SECOND.0), 1);
-    bench.group.state.pools[PoolId(2)].note_latency(bench.now, false, Nanos(SECOND.0 / 25), 1);
+    bench.group.machines.state.pools[PoolId(0)].note_latency(
+        bench.now,
+        false,
+        Nanos(5 * SECOND.0),
+        1,
+    );
+    bench.group.machines.state.pools[PoolId(2)].note_latency(
+        bench.now,
+        false,
+        Nanos(SECOND.0 / 25),
+        1,
+    );
     assert_eq!(bench.group.prefetch(bench.now, VolumeId(0), (0, CHUNK), None), Ok(1));
     bench.pass(Nanos(10 * SECOND.0));
     assert_eq!(bench.pools_of(0), [2, 0]);
     for _ in 0..200 {
         bench.pass(SECOND);
-        bench.group.state.pools[PoolId(2)].note_latency(bench.now, false, Nanos(SECOND.0 / 25), 1);
+        bench.group.machines.state.pools[PoolId(2)].note_latency(
+            bench.now,
+            false,
+            Nanos(SECOND.0 / 25),
+            1,
+        );
     }
-    let before = bench.group.state.pools[PoolId(0)].counters.reads;
+    let before = bench.group.machines.state.pools[PoolId(0)].counters.reads;
     bench.read(0, 512).expect("readable");
-    assert_eq!(bench.group.state.pools[PoolId(0)].counters.reads, before + 1);
+    assert_eq!(bench.group.machines.state.pools[PoolId(0)].counters.reads, before + 1);
 }
 
 /// A drain took the first pool with room, and a bucket that stands before a pool which was added
@@ -127,16 +144,24 @@ fn a_prefetched_copy_is_read_although_its_pool_was_slow_once() {
 fn a_drain_keeps_chunks_here_until_it_is_told_that_they_may_go_far() {
     let mut bench = Bench::with_far(&[4, 8, 64], 2, 0, Bench::settings());
     bench.group.create_volume(Nanos(0), Bytes(200 * CHUNK)).expect("a volume");
-    let slots = |bench: &Bench, pool| bench.group.state.pools[PoolId(pool)].slots.total();
+    let slots = |bench: &Bench, pool| bench.group.machines.state.pools[PoolId(pool)].slots.total();
     let here = slots(&bench, 0) + slots(&bench, 1);
     (0..here).for_each(|chunk| bench.write(u64::from(chunk) * CHUNK, 1, 512));
     bench.group.drain_pool(bench.now, PoolId(0)).expect("others take chunks");
     bench.pass(Nanos(10 * SECOND.0));
-    assert_eq!(bench.group.state.pools[PoolId(2)].slots.used(), 0, "nothing goes far by itself");
-    assert_eq!(bench.group.state.pools[PoolId(0)].state, PoolState::Draining, "it waits for room");
+    assert_eq!(
+        bench.group.machines.state.pools[PoolId(2)].slots.used(),
+        0,
+        "nothing goes far by itself"
+    );
+    assert_eq!(
+        bench.group.machines.state.pools[PoolId(0)].state,
+        PoolState::Draining,
+        "it waits for room"
+    );
     bench.group.drain_pool_anywhere(bench.now, PoolId(0)).expect("it is being drained");
     bench.pass(Nanos(10 * SECOND.0));
-    assert_eq!(bench.group.state.pools[PoolId(0)].state, PoolState::Drained);
-    assert_eq!(bench.group.state.pools[PoolId(2)].slots.used(), slots(&bench, 0));
+    assert_eq!(bench.group.machines.state.pools[PoolId(0)].state, PoolState::Drained);
+    assert_eq!(bench.group.machines.state.pools[PoolId(2)].slots.used(), slots(&bench, 0));
     bench.check();
 }

@@ -135,9 +135,9 @@ fn a_prefetch_fills_the_reserve_and_no_more() {
     bench.pass(Nanos(2 * SECOND.0));
     let prefetched = (0..4).filter(|&chunk| bench.pools_of(chunk) == [1, 0]).count();
     assert_eq!(prefetched, 2, "the reserve is two chunks");
-    let (view, pool) = (bench.group.view(), PoolId(0));
+    let (view, pool) = (bench.group.machines.view(), PoolId(0));
     let room = view.capacity_chunks(pool) - view.used_chunks(pool);
-    assert_eq!(room, u64::from(bench.group.state.pools[pool].free_beside_reserve()));
+    assert_eq!(room, u64::from(bench.group.machines.state.pools[pool].free_beside_reserve()));
     let counts = bench.group.hint_counts();
     assert_eq!((counts.prefetched, counts.refused), (4, 2));
     bench.check();

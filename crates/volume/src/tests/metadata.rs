@@ -48,10 +48,10 @@ fn a_pool_many_times_as_large_is_added_and_filled() {
     let mut bench = Bench::with_settings(&[8, 8], 0, small_areas());
     bench.group.create_volume(Nanos(0), Bytes::from_mib(64)).expect("a volume");
     fill(&mut bench, 0, 100);
-    let before = bench.group.state.area_capacity();
+    let before = bench.group.machines.state.area_capacity();
     let pool = add(&mut bench, 64).expect("the areas grow");
-    assert!(bench.group.state.area_capacity() > before);
-    assert_eq!(bench.group.state.pools[pool].state, PoolState::Active);
+    assert!(bench.group.machines.state.area_capacity() > before);
+    assert_eq!(bench.group.machines.state.pools[pool].state, PoolState::Active);
     fill(&mut bench, 100, 800);
     bench.check();
     bench.crash();
@@ -62,7 +62,8 @@ fn a_pool_many_times_as_large_is_added_and_filled() {
     assert_eq!(*bench.group.service(), Service::Closed);
     bench.crash();
     holds(&mut bench, 900);
-    let slots: u32 = bench.group.state.pools.iter().map(|pool| pool.metadata_slots()).sum();
+    let slots: u32 =
+        bench.group.machines.state.pools.iter().map(|pool| pool.metadata_slots()).sum();
     assert!(slots > 0, "areas go on in slots");
 }
 
@@ -74,11 +75,12 @@ fn a_pool_for_whose_map_there_is_no_room_is_refused_and_nothing_has_changed() {
     let free = free.slots_total - free.slots_used;
     fill(&mut bench, 0, u64::from(free));
     // Too small to hold the metadata itself, too large for what the first has left: nothing.
-    let region = crate::layout::region_bytes(64, bench.group.state.pools.sizes().area_blocks);
+    let region =
+        crate::layout::region_bytes(64, bench.group.machines.state.pools.sizes().area_blocks);
     let mib = (region * 8 / (1 << 20)).saturating_sub(1).max(1);
     assert_eq!(add(&mut bench, mib), Err(AdminError::MetadataRoom("added1".to_string())));
     bench.check();
-    assert_eq!(bench.group.state.pools[PoolId(0)].metadata_slots(), 0);
+    assert_eq!(bench.group.machines.state.pools[PoolId(0)].metadata_slots(), 0);
     holds(&mut bench, u64::from(free));
     bench.crash();
     holds(&mut bench, u64::from(free));
@@ -91,7 +93,7 @@ fn a_crash_at_any_request_of_growing_leaves_the_group_with_or_without_the_pool()
         let mut bench = Bench::with_settings(&[8, 8], 0, small_areas());
         bench.group.create_volume(Nanos(0), Bytes::from_mib(64)).expect("a volume");
         fill(&mut bench, 0, 40);
-        let before = bench.group.state.pools.count();
+        let before = bench.group.machines.state.pools.count();
         let geometry = Geometry { size: Bytes::from_mib(32), discard_zeroes: true, far: false };
         let spec = PoolSpec { name: "added".into(), geometry, zeroed: true, reserve_chunks: 0 };
         bench.disks.push(SimDisk::new(geometry, 77, Faults::NONE));
@@ -100,7 +102,7 @@ fn a_crash_at_any_request_of_growing_leaves_the_group_with_or_without_the_pool()
         let ended = bench.run_requests(requests);
         bench.crash();
         holds(&mut bench, 40);
-        joined[usize::from(bench.group.state.pools.count() > before)] += 1;
+        joined[usize::from(bench.group.machines.state.pools.count() > before)] += 1;
         fill(&mut bench, 40, 60);
         bench.crash();
         holds(&mut bench, 100);

@@ -115,7 +115,7 @@ fn first_writes_go_to_the_pool_that_was_added_before_the_fastest_also_after_a_cr
     bench.pass(Nanos(10 * EPOCH.0));
     bench.group.remove_pool(bench.now, PoolId(2)).expect("it is empty");
     bench.pass(EPOCH);
-    assert_eq!(bench.group.state.pools[PoolId(2)].state, PoolState::Removed);
+    assert_eq!(bench.group.machines.state.pools[PoolId(2)].state, PoolState::Removed);
     assert_eq!([bench.pools_of(1), bench.pools_of(2)], [[0], [0]], "the next fastest");
     bench.crash();
     assert_eq!(order(&bench), [2, 0, 3, 1, 4]);
@@ -139,7 +139,7 @@ fn a_crash_at_any_request_of_adding_leaves_the_pool_at_its_rank_or_not_at_all() 
         bench.group.add_pool_before(now, spec, Some(PoolId(1))).expect("it fits");
         let ended = bench.run_requests(requests);
         bench.crash();
-        let is_there = bench.group.state.pools.count() == 3;
+        let is_there = bench.group.machines.state.pools.count() == 3;
         assert_eq!(order(&bench), if is_there { vec![0, 2, 1] } else { vec![0, 1] });
         joined[usize::from(is_there)] += 1;
         assert_eq!(bench.read(0, 512).expect("readable"), [1; 512]);
@@ -183,11 +183,11 @@ fn a_drained_pools_chunks_go_to_the_pool_that_is_next_to_it_in_speed() {
 #[test]
 fn metadata_stands_on_the_fastest_pools_by_rank() {
     let mut bench = bench(Fill::FastestFirst);
-    assert_eq!(bench.group.state.elect_replicas(), [PoolId(0), PoolId(1)]);
+    assert_eq!(bench.group.machines.state.elect_replicas(), [PoolId(0), PoolId(1)]);
     add(&mut bench, 16, Some(0));
-    assert_eq!(bench.group.state.elect_replicas(), [PoolId(2), PoolId(0)]);
+    assert_eq!(bench.group.machines.state.elect_replicas(), [PoolId(2), PoolId(0)]);
     bench.crash();
-    assert_eq!(bench.group.state.elect_replicas(), [PoolId(2), PoolId(0)]);
+    assert_eq!(bench.group.machines.state.elect_replicas(), [PoolId(2), PoolId(0)]);
 }
 
 #[test]

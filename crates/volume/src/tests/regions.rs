@@ -60,7 +60,7 @@ fn writes_scattered_over_data_at_rest_cost_one_commit_and_no_flush() {
 #[test]
 fn writes_in_order_open_more_regions_at_a_time() {
     let mut bench = at_rest(Limits { region_chunks: 1, ..Limits::REAL });
-    let commits = |bench: &Bench| bench.group.state.journal.written();
+    let commits = |bench: &Bench| bench.group.machines.state.journal.written();
     let before = commits(&bench);
     scatter(&mut bench, 2);
     // The first, then one and one ahead, then one and three ahead, then one and all the rest.
@@ -89,7 +89,7 @@ fn reads_of_an_open_region_are_verified() {
     bench.write(4096, 2, 4096);
     let chunk = ChunkId { volume: VolumeId(0), index: 5 };
     let place = bench.group.locate(chunk).expect("it exists").copies[0].place;
-    let at = bench.group.state.pools[place.pool].address(place, 8192, CHUNK as u32);
+    let at = bench.group.machines.state.pools[place.pool].address(place, 8192, CHUNK as u32);
     bench.disks[0].flip_bit(at, 3);
     assert!(bench.read(5 * CHUNK + 8192, 512).is_err(), "rot is not data");
     // Nor does a write beside it make it so.
@@ -188,7 +188,7 @@ fn regions_that_rest_are_closed_one_after_the_other_whatever_the_room_in_the_jou
 #[test]
 fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten() {
     let mut bench = at_rest(Limits::REAL);
-    let opening = bench.group.state.journal.written();
+    let opening = bench.group.machines.state.journal.written();
     bench.write(4096, 2, 4096);
     bench.write(CHUNK + 4096, 3, 4096);
     bench.group.create_volume(bench.now, Bytes(CHUNK)).expect("a later commit");
@@ -213,7 +213,7 @@ fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten(
 #[test]
 fn damage_to_the_commit_that_opened_a_region_is_refused_a_second_later() {
     let mut bench = at_rest(Limits::REAL);
-    let opening = bench.group.state.journal.written();
+    let opening = bench.group.machines.state.journal.written();
     bench.write(4096, 2, 4096);
     bench.write(CHUNK + 4096, 3, 4096);
     bench.flush();

@@ -1,0 +1,90 @@
+//! Deleted volumes: their chunks are freed once nothing is under way on them.
+
+use crate::block_checksums::BlockChecksums;
+use crate::format::Record;
+use crate::group_state::GroupState;
+use crate::leaving::Leaving;
+use crate::settling::Settlement;
+use thermocline_units::mutants::mutant;
+use thermocline_units::{ChunkId, VolumeId};
+
+/// Volumes being deleted, until their last part has ended.
+#[derive(Debug, Default)]
+pub(crate) struct Deletion {
+    dying: Vec<VolumeId>,
+}
+
+impl Deletion {
+    /// The volume takes no more requests, and goes when those under way have ended.
+    pub(crate) fn begin(&mut self, group: &mut GroupState, id: VolumeId) {
+        assert!(!self.is_dying(id), "a volume is deleted once");
+        group.map.volume_mut(id).expect("the caller has found it").deleting = true;
+        // Said now, for the next flush; and once more when the slots are given back.
+        if !mutant("deletion_said_late") {
+            group.journal.record(&Record::VolumeGone(id));
+        }
+        group.operations.cancel_volume(id);
+        self.dying.push(id);
+    }
+
+    /// True if a volume of this number is being deleted.
+    pub(crate) fn is_dying(&self, id: VolumeId) -> bool {
+        self.dying.contains(&id)
+    }
+
+    /// True if volumes wait for their end.
+    pub(crate) fn is_under_way(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    /// Frees the chunks of volumes on which nothing is under way any more.
+    pub(crate) fn bury_volumes(
+        &mut self,
+        group: &mut GroupState,
+        checksums: &mut BlockChecksums,
+        settlement: &mut Settlement,
+        leaving: &mut Leaving,
+    ) {
+        for volume in std::mem::take(&mut self.dying) {
+            let busy = group.map.volume(volume).is_some_and(|volume| volume.busy > 0);
+            if busy {
+                self.dying.push(volume);
+                continue;
+            }
+            bury(group, checksums, leaving, volume);
+            settlement.forget(volume);
+        }
+    }
+}
+
+/// Takes a volume out of the map, and lets go of its slots.
+fn bury(
+    group: &mut GroupState,
+    checksums: &mut BlockChecksums,
+    leaving: &mut Leaving,
+    volume: VolumeId,
+) {
+    let count = group.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
+    let mut left = Vec::new();
+    for index in 0..count {
+        let chunk = ChunkId { volume, index };
+        let state = group.map.state(chunk);
+        group.overlays -= usize::from(state.overlay.is_some());
+        for copy in state.copies.iter().filter(|copy| copy.prefetched) {
+            group.pools[copy.place.pool].uncount_prefetched();
+        }
+        left.extend(state.copies.iter().map(|copy| copy.place));
+        left.extend(state.overlay.iter().map(|(place, _)| *place));
+        group.map.set_state(chunk, &Default::default());
+        checksums.forget(chunk);
+    }
+    group.map.remove_volume(volume);
+    if mutant("deleted_volume_frees_at_once") {
+        group.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
+        let now = group.now;
+        left.into_iter().for_each(|place| leaving.free_slot(group, now, place));
+        return;
+    }
+    group.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
+    group.journal.want_commit();
+}
