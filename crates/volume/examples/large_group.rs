@@ -188,7 +188,7 @@ fn main() {
     let each = chunks / VOLUMES;
     let settings = Settings { journal_blocks: JOURNAL_BLOCKS, ..Settings::default() };
     let pools = [spec("first".to_string(), chunks / 100)];
-    let mut group = Group::create(settings, &pools, 1).expect("the pool is large");
+    let mut group = Group::create(settings.clone(), &pools, 1).expect("the pool is large");
     settle(&mut group, &mut store, Nanos(0));
     assert_eq!(*group.service(), Service::Ready);
     let start = processor();

@@ -32,10 +32,11 @@ pub(crate) fn on_empty_devices(
         let bytes = layout::region_bytes(settings.journal_blocks, area_blocks);
         return Err(CreateError::NoReplica(Bytes(bytes)));
     }
+    let checksums = settings.checksums;
     let mut group = without_pools(settings, identity);
     group.pools.set_sizes(Sizes { area_blocks, ..*group.pools.sizes() });
     for (spec, has_region) in pools.iter().zip(regions) {
-        let pool = new_pool(&group.pools, spec, has_region, settings.checksums)?;
+        let pool = new_pool(&group.pools, spec, has_region, checksums)?;
         group.pools.push(pool, None);
     }
     Ok(group)

@@ -4,8 +4,8 @@
 //!    copies of chunks.
 //! 2. If the write was the first one to a new chunk, the chunk is placed on another pool, and the
 //!    client does not notice.
-//! 3. Every [`PROBE_EVERY`] one block is written to a free slot. When that succeeds, the pool takes
-//!    chunks again.
+//! 3. From time to time, as a tactic says ([`thermocline_policy::tactics::Probing`]), one block is
+//!    written to a free slot. When that succeeds, the pool takes chunks again.
 //!
 //! A write to a part of an older chunk that its pool has no room for fails: its contents are there.
 
@@ -14,14 +14,13 @@ use crate::group_state::GroupState;
 use crate::leaving::Leaving;
 use crate::map::Place;
 use crate::pools::flight::Owner;
-use crate::pools::pool::PROBE_EVERY;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::Nanos;
 
 /// Moment at which the next full pool is to be probed.
 pub(crate) fn next_probe(group: &GroupState) -> Option<Nanos> {
     let alive = group.pools.iter().filter(|pool| pool.is_alive());
-    alive.filter_map(|pool| pool.probe_at).min()
+    alive.filter_map(|pool| pool.probe).map(|(at, _)| at).min()
 }
 
 impl Leaving {
@@ -30,15 +29,18 @@ impl Leaving {
         let chunk = group.pools.sizes().chunk;
         for id in group.pools.ids() {
             let pool = &mut group.pools[id];
-            if !pool.is_alive() || pool.probe_at.is_none_or(|at| at > now) {
-                continue;
-            }
-            let Some((slot, _)) = pool.slots.take() else {
-                // Nothing could be placed here anyway.
-                pool.probe_at = None;
+            let Some((_, failed)) = pool.probe.filter(|&(at, _)| pool.is_alive() && at <= now)
+            else {
                 continue;
             };
-            pool.probe_at = Some(Nanos(now.0 + PROBE_EVERY.0));
+            let Some((slot, _)) = pool.slots.take() else {
+                // Nothing could be placed here anyway.
+                pool.probe = None;
+                continue;
+            };
+            let failed = failed.saturating_add(1);
+            let pause = group.settings.tactics.probing.ask(|tactic| tactic.pause(failed));
+            pool.probe = Some((Nanos(now.0.saturating_add(pause.0)), failed));
             let offset = pool.address(Place { pool: id, slot }, 0, chunk);
             // Bytes, not "zeroes", which a device may do without taking room.
             let data = Payload::from(vec![0; BLOCK_BYTES]);
@@ -63,7 +65,7 @@ impl Leaving {
     ) {
         self.slot_has_left();
         if result.is_ok() {
-            group.pools[place.pool].probe_at = None;
+            group.pools[place.pool].probe = None;
         }
         self.free_slot(group, now, place);
     }

@@ -243,7 +243,8 @@ impl Group {
     pub fn complete(&mut self, now: Nanos, pool: PoolId, completion: Completion) {
         let state = &mut self.machines.state;
         state.now = state.now.max(now);
-        let flight = state.pools.land(now, pool, &completion);
+        let probing = &state.settings.tactics.probing;
+        let flight = state.pools.land(now, pool, &completion, probing);
         match (&mut self.opening, flight.owner) {
             (Some(opening), Owner::Open(step)) => {
                 opening.answered(now, &mut state.pools, pool, step, completion.result);

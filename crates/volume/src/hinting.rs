@@ -2,8 +2,8 @@
 //!
 //! - A chunk that is written first goes to the pools of its class, in their order, while they have
 //!   room; without a hint, or without room there, where the settings say.
-//! - A write to a chunk on a slower pool than its class wants, with [`QUEUE`] requests and more
-//!   under way there, lets the chunk be redirected: writes go to the faster pool from then on.
+//! - A write to a chunk on a slower pool than its class wants, which a tactic calls busy, lets the
+//!   chunk be redirected: writes go to the faster pool from then on.
 //! - Requests to ranges of background tasks join the scheduler's waiting queue, with a deadline.
 //! - So are the chunks of a far pool, with hints or without: no pool here is as bad a place for
 //!   writes.
@@ -25,8 +25,6 @@ use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::{Move, VolumeView};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
-/// Requests under way on a pool from which on a write is better redirected.
-const QUEUE: u32 = 4;
 /// Chunks of prefetches that have not begun; beyond it more are refused.
 pub const HINT_WISHES_MAX: usize = 65_536;
 /// Redirections that have not begun, at most: each new one is looked for among them.
@@ -208,7 +206,9 @@ impl Hinting {
         if self.hints.is_empty() && !far {
             return;
         }
-        let busy = group.pools[home].in_flight >= QUEUE
+        let is_busy =
+            |in_flight| group.settings.tactics.redirection.ask(|tactic| tactic.is_busy(in_flight));
+        let busy = is_busy(group.pools[home].in_flight)
             && group.pools.ranks().faster_than(home).next().is_some();
         if !busy && !far || self.looks >= LOOKS_MAX || !group.map.is_simple(chunk) {
             return;
@@ -220,7 +220,7 @@ impl Hinting {
         let here = group.pools.ranks().faster_than(home).rev().filter(|_| far);
         let better = wanted.chain(here).find(|&to| {
             let pool = &group.pools[to];
-            let suits = !pool.is_far() && (far || pool.in_flight < QUEUE);
+            let suits = !pool.is_far() && (far || !is_busy(pool.in_flight));
             suits && pool.takes_chunks() && pool.free_beside_reserve() > 0
         });
         let Some(to) = better else { return };

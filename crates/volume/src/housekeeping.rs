@@ -54,14 +54,18 @@ impl Machines {
         let round = due.then_some(self.rounds.next);
         let probe = next_probe(&self.state);
         let epoch = self.epochs.next_end(&self.hinting.hints);
-        let pacing =
-            self.pacing.rate.next(&self.state.settings.copying, self.requests.slas.are_set());
+        let pacing = self
+            .pacing
+            .rate
+            .next(&self.state.settings.tactics.copy_rate, self.requests.slas.are_set());
         [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         self.ask_router(now);
-        self.pacing.rate.set_rate(now, &self.state.settings.copying, self.requests.slas.answered());
+        let Machines { pacing, state, requests, .. } = self;
+        let (copying, tactic) = (&state.settings.copying, &state.settings.tactics.copy_rate);
+        pacing.rate.set_rate(now, copying, tactic, requests.slas.answered());
         self.leaving.probe_full_pools(&mut self.state, now);
         if self.epochs.has_ended(now) {
             let Machines { epochs, state, requests, hinting, .. } = self;

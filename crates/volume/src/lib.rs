@@ -95,8 +95,6 @@ pub use scrub::{ScrubRun, ScrubStatus};
 pub use settings::{Limits, Settings};
 pub use slas::SlaRecord;
 /// Part of the settings.
-pub use thermocline_policy::choice::Fill;
-/// Part of the settings.
 pub use thermocline_policy::migration::Copying;
 
 #[cfg(test)]

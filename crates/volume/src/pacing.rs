@@ -24,7 +24,8 @@ impl Pacing {
         held: Option<Nanos>,
     ) -> Held {
         let copying = self.rate.paced(&group.settings.copying);
-        self.throttle.hold_back(&mut group.pools, &copying, now, touched, (bytes, held))
+        let (pools, tactic) = (&mut group.pools, &group.settings.tactics.yielding);
+        self.throttle.hold_back(pools, &copying, now, touched, (bytes, held), tactic)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::settings::Limits;
 use crate::tables::Places;
 use std::ops::{Index, IndexMut};
 use thermocline_policy::migration::{self, Allowance};
+use thermocline_policy::tactics::{Chosen, Probing, Waiting};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
@@ -235,11 +236,24 @@ impl Pools {
         self.flights[flight].slot = slot;
     }
 
-    /// Takes a device's answer; the request that it answers.
+    /// A copy on a pool, as a choice between copies sees it.
+    pub(crate) fn waiting(&self, pool: PoolId, now: Nanos) -> Waiting {
+        let rank = self.ranks().rank_of(pool).0;
+        Waiting { wait_s: self[pool].expected_wait(now), rank }
+    }
+
+    /// Takes a device's answer; the request that it answers. `probing` says when a device that has
+    /// no room is asked again.
     ///
     /// # Panics
     /// When the ticket is not in flight: every request is answered once.
-    pub(crate) fn land(&mut self, now: Nanos, pool: PoolId, completion: &Completion) -> Flight {
+    pub(crate) fn land(
+        &mut self,
+        now: Nanos,
+        pool: PoolId,
+        completion: &Completion,
+        probing: &Chosen<dyn Probing>,
+    ) -> Flight {
         let flight = self.flights.remove(completion.ticket.0 as u32);
         assert!(
             flight.pool == pool && u64::from(flight.generation) == completion.ticket.0 >> 32,
@@ -251,7 +265,7 @@ impl Pools {
             state.counters.errors += 1;
         }
         if completion.result == Err(DeviceError::NoSpace) {
-            state.note_no_space(now);
+            state.note_no_space(now, probing);
         }
         // Even a failed write may have changed sectors.
         let failed = completion.result.is_err() && mutant("failed_write_leaves_its_pool_clean");

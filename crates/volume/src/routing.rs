@@ -1,10 +1,10 @@
 //! The placement's router: when it is asked, and which side of a mirrored chunk answers by its
 //! word.
 
+use crate::group_state::GroupState;
 use crate::overlay::Side;
 use crate::pools::Pools;
-use thermocline_policy::choice::{self, Split};
-use thermocline_policy::placement::{PoolLoad, ROUTING_PERIOD, Route};
+use thermocline_policy::placement::{PoolLoad, ROUTING_PERIOD, Route, Split};
 use thermocline_units::{Nanos, PoolId};
 
 /// Shares of requests to mirrored chunks, by the placement's router.
@@ -24,18 +24,20 @@ impl Routing {
     /// The side for the next request to blocks that both sides hold: its pool, of these two.
     pub(crate) fn choose(
         &mut self,
-        pools: &Pools,
+        group: &GroupState,
         now: Nanos,
         [base, above]: [PoolId; 2],
         write: bool,
     ) -> Side {
+        let pools = &group.pools;
         let base_is_slower = pools.ranks().compare_speed(base, above).is_gt();
         let pool = match self.split.goes_to_slower(write) {
             Some(slow) if slow == base_is_slower => base,
             Some(_) => above,
             None => {
-                choice::soonest([above, base].into_iter(), |&pool| pools[pool].expected_wait(now))
-                    .expect("there are two")
+                let sides = [above, base];
+                let waiting = sides.map(|pool| pools.waiting(pool, now));
+                sides[group.settings.tactics.replica.ask(|tactic| tactic.choose(&waiting))]
             }
         };
         if pool == base { Side::Base } else { Side::Above }

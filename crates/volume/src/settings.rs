@@ -3,8 +3,8 @@
 use crate::format::PAYLOAD_BYTES;
 use crate::journal::COMMIT_BLOCKS_MAX;
 use crate::layout::RECORD_BYTES_MAX;
-use thermocline_policy::choice::Fill;
 use thermocline_policy::migration::Copying;
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_units::{Bytes, Nanos};
 
 /// Requests that may be in flight in one group; beyond it, or beyond the share of the pool that it
@@ -32,7 +32,7 @@ pub const CHUNK_MIN: Bytes = Bytes::from_kib(64);
 pub const CHUNK_MAX: Bytes = Bytes::from_gib(1);
 
 /// Settings of a group. Those that are written at creation are read back on opening.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Unit of placement; a power of two in [`CHUNK_MIN`]..=[`CHUNK_MAX`]. Set at creation.
     pub chunk_size: Bytes,
@@ -41,8 +41,9 @@ pub struct Settings {
     pub journal_blocks: u32,
     /// Length of an epoch: heat is counted, and the placement asked, once in each.
     pub epoch: Nanos,
-    /// Choice of the pool for a new chunk.
-    pub fill: Fill,
+    /// Answers to small questions: which pool takes a new chunk, which copy answers, how fast moves
+    /// go.
+    pub tactics: VolumeTactics,
     /// Parts of requests on their way to each pool at once; the rest waits in the pool's queues.
     pub depth: u32,
     /// Settings of copying.
@@ -114,7 +115,7 @@ impl Default for Settings {
             chunk_size: Bytes::from_mib(1),
             journal_blocks: 2048,
             epoch: Nanos::from_secs(300),
-            fill: Fill::FastestFirst,
+            tactics: VolumeTactics::default(),
             depth: 256,
             copying: Copying::default(),
             checksums: true,

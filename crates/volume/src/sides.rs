@@ -37,7 +37,7 @@ pub(crate) fn side_for(
         [false, true] => Some(Side::Above),
         _ => {
             let pools = [Side::Base, Side::Above].map(|side| group.map.place_on(chunk, side).pool);
-            Some(routing.choose(&group.pools, group.now, pools, write))
+            Some(routing.choose(group, group.now, pools, write))
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::map::Place;
 use crate::moves::switching::arriving_copy;
 use crate::scheduler::Lane;
 use std::ops::Range;
-use thermocline_policy::choice::{self, Room};
+use thermocline_policy::tactics::{Room, Waiting};
 use thermocline_units::{ChunkId, PoolId};
 
 /// The copy to read `range` from, among those on pools that live that have not failed.
@@ -19,7 +19,17 @@ pub(crate) fn best_copy(
     let arriving = arriving_copy(group, chunk, range);
     let copies = group.map.copies(chunk).map(|copy| copy.place).chain(arriving);
     let copies = copies.filter(|&place| group.pools[place.pool].is_alive() && !failed(place));
-    choice::soonest(copies, |place| group.pools[place.pool].expected_wait(group.now))
+    choose(group, copies.collect())
+}
+
+/// The copy that the tactic prefers; `None`: there is none.
+fn choose(group: &GroupState, mut copies: Vec<Place>) -> Option<Place> {
+    if copies.len() < 2 {
+        return copies.pop();
+    }
+    let waiting = |place: &Place| group.pools.waiting(place.pool, group.now);
+    let waiting: Vec<Waiting> = copies.iter().map(waiting).collect();
+    Some(copies[group.settings.tactics.replica.ask(|tactic| tactic.choose(&waiting))])
 }
 
 /// The pool that a part is expected to use: a write waits for the slowest copy of its chunk,
@@ -60,5 +70,6 @@ pub(crate) fn pool_for_chunk(group: &GroupState, unfit: u64, hint: &[PoolId]) ->
             far: pool.is_far(),
         }
     };
-    choice::pool_for_chunk(group.settings.fill, hint, group.pools.ranks().order(), room)
+    let by_speed = group.pools.ranks().order();
+    group.settings.tactics.allocation.ask(|tactic| tactic.pool(hint, by_speed, &room))
 }

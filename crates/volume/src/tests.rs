@@ -29,6 +29,7 @@ use crate::{
     Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,
     RequestError, RequestId, Service, Settings,
 };
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
 use thermocline_ports::{Completion, Device, Geometry, Io, Payload};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng, VolumeId};
@@ -99,7 +100,8 @@ impl Bench {
                 reserve_chunks: if index == 0 { reserve } else { 0 },
             });
         }
-        let group = Group::create(settings, &specs, 42).expect("the pools are large enough");
+        let group =
+            Group::create(settings.clone(), &specs, 42).expect("the pools are large enough");
         let mut bench = Bench {
             group,
             disks,
@@ -256,7 +258,7 @@ impl Bench {
             disk.crash(&mut Rng::seeded(5), Survival::Lost);
         }
         let devices: Vec<_> = self.disks.iter().map(|disk| Some(disk.geometry())).collect();
-        self.group = Group::open(self.settings, &devices);
+        self.group = Group::open(self.settings.clone(), &devices);
         self.run();
         assert_eq!(*self.group.service(), Service::Ready);
         self.check();
@@ -286,4 +288,9 @@ impl Bench {
         let status = self.group.locate(chunk).expect("the chunk exists");
         status.copies.iter().map(|copy| copy.place.pool.0).collect()
     }
+}
+
+/// The tactics of these texts, and else the defaults.
+pub(crate) fn tactics(texts: &[&str]) -> VolumeTactics {
+    VolumeTactics::of(texts).expect("tests name tactics that there are")
 }

@@ -27,14 +27,6 @@ pub struct Copying {
     /// (ChewAnalyzer's storage manager, Ge 2017 §3.3.3). `None`: it waits for its turn, until the
     /// next proposal.
     pub deadline: Option<Nanos>,
-    /// Hundredths of a chunk that a placement's move to a faster pool brings first; the rest
-    /// follows when requests are no slower there (ChewAnalyzer's proactive migration). 0: all at
-    /// once.
-    pub trial: u32,
-    /// Of the answers to a volume that is promised a latency, so many hundredths shall be in time:
-    /// `rate_per_second` is then the most, and the rate in force follows from what was late
-    /// (Aqueduct). `None`: the rate is what it is.
-    pub percentile: Option<u32>,
     /// True if a chunk is locked for the whole copy, as the source does. Only to show what that
     /// costs.
     pub locking: bool,
@@ -51,8 +43,6 @@ impl Default for Copying {
             piece: Bytes::from_kib(128),
             concurrent: 4,
             deadline: None,
-            trial: 0,
-            percentile: None,
             locking: false,
         }
     }

@@ -1,17 +1,14 @@
 //! The rate of copying while volumes have SLAs: an integral controller.
 //!
-//! 1. Every [`WINDOW`], each volume with an SLA that was asked enough has a share of
-//!    late answers; `Copying::percentile` says how many may be late. The error of a volume is what
-//!    is left of that share, −5 to 1 of it.
-//! 2. The worst error counts: R(k) = R(k−1) + `GAIN` · E · R_max, never below the reservation and
-//!    never above R_max, which is `Copying::rate_per_second`.
-//! 3. Without an SLA in danger the rate grows to R_max; it begins there.
-//!
-//! Source: Aqueduct (Lu, Alvarez and Wilkes, FAST 2002). Differs: its error is of mean latencies
-//! and of a contract in their units; here SLAs are of a percentile, so the share of late answers is
-//! what is held. Its gain comes from an identified model; this one is low and fixed.
+//! 1. Every [`WINDOW`], each volume with an SLA that was asked enough has a share of late answers;
+//!    the tactic ([`crate::tactics::CopyRate`]) says how many may be late. The error of a volume is
+//!    what is left of that share, −5 to 1 of it.
+//! 2. The tactic sets the rate by the worst error, between the reservation and
+//!    `Copying::rate_per_second`.
+//! 3. The rate begins at the most.
 
 use super::Copying;
+use crate::tactics::{Chosen, CopyRate, Pace};
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos, VolumeId};
 
@@ -19,8 +16,6 @@ use thermocline_units::{Bytes, Nanos, VolumeId};
 const WINDOW: Nanos = Nanos(1_000_000_000);
 /// Answers in a window from which on a volume's share means something.
 const ANSWERS: u64 = 20;
-/// Share of the highest rate that an error of 1 changes in a window.
-const GAIN: f64 = 0.1;
 /// Errors below this are no worse: two windows bring the rate to its least.
 const ERROR_LEAST: f64 = -5.0;
 /// The least rate, in parts of the highest, where nothing is reserved.
@@ -58,8 +53,8 @@ impl RateControl {
 
     /// Moment at which the rate is set anew; `None` when nothing is to be kept: no volume has an
     /// SLA (`has_slas`), or the rate does not follow from them.
-    pub fn next(&self, copying: &Copying, has_slas: bool) -> Option<Nanos> {
-        (copying.percentile.is_some() && has_slas).then_some(self.next)
+    pub fn next(&self, tactic: &Chosen<dyn CopyRate>, has_slas: bool) -> Option<Nanos> {
+        (has_slas && tactic.settings().percentile().is_some()).then_some(self.next)
     }
 
     /// Sets the rate, where it is time. `answers` has the volumes with an SLA; none: the rate is
@@ -68,10 +63,12 @@ impl RateControl {
         &mut self,
         now: Nanos,
         copying: &Copying,
+        tactic: &Chosen<dyn CopyRate>,
         answers: impl Iterator<Item = Answered>,
     ) {
         let mut answers = answers.peekable();
-        let Some(percentile) = copying.percentile.filter(|_| answers.peek().is_some()) else {
+        let percentile = tactic.settings().percentile();
+        let Some(percentile) = percentile.filter(|_| answers.peek().is_some()) else {
             self.rate = None;
             return;
         };
@@ -79,11 +76,12 @@ impl RateControl {
             return;
         }
         self.next = Nanos(now.0 + WINDOW.0);
-        let error = self.worst_error(answers, 1.0 - f64::from(percentile) / 100.0);
+        let left = self.worst_error(answers, 1.0 - f64::from(percentile) / 100.0);
         let most = copying.rate_per_second.unwrap_or(UNLIMITED).0;
         let least = copying.reserve_per_second.map_or(most / LEAST, |rate| rate.0).min(most);
-        let rate = self.rate.unwrap_or(Bytes(most)).0 as f64 + GAIN * error * most as f64;
-        self.rate = Some(Bytes((rate as u64).clamp(least.max(1), most.max(1))));
+        let rate = self.rate.unwrap_or(Bytes(most));
+        let pace = Pace { rate, least: Bytes(least), most: Bytes(most), left };
+        self.rate = Some(tactic.ask(|tactic| tactic.rate(&pace)));
     }
 
     /// 1 where nothing is in danger; less, down to [`ERROR_LEAST`], where more than `allowed` of a

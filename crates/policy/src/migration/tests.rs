@@ -3,6 +3,8 @@
 use super::{
     Allowance, Answered, Copying, Held, Pools, RateControl, Throttle, Trial, Tried, WearBudget,
 };
+use crate::registry::PolicySpec;
+use crate::tactics::VolumeTactics;
 use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -35,6 +37,13 @@ impl Pools for One {
     }
 }
 
+/// The defaults, but for the tactic of this text.
+fn with(tactic: &str) -> VolumeTactics {
+    let mut tactics = VolumeTactics::default();
+    tactics.choose(&PolicySpec::parse(tactic).unwrap()).unwrap();
+    tactics
+}
+
 fn copying() -> Copying {
     Copying { rate_per_second: None, piece: Bytes(PIECE.into()), ..Copying::default() }
 }
@@ -46,7 +55,8 @@ fn ask(
     since: Option<Nanos>,
 ) -> (Held, Option<Nanos>) {
     let mut throttle = Throttle::default();
-    let held = throttle.hold_back(pool, copying, now, &[PoolId(0)], (PIECE, since));
+    let yielding = &VolumeTactics::default().yielding;
+    let held = throttle.hold_back(pool, copying, now, &[PoolId(0)], (PIECE, since), yielding);
     (held, throttle.wake())
 }
 
@@ -105,8 +115,8 @@ fn what_is_reserved_goes_however_busy_clients_keep_the_pool() {
 
 #[test]
 fn the_rate_falls_while_answers_are_late_and_comes_back() {
-    let paced =
-        Copying { rate_per_second: Some(Bytes::from_mib(64)), percentile: Some(95), ..copying() };
+    let paced = Copying { rate_per_second: Some(Bytes::from_mib(64)), ..copying() };
+    let tactic = &with("aqueduct:percentile=95").copy_rate;
     let mut control = RateControl::default();
     let mut rates = Vec::new();
     let (mut answered, mut late) = (0, 0);
@@ -114,30 +124,35 @@ fn the_rate_falls_while_answers_are_late_and_comes_back() {
         answered += 100;
         late += if second <= 20 { 50 } else { 0 };
         let answers = [Answered { volume: VolumeId(0), answered, late }];
-        control.set_rate(Nanos::from_secs(second), &paced, answers.into_iter());
+        control.set_rate(Nanos::from_secs(second), &paced, tactic, answers.into_iter());
         rates.push(control.paced(&paced).rate_per_second.unwrap().0);
     }
     assert_eq!(rates[19], Bytes::from_mib(1).0, "a 64th of the most");
     assert!(rates[20..].is_sorted() && rates[59] == Bytes::from_mib(64).0, "{:?}", &rates[19..]);
-    assert_eq!(control.next(&paced, false), None, "nothing is to be kept");
+    assert_eq!(control.next(tactic, false), None, "nothing is to be kept");
 }
 
 #[test]
 fn a_trial_is_lost_when_the_destination_is_slower_and_waits_no_longer_than_a_second() {
+    let tactic = &with("first-part").trial;
     let outcome = |destination: u64, source: u64| {
         let mut trial = Trial::default();
-        assert_eq!(trial.ask(SECOND, false), Tried::GoesOn, "the share has not come");
-        assert_eq!(trial.ask(SECOND, true), Tried::Waits(Nanos(2 * SECOND.0)));
+        assert_eq!(trial.ask(SECOND, false, tactic), Tried::GoesOn, "the share has not come");
+        assert_eq!(trial.ask(SECOND, true, tactic), Tried::Waits(Nanos(2 * SECOND.0)));
         trial.note(false, Nanos(source));
         (0..16).for_each(|_| trial.note(true, Nanos(destination)));
-        trial.ask(SECOND, true)
+        trial.ask(SECOND, true, tactic)
     };
     assert_eq!(outcome(9, 8), Tried::Lost);
     assert_eq!(outcome(8, 9), Tried::GoesOn);
     let mut unread = Trial::default();
-    unread.ask(SECOND, true);
-    assert_eq!(unread.ask(Nanos(2 * SECOND.0), true), Tried::GoesOn, "nobody read");
-    assert_eq!(unread.ask(Nanos(3 * SECOND.0), true), Tried::GoesOn, "nobody is tried twice");
+    unread.ask(SECOND, true, tactic);
+    assert_eq!(unread.ask(Nanos(2 * SECOND.0), true, tactic), Tried::GoesOn, "nobody read");
+    assert_eq!(
+        unread.ask(Nanos(3 * SECOND.0), true, tactic),
+        Tried::GoesOn,
+        "nobody is tried twice"
+    );
 }
 
 #[test]

@@ -2,12 +2,13 @@
 //!
 //! For each pool: bytes a second, requests in flight (no more than its device serves at the same
 //! time, where that is known), and a place behind the foreground. A piece
-//! goes when every pool that it touches lets it; held back by the foreground alone, it goes after a
-//! bounded patience all the same, or as soon as bytes are owed from what is reserved for operations
-//! (mClock's R tags: what they get while the foreground is idle is not counted against those), so
-//! that no operation starves. A far pool serves many requests at once: nobody makes way there.
+//! goes when every pool that it touches lets it; held back by the foreground alone, it goes when a
+//! tactic says ([`crate::tactics::Yielding`]): after a bounded patience, or as soon as bytes are owed
+//! from what is reserved for operations (mClock's R tags: what they get while the foreground is idle
+//! is not counted against those), so that no operation starves. A far pool serves many requests at once: nobody makes way there.
 
 use super::{Allowance, Copying};
+use crate::tactics::{Chosen, HeldBack, Yielding};
 use thermocline_units::{Nanos, PoolId};
 
 /// Pools as the throttle sees them.
@@ -74,6 +75,7 @@ impl Throttle {
         now: Nanos,
         touched: &[PoolId],
         (bytes, held_since): (u32, Option<Nanos>),
+        tactic: &Chosen<dyn Yielding>,
     ) -> Held {
         // A second piece at a device that serves one at a time finishes no sooner, and clients
         // wait for both.
@@ -90,10 +92,10 @@ impl Throttle {
         }
         if touched.iter().any(|&pool| pools.is_used(pool, copying.yield_above)) {
             let since = held_since.unwrap_or(now);
-            let patient = Nanos(since.0.saturating_add(copying.patience.0));
-            let owed =
+            let owed_at =
                 touched.iter().map(|&pool| pools.allowance(pool).owed_at(copying)).max().flatten();
-            let until = owed.map_or(patient, |owed| owed.min(patient));
+            let piece = HeldBack { now, since, patience: copying.patience, owed_at };
+            let until = tactic.ask(|tactic| tactic.goes_at(&piece));
             if until > now {
                 self.wake_at(until);
                 return Held::Yielding(since);

@@ -1,20 +1,16 @@
 //! Moving part of a chunk first, to see whether it pays (ChewAnalyzer, Ge 2017 §3.3.3).
 //!
-//! 1. A placement's move to a faster pool stops when the share that [`super::Copying::trial`] says
-//!    has arrived.
+//! 1. A placement's move to a faster pool stops when the share that the tactic says
+//!    ([`crate::tactics::TrialRule`]) has arrived.
 //! 2. Reads of the chunk are timed, those that the destination serves and those of the rest.
-//! 3. After [`READS`] of the first kind, or after [`PATIENCE`], the rest follows, unless the
-//!    destination was slower: then the move is given up, and its outcome is `Cancelled`.
+//! 3. After enough of the first kind, or after the tactic's patience, the rest follows, or the move
+//!    is given up, and its outcome is `Cancelled`.
 //!
 //! Nobody is tried twice in one operation. Without reads there is nothing to see, and the move goes
 //! on.
 
+use crate::tactics::{Chosen, TrialRule, Verdict};
 use thermocline_units::Nanos;
-
-/// Reads at the destination that are enough to judge.
-const READS: u64 = 16;
-/// Longest time that they are waited for.
-const PATIENCE: Nanos = Nanos(1_000_000_000);
 
 /// The trial of one operation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,22 +60,27 @@ pub enum Tried {
 impl Trial {
     /// Asks if the operation may copy on. It `is_tried` when the share that is moved first has
     /// arrived, and there is something to try; ask with false before.
-    pub fn ask(&mut self, now: Nanos, is_tried: bool) -> Tried {
+    pub fn ask(&mut self, now: Nanos, is_tried: bool, tactic: &Chosen<dyn TrialRule>) -> Tried {
         match self.0 {
             State::Before if is_tried => {
-                let until = Nanos(now.0 + PATIENCE.0);
+                let until = Nanos(now.0.saturating_add(tactic.settings().patience().0));
                 let (source, destination) = (Timed::default(), Timed::default());
                 self.0 = State::Watching { until, source, destination };
                 Tried::Waits(until)
             }
             State::Watching { until, source, destination } => {
-                if now < until && destination.count < READS {
-                    return Tried::Waits(until);
-                }
-                self.0 = State::Over;
-                match (source.mean_latency(), destination.mean_latency()) {
-                    (Some(source), Some(destination)) if destination > source => Tried::Lost,
-                    _ => Tried::GoesOn,
+                let (over, reads) = (now >= until, destination.count);
+                let (there, here) = (destination.mean_latency(), source.mean_latency());
+                match tactic.ask(|tactic| tactic.judge(reads, here, there, over)) {
+                    Verdict::Open if !over => Tried::Waits(until),
+                    Verdict::Lost => {
+                        self.0 = State::Over;
+                        Tried::Lost
+                    }
+                    Verdict::Open | Verdict::GoesOn => {
+                        self.0 = State::Over;
+                        Tried::GoesOn
+                    }
                 }
             }
             State::Before | State::Over => Tried::GoesOn,

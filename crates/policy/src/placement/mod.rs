@@ -34,6 +34,7 @@ mod promises;
 mod rank;
 pub mod shadow;
 mod smq;
+mod split;
 mod tiers;
 mod vfrm;
 mod warmth;
@@ -44,6 +45,7 @@ pub(crate) use auto::NoForesight;
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 pub use promises::{Sla, SlaClass};
+pub use split::Split;
 
 use crate::Footprint;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};

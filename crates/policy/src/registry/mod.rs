@@ -16,6 +16,7 @@ use crate::cache::admission::{self, Admission};
 use crate::cache::{self, CachePolicy};
 use crate::lookup::{self, Lookup};
 use crate::placement::{self, Foresight, Placement};
+use crate::tactics::{self, Kind, Tactic};
 use crate::tunnel::{self, Controller};
 use std::sync::Arc;
 use thermocline_units::Bytes;
@@ -61,6 +62,9 @@ pub type BuiltLookup = Result<Box<dyn Lookup>, SettingsError>;
 /// A scheduler of accelerators, or which setting is wrong.
 pub type BuiltScheduler = Result<Box<dyn Scheduler>, SettingsError>;
 
+/// A tactic, or which setting is wrong.
+pub type BuiltTactic = Result<Tactic, SettingsError>;
+
 /// Builds a policy of one family from plain settings.
 #[derive(Clone, Copy)]
 pub enum Build {
@@ -87,6 +91,8 @@ pub enum Build {
     Accel(fn(&Settings) -> BuiltScheduler),
     /// A scheduler that is told the demand to come: a bound, in the laboratory only.
     AccelBound(fn(&Settings, Box<dyn Coming>) -> BuiltScheduler),
+    /// A tactic of a volume or a balancer, of this kind.
+    Tactic(Kind, fn(&Settings) -> BuiltTactic),
 }
 
 impl Build {
@@ -104,6 +110,7 @@ impl Build {
             Build::Tunnel(_) => "tunnel controller",
             Build::Lookup(_) => "lookup policy",
             Build::Accel(_) => "accelerator scheduler",
+            Build::Tactic(..) => "tactic",
         }
     }
 }
@@ -121,6 +128,16 @@ pub struct Entry {
     pub settings: &'static [Setting],
     /// The function that builds it.
     pub build: Build,
+}
+
+impl Entry {
+    /// The question that it answers, where it is a tactic.
+    pub fn tactic_kind(&self) -> Option<Kind> {
+        match self.build {
+            Build::Tactic(kind, _) => Some(kind),
+            _ => None,
+        }
+    }
 }
 
 /// Every cache policy and placement that can run by itself, in the order of the folders.
@@ -158,17 +175,22 @@ pub fn schedulers() -> impl Iterator<Item = &'static Entry> {
     accel::ENTRIES.iter().chain(accel::BOUNDS)
 }
 
+/// Every tactic, by kind; the first of each kind is the default.
+pub fn tactics() -> impl Iterator<Item = &'static Entry> {
+    tactics::ENTRIES.iter()
+}
+
 /// Every admission filter.
 pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 
 /// Everything there is: caches, placements and their bounds, balancers, controllers, lookups,
-/// schedulers, filters.
+/// schedulers, tactics, filters.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     let placed = entries().chain(bounds());
     let machines = balancers().chain(controllers()).chain(lookups()).chain(schedulers());
-    placed.chain(machines).chain(filters())
+    placed.chain(machines).chain(tactics()).chain(filters())
 }
 
 /// The policy or filter called `name`; no two share one.

@@ -3,7 +3,7 @@
 
 use super::{
     Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
-    find, lookups, nearest, placements, schedulers,
+    find, lookups, nearest, placements, schedulers, tactics,
 };
 use crate::accel::{Coming, NothingComing, Scheduler};
 use crate::balance::Rule;
@@ -12,6 +12,7 @@ use crate::cache::foreign::{self, Checked};
 use crate::cache::{self, CachePolicy, ForeignPolicy};
 use crate::lookup::Lookup;
 use crate::placement::{NoForesight, Placement};
+use crate::tactics::Tactic;
 use crate::tunnel::Controller;
 use std::fmt;
 use std::sync::Arc;
@@ -114,6 +115,8 @@ pub enum Built {
     Lookup(Box<dyn Lookup>),
     /// Asked what slots of accelerators hold.
     Scheduler(Box<dyn Scheduler>),
+    /// Asked one question inside a machine.
+    Tactic(Tactic),
 }
 
 impl fmt::Debug for PolicySpec {
@@ -140,7 +143,7 @@ impl PolicySpec {
         let filter = filter.map(parse_filter).transpose()?;
         let (entry, settings) = parse_part(policy, || {
             let machines = balancers().chain(controllers()).chain(lookups()).chain(schedulers());
-            entries().chain(machines)
+            entries().chain(machines).chain(tactics())
         })?;
         match (entry.build, &filter) {
             (Build::Admission(_), _) => Err(compose(format!(
@@ -162,6 +165,12 @@ impl PolicySpec {
             (Build::Accel(_) | Build::AccelBound(_), Some(filter)) => Err(compose(format!(
                 "`{}` schedules accelerators; filters such as `{}` go before caches like lru",
                 entry.name, filter.entry.name
+            ))),
+            (Build::Tactic(kind, _), Some(filter)) => Err(compose(format!(
+                "`{}` is a tactic ({}); filters such as `{}` go before caches like lru",
+                entry.name,
+                kind.name(),
+                filter.entry.name
             ))),
             (Build::Placement(_) | Build::Foreseeing(_) | Build::Clairvoyant(_), Some(filter)) => {
                 Err(compose(format!(
@@ -295,6 +304,17 @@ impl PolicySpec {
         }
     }
 
+    /// The tactic.
+    ///
+    /// # Errors
+    /// When a setting is wrong, or this is no tactic; the message names those.
+    pub fn build_tactic(&self) -> Result<Tactic, SpecError> {
+        let Build::Tactic(_, build) = self.entry.build else {
+            return Err(self.not_a("tactic", tactics().map(|entry| entry.name).collect()));
+        };
+        Ok(build(&self.settings)?)
+    }
+
     /// True if it must know beforehand how many volumes share the cache.
     pub fn needs_volumes(&self) -> bool {
         cache::SHARED.iter().any(|entry| entry.name == self.entry.name)
@@ -330,6 +350,7 @@ impl PolicySpec {
             Build::Tunnel(build) => return Ok(Built::Controller(build(&self.settings)?)),
             Build::Lookup(build) => return Ok(Built::Lookup(build(&self.settings)?)),
             Build::Accel(build) => return Ok(Built::Scheduler(build(&self.settings)?)),
+            Build::Tactic(_, build) => return Ok(Built::Tactic(build(&self.settings)?)),
             Build::AccelBound(build) => {
                 // As above: it foresees nothing, and loads nothing.
                 return Ok(Built::Scheduler(build(&self.settings, Box::new(NothingComing))?));

@@ -28,6 +28,7 @@ fn every_policy_builds_from_its_defaults_and_says_what_it_is() {
             Build::Tunnel(build) => build(&settings).err(),
             Build::Lookup(build) => build(&settings).err(),
             Build::Accel(build) => build(&settings).err(),
+            Build::Tactic(_, build) => build(&settings).err(),
             Build::AccelBound(build) => build(&settings, Box::new(NothingComing)).err(),
             Build::Admission(build) => build(&Geometry::for_tests(), &settings).err(),
         };

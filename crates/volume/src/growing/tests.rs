@@ -65,6 +65,7 @@ fn total(bench: &Bench, pool: u16) -> u32 {
 #[test]
 fn a_full_pool_grows_many_times_and_is_filled_again() {
     for settings in [Bench::settings(), with_checksums(), small_areas()] {
+        let checksums = settings.checksums;
         let mut bench = bench(settings, 64);
         let full = u64::from(total(&bench, 0) + total(&bench, 1));
         fill(&mut bench, 0, full);
@@ -72,7 +73,7 @@ fn a_full_pool_grows_many_times_and_is_filled_again() {
         assert_eq!(version_of(&bench.disks[0]), 3);
         let grown = grow(&mut bench, 0, 40).expect("the device is larger");
         // Programs from before do not know where the tables are, and must not open it.
-        let version = if settings.checksums { 4 } else { 3 };
+        let version = if checksums { 4 } else { 3 };
         assert_eq!(version_of(&bench.disks[0]), version);
         assert_eq!(total(&bench, 0), before + grown);
         assert!((440..=512).contains(&grown), "32 MiB more are {grown} chunks more");
@@ -80,7 +81,7 @@ fn a_full_pool_grows_many_times_and_is_filled_again() {
         bench.pass(Nanos::from_secs(60));
         bench.check();
         let sealed = bench.group.checksum_status().sealed;
-        assert!(sealed > full || !settings.checksums, "{sealed} chunks have their tables");
+        assert!(sealed > full || !checksums, "{sealed} chunks have their tables");
         bench.crash();
         let full = full + u64::from(grown);
         holds(&mut bench, full);

@@ -5,7 +5,7 @@ use crate::format::Record;
 use crate::map::{ChunkMap, Place};
 use crate::pools::Pools;
 use crate::pools::flight::Owner;
-use crate::pools::tests::pools;
+use crate::pools::tests::{land, pools};
 use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
@@ -43,7 +43,7 @@ impl Bench {
 
     /// A device answers; a failed request counts as ended.
     fn answer(&mut self, pool: PoolId, ticket: Ticket, result: Result<Payload, DeviceError>) {
-        let flight = self.pools.land(NOW, pool, &Completion { ticket, result });
+        let flight = land(&mut self.pools, pool, &Completion { ticket, result });
         self.step(|journal, below| match flight.owner {
             Owner::Flush => journal.flush_ended(below),
             Owner::Journal => journal.write_ended(below),

@@ -79,10 +79,11 @@ impl Moves {
     /// True if a move may copy on: its trial is over, or has not come. One that is lost is given
     /// up.
     fn passes_trial(&mut self, below: &mut Below, index: u32) -> bool {
+        let share = below.group.settings.tactics.trial.settings().share();
         let copy = &mut below.group.operations[index];
         let order = below.group.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
-        let tried = order.is_lt() && copy.has_its_trial_share(below.group.settings.copying.trial);
-        match copy.trial.ask(below.now, tried) {
+        let tried = order.is_lt() && copy.has_its_trial_share(share);
+        match copy.trial.ask(below.now, tried, &below.group.settings.tactics.trial) {
             Tried::GoesOn => true,
             Tried::Waits(until) => {
                 below.pacing.wake_at(until);

@@ -10,15 +10,13 @@ use crate::tables::Tables;
 use thermocline_policy::balance::Latency;
 use thermocline_policy::migration::{Allowance, WearBudget};
 use thermocline_policy::placement::{PoolLoad, PoolTraits};
+use thermocline_policy::tactics::{Chosen, Probing};
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, Latencies, Nanos};
 
 /// Time in which a pool's latency is forgotten where nobody reads, in seconds: a slow moment must
 /// not keep readers away for ever, and a slow pool not be tried all the time.
 const READ_DECAY_S: f64 = 10.0;
-
-/// Interval at which a full pool is asked whether it has room again.
-pub(crate) const PROBE_EVERY: Nanos = Nanos(5_000_000_000);
 
 /// The device of a pool that is not there.
 pub(crate) const NO_DEVICE: Geometry =
@@ -187,8 +185,9 @@ pub(crate) struct Pool {
     pub(crate) tables: Tables,
     /// Slots that it has grown by, highest first, which chunks get when a superblock says so.
     pub(crate) held: Vec<u32>,
-    /// Moment at which it is to be asked whether it has room again; `None`: it has.
-    pub(crate) probe_at: Option<Nanos>,
+    /// Moment at which it is to be asked whether it has room again, and probes in a row that found
+    /// none; `None`: it has room.
+    pub(crate) probe: Option<(Nanos, u32)>,
     /// True if writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
@@ -239,7 +238,7 @@ impl Pool {
             extents: record.extents.clone(),
             tables,
             held: Vec::new(),
-            probe_at: None,
+            probe: None,
             dirty: false,
             in_flight: 0,
             background_in_flight: 0,
@@ -272,13 +271,14 @@ impl Pool {
     }
 
     /// Notes that the device had no room for a write.
-    pub(crate) fn note_no_space(&mut self, now: Nanos) {
-        self.probe_at.get_or_insert(Nanos(now.0 + PROBE_EVERY.0));
+    pub(crate) fn note_no_space(&mut self, now: Nanos, tactic: &Chosen<dyn Probing>) {
+        let first = || Nanos(now.0.saturating_add(tactic.ask(|tactic| tactic.pause(0)).0));
+        self.probe.get_or_insert_with(|| (first(), 0));
     }
 
     /// True while its device has no room, as far as is known.
     pub(crate) fn is_full(&self) -> bool {
-        self.probe_at.is_some()
+        self.probe.is_some()
     }
 
     /// Number of slots that hold metadata.

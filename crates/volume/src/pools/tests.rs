@@ -2,9 +2,10 @@
 
 use super::{Pools, Retry, Sizes};
 use crate::format::{Membership, PoolRecord};
-use crate::pools::flight::{Owner, TRIES_MAX};
+use crate::pools::flight::{Flight, Owner, TRIES_MAX};
 use crate::pools::pool::{Pool, PoolState};
 use crate::settings::Limits;
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::{Completion, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
@@ -19,6 +20,11 @@ pub(crate) fn pools(count: u16) -> Pools {
         pools.push(pool(&pools, number), None);
     }
     pools
+}
+
+/// Takes a device's answer, by the default tactics.
+pub(crate) fn land(pools: &mut Pools, pool: PoolId, completion: &Completion) -> Flight {
+    pools.land(NOW, pool, completion, &VolumeTactics::default().probing)
 }
 
 fn pool(pools: &Pools, number: u16) -> Pool {
@@ -53,7 +59,7 @@ fn a_request_is_answered_once_and_makes_its_pool_dirty() {
     pools.send(NOW, PoolId(1), Owner::Clean { slot: 3 }, write, false);
     let (pool, ticket, _) = sent(&mut pools).remove(0);
     assert_eq!((pool, pools.is_quiet(), pools.any_dirty()), (PoolId(1), false, false));
-    let flight = pools.land(NOW, pool, &answer(ticket, Ok(Payload::EMPTY)));
+    let flight = land(&mut pools, pool, &answer(ticket, Ok(Payload::EMPTY)));
     assert_eq!(flight.owner, Owner::Clean { slot: 3 });
     assert_eq!((pools.is_quiet(), pools.any_dirty()), (true, true));
 }
@@ -65,7 +71,7 @@ fn tickets_of_requests_in_the_same_place_differ() {
     for _ in 0..2 {
         pools.send(NOW, PoolId(0), Owner::Flush, Io::Flush, false);
         let (pool, ticket, _) = sent(&mut pools).remove(0);
-        pools.land(NOW, pool, &answer(ticket, Ok(Payload::EMPTY)));
+        land(&mut pools, pool, &answer(ticket, Ok(Payload::EMPTY)));
         tickets.push(ticket.0);
     }
     assert_eq!(tickets[0] as u32, tickets[1] as u32, "the place is used again");
@@ -78,7 +84,7 @@ fn a_failed_request_is_sent_again_until_its_last_try() {
     pools.send(NOW, PoolId(0), Owner::Flush, Io::Flush, false);
     for tried in 0..=TRIES_MAX {
         let (pool, ticket, _) = sent(&mut pools).remove(0);
-        let flight = pools.land(NOW, pool, &answer(ticket, Err(DeviceError::Io)));
+        let flight = land(&mut pools, pool, &answer(ticket, Err(DeviceError::Io)));
         let retry = pools.send_again(NOW, &flight);
         assert_eq!(retry, if tried < TRIES_MAX { Retry::Again } else { Retry::Spent });
     }
@@ -95,7 +101,7 @@ fn a_dead_pool_says_once_that_its_writes_are_lost_and_gets_no_request_again() {
     assert_eq!(pools.bury(PoolId(0)), None);
     assert_eq!(pools.bury(PoolId(1)), Some(false));
     assert!(!pools.any_alive());
-    let flight = pools.land(NOW, pool, &answer(ticket, Err(DeviceError::Gone)));
+    let flight = land(&mut pools, pool, &answer(ticket, Err(DeviceError::Gone)));
     assert_eq!(pools.send_again(NOW, &flight), Retry::Dead);
 }
 

@@ -28,7 +28,7 @@ fn written() -> Bench {
 fn held(bench: &mut Bench, disks: &[SimDisk]) -> Option<Vec<u8>> {
     bench.disks = disks.to_vec();
     let devices: Vec<_> = disks.iter().map(|disk| Some(disk.geometry())).collect();
-    bench.group = Group::open(bench.settings, &devices);
+    bench.group = Group::open(bench.settings.clone(), &devices);
     bench.run();
     match bench.group.service() {
         Service::Ready => {}
@@ -190,7 +190,7 @@ fn a_damaged_superblock_does_not_bring_back_the_group_of_the_session_before() {
 fn salvaged(bench: &mut Bench, disks: &[SimDisk]) -> Salvage {
     bench.disks = disks.to_vec();
     let devices: Vec<_> = disks.iter().map(|disk| Some(disk.geometry())).collect();
-    bench.group = Group::open_damaged(bench.settings, &devices);
+    bench.group = Group::open_damaged(bench.settings.clone(), &devices);
     bench.run();
     assert_eq!(*bench.group.service(), Service::Ready);
     bench.check();

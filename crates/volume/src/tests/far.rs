@@ -1,7 +1,6 @@
 //! Pools across a network: what they are not chosen for, and how chunks go there and come back.
 
-use super::{Bench, CHUNK};
-use crate::Fill;
+use super::{Bench, CHUNK, tactics};
 use crate::{Operation, OperationKind, Outcome, PoolState, Refusal, Settings};
 use thermocline_policy::hints::store::Hint;
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
@@ -11,7 +10,8 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 
 /// Two pools here and one far away; new chunks go to the slowest that they may.
 fn bench() -> Bench {
-    let settings = Settings { fill: Fill::SlowestFirst, epoch: SECOND, ..Bench::settings() };
+    let settings =
+        Settings { tactics: tactics(&["slowest-first"]), epoch: SECOND, ..Bench::settings() };
     let mut bench = Bench::with_far(&[4, 8, 64], 2, 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(200 * CHUNK)).expect("a volume");
     bench

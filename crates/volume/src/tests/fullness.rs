@@ -1,13 +1,13 @@
 //! A device without room. The accident: the first pool was a sparse file on a full file system;
 //! every first write to a chunk failed although the second pool was empty.
 
-use super::{Bench, CHUNK};
-use crate::{Fill, OperationKind, PoolState, Settings};
+use super::{Bench, CHUNK, tactics};
+use crate::{OperationKind, PoolState, Settings};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// New chunks go to the second pool, whose slots read as zeroes: nothing is sent before the data.
 fn second_first() -> Bench {
-    let settings = Settings { fill: Fill::SlowestFirst, ..Bench::settings() };
+    let settings = Settings { tactics: tactics(&["slowest-first"]), ..Bench::settings() };
     let mut bench = Bench::with_settings(&[8, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(64 * CHUNK)).expect("a volume");
     bench

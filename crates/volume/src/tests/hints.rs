@@ -1,7 +1,6 @@
 //! Hints at work: where first writes go, what moves, what is redirected, who waits.
 
-use super::{Bench, CHUNK};
-use crate::Fill;
+use super::{Bench, CHUNK, tactics};
 use crate::{Action, HintRefusal, OperationKind, Outcome, Priority, Request, RequestId, Settings};
 use thermocline_policy::hints::store::{Hint, HintError};
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
@@ -13,7 +12,8 @@ const SECOND: Nanos = Nanos(1_000_000_000);
 
 /// Two pools; new chunks go to the slower one, and epochs last a second.
 fn bench() -> Bench {
-    let settings = Settings { fill: Fill::SlowestFirst, epoch: SECOND, ..Bench::settings() };
+    let settings =
+        Settings { tactics: tactics(&["slowest-first"]), epoch: SECOND, ..Bench::settings() };
     let mut bench = Bench::with_settings(&[4, 8], 2, settings);
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     bench
@@ -73,7 +73,8 @@ fn hints_move_chunks_at_an_epochs_end_though_nobody_else_decides() {
 /// Nothing waits for room that a chunk could make only by going where its further copy is.
 #[test]
 fn a_hint_does_not_wait_for_room_that_only_replicated_chunks_could_make() {
-    let settings = Settings { fill: Fill::SlowestFirst, epoch: SECOND, ..Bench::settings() };
+    let settings =
+        Settings { tactics: tactics(&["slowest-first"]), epoch: SECOND, ..Bench::settings() };
     let mut bench = Bench::with_settings(&[1, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     say(&mut bench, 0..20, &metadata());

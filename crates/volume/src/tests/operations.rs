@@ -1,7 +1,7 @@
 //! The four operations, without faults.
 
-use super::{Bench, CHUNK};
-use crate::{Copying, Fill};
+use super::{Bench, CHUNK, tactics};
+use crate::Copying;
 use crate::{Operation, OperationKind, Outcome, Refusal, Settings};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
@@ -177,8 +177,8 @@ fn a_pinned_chunk_is_left_alone_by_placements_also_after_a_crash_and_not_by_name
 }
 
 /// A bench with 2 chunks of data on pool 1, which a placement wants on pool 0.
-fn wanted_up(copying: Copying) -> Bench {
-    let settings = Settings { fill: Fill::SlowestFirst, copying, ..Bench::settings() };
+fn wanted_up(copying: Copying, texts: &[&str]) -> Bench {
+    let settings = Settings { tactics: tactics(texts), copying, ..Bench::settings() };
     let mut bench = Bench::with_settings(&[4, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     bench.write(0, 1, CHUNK as usize);
@@ -272,7 +272,7 @@ fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
     for (deadline, expired) in [(None, 0), (deadline, 1)] {
         let copying =
             Copying { rate_per_second, piece, concurrent: 1, deadline, ..Copying::default() };
-        let mut bench = wanted_up(copying);
+        let mut bench = wanted_up(copying, &["slowest-first"]);
         let epoch = bench.settings.epoch;
         bench.pass(Nanos(epoch.0 + 30_000_000_000));
         assert_eq!(bench.group.moves_dropped().expired, expired);
@@ -285,8 +285,8 @@ fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
 fn a_chunk_whose_first_part_is_slower_at_the_faster_pool_stays() {
     for (slow, stays) in [(0, true), (1, false)] {
         let piece = Bytes::from_kib(16);
-        let copying = Copying { trial: 50, rate_per_second: None, piece, ..Copying::default() };
-        let mut bench = wanted_up(copying);
+        let copying = Copying { rate_per_second: None, piece, ..Copying::default() };
+        let mut bench = wanted_up(copying, &["slowest-first", "first-part:share=50"]);
         let background = if slow == 0 { Background::Garbage } else { Background::Zeroes };
         let latency_mean = Nanos::from_micros(5_000);
         bench.disks[slow].set_faults(Faults { background, latency_mean, ..Faults::NONE });

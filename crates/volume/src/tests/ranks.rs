@@ -1,8 +1,8 @@
 //! The order of pools by speed in a group. The accident: a fast pool that was added to a group was
 //! last for ever, so placements that go by the order filled it with what nobody asked for.
 
-use super::{Bench, CHUNK};
-use crate::{AdminError, Fill, PoolSpec, PoolState, Settings};
+use super::{Bench, CHUNK, tactics};
+use crate::{AdminError, PoolSpec, PoolState, Settings};
 use std::sync::{Arc, Mutex};
 use thermocline_policy::Footprint;
 use thermocline_policy::hints::store::Hint;
@@ -15,8 +15,8 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 const EPOCH: Nanos = Nanos(10_000_000_000);
 
-fn bench(fill: Fill) -> Bench {
-    let settings = Settings { epoch: EPOCH, fill, ..Bench::settings() };
+fn bench(fill: &str) -> Bench {
+    let settings = Settings { epoch: EPOCH, tactics: tactics(&[fill]), ..Bench::settings() };
     let mut bench = Bench::with_settings(&[4, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(40 * CHUNK)).expect("a volume");
     bench
@@ -74,7 +74,7 @@ impl Placement for Raises {
 
 #[test]
 fn a_placement_sees_pools_in_order_of_rank_and_its_proposals_reach_the_pools_that_it_means() {
-    let mut bench = bench(Fill::SlowestFirst);
+    let mut bench = bench("slowest-first");
     bench.write(0, 7, CHUNK as usize);
     assert_eq!(bench.pools_of(0), [1]);
     let added = add(&mut bench, 2, Some(0));
@@ -98,7 +98,7 @@ fn a_placement_sees_pools_in_order_of_rank_and_its_proposals_reach_the_pools_tha
 
 #[test]
 fn first_writes_go_to_the_pool_that_was_added_before_the_fastest_also_after_a_crash() {
-    let mut bench = bench(Fill::FastestFirst);
+    let mut bench = bench("fastest-first");
     bench.write(0, 1, 512);
     add(&mut bench, 2, Some(0));
     add(&mut bench, 8, Some(1));
@@ -131,7 +131,7 @@ fn first_writes_go_to_the_pool_that_was_added_before_the_fastest_also_after_a_cr
 fn a_crash_at_any_request_of_adding_leaves_the_pool_at_its_rank_or_not_at_all() {
     let mut joined = [0, 0];
     for requests in 0..100 {
-        let mut bench = bench(Fill::FastestFirst);
+        let mut bench = bench("fastest-first");
         bench.write(0, 1, 512);
         bench.flush();
         let spec = plug(&mut bench, 8);
@@ -153,7 +153,7 @@ fn a_crash_at_any_request_of_adding_leaves_the_pool_at_its_rank_or_not_at_all() 
 
 #[test]
 fn a_pool_that_is_looked_at_and_not_added_takes_no_rank() {
-    let mut bench = bench(Fill::FastestFirst);
+    let mut bench = bench("fastest-first");
     let spec = plug(&mut bench, 8);
     bench.group.check_pool(&spec).expect("it would fit");
     assert_eq!(order(&bench), [0, 1]);
@@ -166,7 +166,7 @@ fn a_pool_that_is_looked_at_and_not_added_takes_no_rank() {
 
 #[test]
 fn a_drained_pools_chunks_go_to_the_pool_that_is_next_to_it_in_speed() {
-    let mut bench = bench(Fill::SlowestFirst);
+    let mut bench = bench("slowest-first");
     (0..3).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
     let spec = plug(&mut bench, 8);
     let room = bench.group.check_pool(&spec).expect("it would fit");
@@ -182,7 +182,7 @@ fn a_drained_pools_chunks_go_to_the_pool_that_is_next_to_it_in_speed() {
 
 #[test]
 fn metadata_stands_on_the_fastest_pools_by_rank() {
-    let mut bench = bench(Fill::FastestFirst);
+    let mut bench = bench("fastest-first");
     assert_eq!(bench.group.machines.state.elect_replicas(), [PoolId(0), PoolId(1)]);
     add(&mut bench, 16, Some(0));
     assert_eq!(bench.group.machines.state.elect_replicas(), [PoolId(2), PoolId(0)]);
@@ -192,7 +192,7 @@ fn metadata_stands_on_the_fastest_pools_by_rank() {
 
 #[test]
 fn hints_mean_the_fastest_pool_by_rank() {
-    let mut bench = bench(Fill::SlowestFirst);
+    let mut bench = bench("slowest-first");
     add(&mut bench, 2, Some(0));
     let facts = Facts { metadata: true, ..Facts::default() };
     let (volume, range, wishes) = (Some(VolumeId(0)), (0, CHUNK), Wishes::default());
@@ -212,7 +212,7 @@ fn hints_mean_the_fastest_pool_by_rank() {
 
 #[test]
 fn a_shadow_goes_on_with_its_chunks_where_they_were() {
-    let mut bench = bench(Fill::SlowestFirst);
+    let mut bench = bench("slowest-first");
     (0..4).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
     let spec = PolicySpec::parse("static").expect("it is in the registry");
     let rival = ("static", spec.build_placement().expect("no settings"));

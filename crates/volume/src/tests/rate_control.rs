@@ -1,6 +1,6 @@
 //! The rate of copying while volumes have SLAs.
 
-use super::{Bench, CHUNK};
+use super::{Bench, CHUNK, tactics};
 use crate::Copying;
 use crate::Settings;
 use thermocline_policy::placement::{Sla, SlaClass};
@@ -15,10 +15,11 @@ fn promised(mean: u64) -> Bench {
     let copying = Copying {
         rate_per_second: Some(MOST),
         reserve_per_second: Some(RESERVED),
-        percentile: Some(90),
         ..Copying::default()
     };
-    let mut bench = Bench::with_settings(&[4, 8], 0, Settings { copying, ..Bench::settings() });
+    let tactics = tactics(&["aqueduct:percentile=90"]);
+    let mut bench =
+        Bench::with_settings(&[4, 8], 0, Settings { copying, tactics, ..Bench::settings() });
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     let sla = Sla { latency: Nanos::from_micros(10_000), class: SlaClass::Strict };
     bench.group.set_sla(VolumeId(0), Some(sla)).expect("it exists");

@@ -199,7 +199,7 @@ fn a_damaged_group_without_the_record_that_opened_a_region_calls_nothing_rotten(
         bench.disks[0].flip_bit(Bytes(block + byte), bit);
     }
     let devices = [Some(bench.disks[0].geometry())];
-    bench.group = Group::open_damaged(bench.settings, &devices);
+    bench.group = Group::open_damaged(bench.settings.clone(), &devices);
     bench.run();
     let salvage = bench.group.salvage().expect("opened as damaged");
     assert_eq!(salvage.journal_blocks, [opening]);
@@ -222,7 +222,7 @@ fn damage_to_the_commit_that_opened_a_region_is_refused_a_second_later() {
     let block = journal_offset(opening % u64::from(bench.settings.journal_blocks)).0;
     bench.disks[0].flip_bit(Bytes(block + 40), 3);
     let devices = [Some(bench.disks[0].geometry())];
-    bench.group = Group::open(bench.settings, &devices);
+    bench.group = Group::open(bench.settings.clone(), &devices);
     bench.run();
     let refused = |service: &Service| matches!(service, Service::Failed(OpenError::Journal { .. }));
     assert!(refused(bench.group.service()), "{:?}", bench.group.service());

@@ -1,6 +1,6 @@
 //! Shadows of a group: asked at epochs' ends, and never obeyed.
 
-use super::{Bench, CHUNK};
+use super::{Bench, CHUNK, tactics};
 use crate::Settings;
 use thermocline_policy::placement::{Placement, shadow::Report};
 use thermocline_policy::registry::PolicySpec;
@@ -15,7 +15,7 @@ fn placement(spec: &str) -> Box<dyn Placement> {
 fn bench() -> Bench {
     let settings = Settings {
         epoch: Nanos::from_secs(10),
-        fill: crate::Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         ..Bench::settings()
     };
     let mut bench = Bench::with_settings(&[4, 8], 0, settings);

@@ -2,8 +2,8 @@
 //! days.
 
 use super::operations::AllTo;
-use super::{Bench, CHUNK};
-use crate::{Fill, OperationKind, Outcome, Settings};
+use super::{Bench, CHUNK, tactics};
+use crate::{OperationKind, Outcome, Settings};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -14,7 +14,7 @@ const FAST: PoolId = PoolId(0);
 /// A bench with `chunks` chunks on pool 1, which a placement wants on pool 0.
 fn wanted_up(chunks: u64) -> Bench {
     let epoch = Nanos::from_secs(600);
-    let settings = Settings { fill: Fill::SlowestFirst, epoch, ..Bench::settings() };
+    let settings = Settings { tactics: tactics(&["slowest-first"]), epoch, ..Bench::settings() };
     let mut bench = Bench::with_settings(&[16, 32], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     (0..chunks).for_each(|chunk| bench.write(chunk * CHUNK, 1, 4096));

@@ -8,13 +8,13 @@ mod planted;
 mod unseen;
 mod unseen_later;
 
-use crate::plan::{Plan, PoolPlan, Span, Step};
+use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use crate::report;
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, OperationKind, Settings};
+use thermocline_volume::{Copying, OperationKind, Settings};
 
 /// Sectors of a chunk of 64 KiB.
 const CHUNK: u32 = 128;
@@ -190,7 +190,7 @@ fn a_pool_that_holds_the_journal_is_not_yet_removed() {
     let settings = Settings {
         chunk_size: Bytes::from_kib(64),
         journal_blocks: 128,
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         copying: Copying { rate_per_second: None, ..Copying::default() },
         ..Settings::default()
     };
@@ -347,8 +347,6 @@ fn a_locking_copy_gets_its_turn() {
         patience: Nanos::from_micros(136),
         reserve_per_second: None,
         deadline: None,
-        trial: 0,
-        percentile: None,
         piece: Bytes::from_kib(8),
         concurrent: 4,
         locking: true,
@@ -374,7 +372,7 @@ fn a_locking_copy_gets_its_turn() {
             Step::Settle,
         ];
         let pools = vec![pool(58, 2_075), pool(9, 354)];
-        let plan = Plan { seed: seed.into(), settings, pools, steps };
+        let plan = Plan { seed: seed.into(), settings: settings.clone(), pools, steps };
         plan_ends_well(&plan);
     }
 }

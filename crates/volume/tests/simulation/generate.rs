@@ -5,11 +5,11 @@
 mod motifs;
 
 use crate::dice::Dice;
-use crate::plan::{Plan, PoolPlan, Span, Step};
+use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use motifs::Motif;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
+use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
 const SECTOR: u64 = thermocline_ports::SECTOR as u64;
 
@@ -245,6 +245,7 @@ fn cut(dice: &mut Dice, events: u64, row: &mut Vec<Step>) {
 
 fn settings(dice: &mut Dice) -> Settings {
     let chunk = dice.one_of(&[64, 64, 64, 128, 256]);
+    let mut names = Vec::new();
     let copying = Copying {
         rate_per_second: dice.chance(0.5).then(|| Bytes::from_mib(dice.magnitude(1..=256))),
         outstanding: dice.between(1..=4) as u32,
@@ -252,9 +253,12 @@ fn settings(dice: &mut Dice) -> Settings {
         patience: Nanos::from_micros(dice.magnitude(1..=20_000)),
         reserve_per_second: dice.chance(0.3).then(|| Bytes::from_mib(dice.magnitude(1..=64))),
         deadline: dice.chance(0.2).then(|| Nanos::from_micros(dice.magnitude(1..=100_000))),
-        percentile: None,
-        trial: if dice.chance(0.3) { dice.between(1..=100) as u32 } else { 0 },
-        piece: Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4)),
+        piece: {
+            if dice.chance(0.3) {
+                names.push(format!("first-part:share={}", dice.between(1..=100)));
+            }
+            Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4))
+        },
         concurrent: dice.between(1..=6) as u32,
         locking: dice.chance(0.1),
     };
@@ -262,7 +266,11 @@ fn settings(dice: &mut Dice) -> Settings {
         chunk_size: Bytes::from_kib(chunk),
         journal_blocks: dice.one_of(&[64, 64, 64, 96, 128]),
         epoch: Nanos::from_micros(dice.magnitude(500..=200_000)),
-        fill: dice.one_of(&[Fill::FastestFirst, Fill::SlowestFirst]),
+        tactics: {
+            names.push(dice.one_of(&["fastest-first", "slowest-first"]).to_string());
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            tactics(&names)
+        },
         depth: dice.one_of(&[1, 4, 16, 256]),
         copying,
         checksums: dice.chance(0.85),
@@ -352,7 +360,7 @@ impl Draws {
         motifs.extend(motifs.is_empty().then(|| dice.one_of(&motifs::ALL)));
         Draws {
             weights,
-            settings: *settings,
+            settings: settings.clone(),
             per_chunk,
             reach: chunks * per_chunk,
             span_max: dice.magnitude(8..=3 * per_chunk),

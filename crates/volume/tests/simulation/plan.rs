@@ -4,6 +4,7 @@
 //! there is, so that a list stays meaningful when the shrinker takes steps out of it. Sizes are in
 //! sectors of 512 bytes, times in virtual microseconds.
 
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::faulty::Survival;
 use thermocline_volume::{OperationKind, Settings};
 
@@ -16,6 +17,11 @@ pub(crate) struct Plan {
     /// Fastest first.
     pub(crate) pools: Vec<PoolPlan>,
     pub(crate) steps: Vec<Step>,
+}
+
+/// The tactics of these texts, and else the defaults.
+pub(crate) fn tactics(texts: &[&str]) -> VolumeTactics {
+    VolumeTactics::of(texts).expect("plans name tactics that there are")
 }
 
 /// One pool and its disk.

@@ -40,7 +40,7 @@ impl Runner<'_> {
         self.adopted = false;
         self.opened = self.world.events();
         if self.formatted {
-            self.world.crash(survival, self.plan.settings);
+            self.world.crash(survival, self.plan.settings.clone());
             self.world.on_disk()?;
         } else {
             self.world.start_over(self.plan)?;

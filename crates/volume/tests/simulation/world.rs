@@ -445,7 +445,7 @@ fn summary(io: &Io) -> String {
 fn create(plan: &Plan) -> Result<Group, String> {
     let specs = plan.pools.iter().enumerate().map(|(i, pool)| spec(i, pool, &plan.settings));
     let specs: Vec<PoolSpec> = specs.collect();
-    Group::create(plan.settings, &specs, plan.seed).map_err(|e| format!("creating: {e}"))
+    Group::create(plan.settings.clone(), &specs, plan.seed).map_err(|e| format!("creating: {e}"))
 }
 
 fn spec(index: usize, pool: &PoolPlan, settings: &Settings) -> PoolSpec {

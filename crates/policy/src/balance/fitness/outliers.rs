@@ -7,16 +7,16 @@
 //! 3. When its time is up it comes back and must earn trust again: failures in a row are counted
 //!    anew, the length of the next ejection is not.
 //!
-//! How many may be out at once is for the dispatcher, which knows them all. Families of this rule
-//! are Envoy's outlier detection and HAProxy's `observe`; the share against the others' is ours,
-//! because a backend that fails every other request never fails five in a row.
+//! How many may be out at once is for the dispatcher, which knows them all. What is one too many, and
+//! for how long a backend is out, says a tactic ([`crate::tactics::Ejection`]).
 //!
 //! State: 48 B a backend.
 
+use crate::tactics::{Chosen, Ejection, Failures};
 use thermocline_units::Nanos;
 
-/// Doublings after which an ejection does not grow any more.
-const DOUBLINGS_MAX: u32 = 16;
+/// Ejections that are remembered at most.
+const EJECTIONS_MAX: u32 = 16;
 
 /// Rules by which failing requests take a backend out.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,12 +73,13 @@ pub struct Window {
 }
 
 impl Window {
-    fn failed_share(self) -> f64 {
+    /// Share of failures, 0 to 1; 0 without requests.
+    pub fn failed_share(self) -> f64 {
         if self.requests == 0 { 0.0 } else { self.failures as f64 / self.requests as f64 }
     }
 
     /// This window without `other`.
-    fn without(self, other: Window) -> Window {
+    pub fn without(self, other: Window) -> Window {
         Window {
             requests: self.requests - other.requests,
             failures: self.failures - other.failures,
@@ -105,11 +106,11 @@ impl Record {
     }
 
     /// A request failed; `true` when that is one too many in a row.
-    pub fn failed(&mut self, outliers: &Outliers) -> bool {
+    pub fn failed(&mut self, rules: &Outliers, ejection: &Chosen<dyn Ejection>) -> bool {
         self.in_a_row += 1;
         self.requests += 1;
         self.failures += 1;
-        outliers.consecutive > 0 && self.in_a_row >= outliers.consecutive
+        ejection.ask(|tactic| tactic.ejects_at_once(self.in_a_row, rules))
     }
 
     /// The window so far.
@@ -117,16 +118,15 @@ impl Record {
         Window { requests: self.requests.into(), failures: self.failures.into() }
     }
 
-    /// True if its share of failures stands out from `all`, itself included.
-    pub fn stands_out(&self, all: Window, outliers: &Outliers) -> bool {
-        let share = self.window().failed_share();
-        let bad = f64::from(outliers.failed_percent) / 100.0;
-        let others = all.without(self.window());
-        bad > 0.0
-            && self.requests >= outliers.requests_min
-            && share >= bad
-            && others.requests > 0
-            && others.failed_share() < share / 2.0
+    /// True if its failures stand out from those of `all`, itself included.
+    pub fn stands_out(
+        &self,
+        all: Window,
+        rules: &Outliers,
+        ejection: &Chosen<dyn Ejection>,
+    ) -> bool {
+        let window = Failures { own: self.window(), all };
+        ejection.ask(|tactic| tactic.ejects(&window, rules))
     }
 
     /// A new window; one in which it served is forgiven.
@@ -139,11 +139,15 @@ impl Record {
     }
 
     /// Takes it out; until when.
-    pub fn eject(&mut self, now: Nanos, outliers: &Outliers) -> Nanos {
-        let doublings = self.ejections.min(DOUBLINGS_MAX);
-        let time = outliers.ejection.0.saturating_mul(1 << doublings);
-        let until = Nanos(now.0.saturating_add(time.min(outliers.ejection_max.0)));
-        self.ejections = (self.ejections + 1).min(DOUBLINGS_MAX);
+    pub fn eject(
+        &mut self,
+        now: Nanos,
+        rules: &Outliers,
+        ejection: &Chosen<dyn Ejection>,
+    ) -> Nanos {
+        let time = ejection.ask(|tactic| tactic.length(self.ejections, rules));
+        let until = Nanos(now.0.saturating_add(time.0));
+        self.ejections = (self.ejections + 1).min(EJECTIONS_MAX);
         self.out_until = Some(until);
         self.in_a_row = 0;
         until
@@ -162,7 +166,7 @@ impl Record {
         ejections: u32,
         outliers: &Outliers,
     ) {
-        self.ejections = ejections.min(DOUBLINGS_MAX);
+        self.ejections = ejections.min(EJECTIONS_MAX);
         let until = |time: Nanos| Nanos(now.0.saturating_add(time.min(outliers.ejection_max).0));
         self.out_until = out_for.map(until);
     }

@@ -5,6 +5,7 @@
 //!
 //! State: 24 B. O(1).
 
+use crate::tactics::{Chosen, RetryRule};
 use thermocline_units::Nanos;
 
 /// Seconds of the floor that the bucket holds.
@@ -30,16 +31,16 @@ impl RetryBudget {
         self.held = (self.held + share).min(held_max(floor_per_s));
     }
 
-    /// Takes one retry; `false` when there is none.
-    pub fn take(&mut self, now: Nanos, floor_per_s: f64) -> bool {
+    /// Takes one retry; `false` when the tactic allows none.
+    pub fn take(&mut self, now: Nanos, floor_per_s: f64, tactic: &Chosen<dyn RetryRule>) -> bool {
         let seconds = now.saturating_sub(self.filled).as_secs_f64();
         self.filled = self.filled.max(now);
         self.held = (self.held + seconds * floor_per_s).min(held_max(floor_per_s));
-        let enough = self.held >= 1.0;
-        if enough {
-            self.held -= 1.0;
+        let allowed = tactic.ask(|tactic| tactic.allows(self.held));
+        if allowed {
+            self.held = (self.held - 1.0).max(0.0);
         }
-        enough
+        allowed
     }
 }
 

@@ -1,16 +1,13 @@
 //! A backend that comes (back) gets its share in steps: caches are cold, and connections few.
 //!
-//! The share grows linearly from [`FIRST_SHARE`] to 1 over the length of the slow start, in
-//! [`STEPS`] steps, so that the rule is not told of a new weight with every request.
+//! How the share grows over the length of the slow start says a tactic
+//! ([`crate::tactics::ShareRule`]); in steps, so that the rule is not told of a new weight with every
+//! request.
 //!
 //! State: 24 B a backend. O(1).
 
+use crate::tactics::{Chosen, ShareRule};
 use thermocline_units::Nanos;
-
-/// The weight with which a slow start begins.
-const FIRST_SHARE: f64 = 0.1;
-/// Weights are changed in so many steps: each change costs a look at all backends.
-const STEPS: f64 = 20.0;
 
 /// One backend's slow start.
 #[derive(Debug, Clone, Default)]
@@ -44,13 +41,13 @@ impl SlowStart {
     }
 
     /// Share of the backend's weight that counts now, in (0, 1]; ends it when its time is up.
-    pub fn share(&mut self, now: Nanos, length: Nanos) -> f64 {
+    pub fn share(&mut self, now: Nanos, length: Nanos, tactic: &Chosen<dyn ShareRule>) -> f64 {
         let Some(taken) = self.taken(now) else { return 1.0 };
         let part = taken.as_secs_f64() / length.as_secs_f64().max(f64::MIN_POSITIVE);
         if part >= 1.0 {
             self.since = None;
             return 1.0;
         }
-        FIRST_SHARE + (1.0 - FIRST_SHARE) * (part * STEPS).floor() / STEPS
+        tactic.ask(|tactic| tactic.share(part))
     }
 }

@@ -1,10 +1,10 @@
 //! Accidents of seeds that nobody had run before: what the first about 180,000 of them found.
 
 use super::{CHUNK, fails_with, plan_ends_well, pool, settings, span, write};
-use crate::plan::{Plan, PoolPlan, Span, Step};
+use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
+use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
 /// Blocks and records as small as the simulation has them.
 pub(super) const SMALL: Limits = Limits {
@@ -36,7 +36,7 @@ fn a_seal_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead() 
     };
     let settings = Settings {
         epoch: Nanos(8_552_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         depth: 1,
         copying,
         checksums: true,
@@ -68,7 +68,7 @@ fn a_seal_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead() 
 fn an_error_has_its_reason_where_the_chunk_was_before_it() {
     let settings = Settings {
         epoch: Nanos(42_958_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         depth: 4,
         ..settings(128, 128)
     };
@@ -122,7 +122,12 @@ fn a_commit_waits_for_the_replica_that_a_checkpoint_is_putting_in_force() {
             Step::Events { count: events },
             Step::Kill { pool: 1 },
         ];
-        plan_ends_well(&Plan { seed: 0x131_413a, settings, pools: pools.clone(), steps });
+        plan_ends_well(&Plan {
+            seed: 0x131_413a,
+            settings: settings.clone(),
+            pools: pools.clone(),
+            steps,
+        });
     }
 }
 
@@ -138,7 +143,7 @@ fn a_pool_without_room_for_a_slot_and_its_seal_holds_no_metadata() {
         vec![far(6, 58), far(42, 237), PoolPlan { latency_us: 3686, ..small }],
     ] {
         let steps = vec![Step::CreateVolume { sectors: 512 }, write(0, 512, true)];
-        plan_ends_well(&Plan { seed: 1, settings, pools, steps });
+        plan_ends_well(&Plan { seed: 1, settings: settings.clone(), pools, steps });
     }
 }
 
@@ -219,7 +224,12 @@ fn the_side_that_stays_counts_when_a_write_fails_on_it() {
     let first = PoolPlan { reserve: 2, forgets: false, ..pool(14, 771) };
     let second = PoolPlan { zeroed: true, ..pool(24, 1001) };
     let steps = STAYING_SIDE.to_vec();
-    let plan = |seed| Plan { seed, settings, pools: vec![first, second], steps: steps.clone() };
+    let plan = |seed| Plan {
+        seed,
+        settings: settings.clone(),
+        pools: vec![first, second],
+        steps: steps.clone(),
+    };
     let plans: Vec<Plan> = (0..100).map(plan).collect();
     plans.iter().for_each(plan_ends_well);
     fails_with("both_sides_count_while_one_goes", &plans);
@@ -238,12 +248,11 @@ fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
         piece: Bytes::from_kib(28),
         concurrent: 1,
         deadline: Some(Nanos(51_154_000)),
-        trial: 13,
         ..Copying::default()
     };
     let settings = Settings {
         epoch: Nanos(4_033_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first", "first-part:share=13"]),
         depth: 1,
         copying,
         checksums: true,
@@ -271,7 +280,12 @@ fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
         Step::Wait { us: 9_416_000 },
         Step::Flip { nth: 198, copy: 163, bit: 2_063_899 },
     ];
-    let plan = |seed| Plan { seed, settings, pools: vec![first, second], steps: steps.clone() };
+    let plan = |seed| Plan {
+        seed,
+        settings: settings.clone(),
+        pools: vec![first, second],
+        steps: steps.clone(),
+    };
     (0..20).for_each(|seed| plan_ends_well(&plan(seed)));
 }
 
@@ -365,7 +379,12 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
         PoolPlan { roomy: false, reserve: 1, zeroed: true, ..pool(6, 5529) },
     ];
     let steps = failing_side();
-    let plan = |seed| Plan { seed, settings, pools: pools.clone(), steps: steps.clone() };
+    let plan = |seed| Plan {
+        seed,
+        settings: settings.clone(),
+        pools: pools.clone(),
+        steps: steps.clone(),
+    };
     let plans = [55, 183, 271, 710, 884, 897].map(plan);
     plans.iter().for_each(plan_ends_well);
     fails_with("distrusted_block_written_at_once", &plans);
@@ -410,7 +429,12 @@ fn a_read_that_fails_where_the_chunk_was_is_done_where_it_is() {
         Step::Read(span(310, 1)),
         Step::Settle,
     ];
-    let plan = |seed| Plan { seed, settings, pools: pools.clone(), steps: steps.clone() };
+    let plan = |seed| Plan {
+        seed,
+        settings: settings.clone(),
+        pools: pools.clone(),
+        steps: steps.clone(),
+    };
     let plans: Vec<Plan> = (0..20).chain([0xc46]).map(plan).collect();
     plans.iter().for_each(plan_ends_well);
     fails_with("read_fails_where_the_chunk_was", &plans);

@@ -2,12 +2,12 @@
 
 use super::unseen::{SMALL, operate};
 use super::{fails_with, plan_ends_well, pool, settings, write};
-use crate::plan::{Plan, PoolPlan, Span, Step};
+use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill, Limits, OperationKind, Settings};
+use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
 /// Hundreds of chunks came to rest and got their tables, each with a record, and nobody flushed:
 /// then more was queued than the journal's ring holds, and no cycle and no checkpoint could end
@@ -26,7 +26,7 @@ fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
     };
     let settings = Settings {
         epoch: Nanos(7_286_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         depth: 16,
         copying,
         checksums: true,
@@ -61,12 +61,11 @@ fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
         patience: Nanos::from_micros(324),
         piece: Bytes::from_kib(8),
         concurrent: 2,
-        trial: 5,
         ..Copying::default()
     };
     let settings = Settings {
         epoch: Nanos(51_679_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first", "first-part:share=5"]),
         depth: 16,
         copying,
         checksums: true,
@@ -118,7 +117,7 @@ fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
     let small = Limits { commit_blocks: 4, checkpoint_batch: 1, seals_cached: 1, ..SMALL };
     let settings = Settings {
         epoch: Nanos(81_386_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         depth: 1,
         copying,
         checksums: true,
@@ -257,7 +256,7 @@ fn what_hints_want_comes_to_rest() {
     };
     let settings = Settings {
         epoch: Nanos(153_811_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         depth: 4,
         copying,
         limits,
@@ -276,7 +275,7 @@ fn what_hints_want_comes_to_rest() {
     for room in [Step::GrowPool { pool: 123, chunks: 316 }, added] {
         let pools = pools.clone();
         let steps = hints_on_pools_more_than_full(room);
-        plan_ends_well(&Plan { seed: 0xb7_508e, settings, pools, steps });
+        plan_ends_well(&Plan { seed: 0xb7_508e, settings: settings.clone(), pools, steps });
     }
 }
 
@@ -333,7 +332,7 @@ fn a_chunk_in_which_a_write_was_answered_is_not_placed_elsewhere() {
             Step::Settle,
             Step::Verify { eighths: 8 },
         ];
-        let settings = Settings { fill: Fill::SlowestFirst, ..settings(64, 64) };
+        let settings = Settings { tactics: tactics(&["slowest-first"]), ..settings(64, 64) };
         let last = PoolPlan { zeroed: true, ..pool(27, 190) };
         Plan { seed, settings, pools: vec![pool(26, 137), last], steps }
     };
@@ -383,7 +382,7 @@ fn growth_then_death(events: u16) -> Plan {
     ];
     let settings = Settings {
         epoch: Nanos(502_000),
-        fill: Fill::SlowestFirst,
+        tactics: tactics(&["slowest-first"]),
         depth: 1,
         copying,
         limits,
@@ -417,7 +416,12 @@ fn a_dead_pool_that_is_removed_needs_no_room_in_the_map() {
     let pools = [pool(63, 64), PoolPlan { reserve: 1, zeroed: true, ..pool(15, 2404) }];
     let pools = pools.map(|pool| PoolPlan { discard_zeroes: true, forgets: false, ..pool });
     for seed in 0..20 {
-        plan_ends_well(&Plan { seed, settings, pools: pools.to_vec(), steps: steps.clone() });
+        plan_ends_well(&Plan {
+            seed,
+            settings: settings.clone(),
+            pools: pools.to_vec(),
+            steps: steps.clone(),
+        });
     }
 }
 
@@ -455,7 +459,12 @@ fn a_group_is_opened_whose_map_needs_room_that_no_superblock_knew_of() {
         PoolPlan { discard_zeroes: true, ..pool(8, 2090) },
     ];
     let settings = Settings { depth: 1, checksums: true, limits, ..settings(64, 96) };
-    let plan = |seed| Plan { seed, settings, pools: pools.clone(), steps: steps.clone() };
+    let plan = |seed| Plan {
+        seed,
+        settings: settings.clone(),
+        pools: pools.clone(),
+        steps: steps.clone(),
+    };
     let plans: Vec<Plan> = (0..60).map(plan).chain([plan(0x135_1132)]).collect();
     plans.iter().for_each(plan_ends_well);
     fails_with("opened_without_room_for_its_map", &plans);

@@ -4,7 +4,7 @@
 //! does names, a few times a second, the share of requests that go to the slower side; they are
 //! spread evenly, without dice.
 
-use crate::placement::Route;
+use super::Route;
 
 /// All of the requests, in millionths.
 const ALL: u32 = 1_000_000;
@@ -35,7 +35,7 @@ impl Split {
     }
 
     /// True if the next read or write goes to the slower of two sides; `None` when no router says:
-    /// it goes where it waits least ([`super::soonest`]).
+    /// the tactic of replicas does.
     pub fn goes_to_slower(&mut self, write: bool) -> Option<bool> {
         let Route { reads, writes } = self.route?;
         let owed = &mut self.owed[usize::from(write)];

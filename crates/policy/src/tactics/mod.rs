@@ -1,0 +1,149 @@
+//! Tactics: the small policies inside a machine, one for each question that the machine asks often.
+//!
+//! A placement says which chunks should move; a tactic says which pool takes a new chunk, or
+//! whether a copy yields to clients. All are pure: the machine keeps the state, and a tactic answers
+//! from what it is told. So each can be chosen by name, compared with others of its [`Kind`], and
+//! follow as a *shadow*: it is asked whatever the one in force is asked, and [`Disagreement`] says
+//! how often it would have answered otherwise.
+//!
+//! | kind | question | file |
+//! |---|---|---|
+//! | allocation | Which pool takes a chunk that is written for the first time? | `allocation.rs` |
+//! | replica | Which of several copies answers a read? | `replica.rs` |
+//! | redirection | From how many requests on is a pool too busy for a hinted write? | `redirection.rs` |
+//! | full-pool probe | When is a full device asked again if it has room? | `probing.rs` |
+//! | yielding | When does a copy that clients hold back go on? | `yielding.rs` |
+//! | copy rate | How fast may copies go while volumes have SLAs? | `copy_rate.rs` |
+//! | trial | Does a move go on, after a part of it has come? | `trial.rs` |
+//! | ejection | Is a server that fails requests left alone, and for how long? | `ejection.rs` |
+//! | retry budget | May a failed request be tried again? | `retry_budget.rs` |
+//! | slow start | Which share of requests gets a server that has come back? | `slow_start.rs` |
+//!
+//! `thermocline_volume` asks the first seven, `thermocline_balancer` the last three.
+
+mod allocation;
+mod copy_rate;
+mod ejection;
+mod probing;
+mod redirection;
+mod replica;
+mod retry_budget;
+mod set;
+mod slow_start;
+#[cfg(test)]
+mod tests;
+mod trial;
+mod yielding;
+
+pub use allocation::{Allocation, Room};
+pub use copy_rate::{CopyRate, Pace};
+pub use ejection::{Ejection, Failures};
+pub use probing::Probing;
+pub use redirection::Redirection;
+pub use replica::{Replica, Waiting};
+pub use retry_budget::RetryRule;
+pub use set::{BalancerTactics, Chosen, Disagreement, TacticError, VolumeTactics};
+pub use slow_start::ShareRule;
+pub use trial::{TrialRule, Verdict};
+pub use yielding::{HeldBack, Yielding};
+
+use crate::registry::Entry;
+use std::sync::Arc;
+
+/// Question that a tactic answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// [`Allocation`].
+    Allocation,
+    /// [`Replica`].
+    Replica,
+    /// [`Redirection`].
+    Redirection,
+    /// [`Probing`].
+    Probing,
+    /// [`Yielding`].
+    Yielding,
+    /// [`CopyRate`].
+    CopyRate,
+    /// [`TrialRule`].
+    Trial,
+    /// [`Ejection`].
+    Ejection,
+    /// [`RetryRule`].
+    Retries,
+    /// [`ShareRule`].
+    SlowStart,
+}
+
+impl Kind {
+    /// Returns the kind's name, as tables and messages call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Allocation => "allocation",
+            Kind::Replica => "replica",
+            Kind::Redirection => "redirection",
+            Kind::Probing => "full-pool probe",
+            Kind::Yielding => "yielding",
+            Kind::CopyRate => "copy rate",
+            Kind::Trial => "trial",
+            Kind::Ejection => "ejection",
+            Kind::Retries => "retry budget",
+            Kind::SlowStart => "slow start",
+        }
+    }
+
+    /// True if a volume asks it; false: a balancer does.
+    pub fn is_of_volumes(self) -> bool {
+        !matches!(self, Kind::Ejection | Kind::Retries | Kind::SlowStart)
+    }
+}
+
+/// A tactic that was built.
+#[derive(Clone)]
+pub enum Tactic {
+    /// Of [`Kind::Allocation`].
+    Allocation(Arc<dyn Allocation>),
+    /// Of [`Kind::Replica`].
+    Replica(Arc<dyn Replica>),
+    /// Of [`Kind::Redirection`].
+    Redirection(Arc<dyn Redirection>),
+    /// Of [`Kind::Probing`].
+    Probing(Arc<dyn Probing>),
+    /// Of [`Kind::Yielding`].
+    Yielding(Arc<dyn Yielding>),
+    /// Of [`Kind::CopyRate`].
+    CopyRate(Arc<dyn CopyRate>),
+    /// Of [`Kind::Trial`].
+    Trial(Arc<dyn TrialRule>),
+    /// Of [`Kind::Ejection`].
+    Ejection(Arc<dyn Ejection>),
+    /// Of [`Kind::Retries`].
+    Retries(Arc<dyn RetryRule>),
+    /// Of [`Kind::SlowStart`].
+    SlowStart(Arc<dyn ShareRule>),
+}
+
+/// The tactics, by kind; the first of each is the default.
+pub(crate) const ENTRIES: &[Entry] = &[
+    allocation::FASTEST_FIRST,
+    allocation::SLOWEST_FIRST,
+    allocation::MOST_FREE,
+    replica::SHORTEST_WAIT,
+    replica::FASTEST_COPY,
+    redirection::QUEUE_DEPTH,
+    redirection::NO_REDIRECTION,
+    probing::EVERY,
+    probing::BACK_OFF,
+    yielding::PATIENT,
+    yielding::NO_YIELDING,
+    copy_rate::FIXED_RATE,
+    copy_rate::AQUEDUCT,
+    trial::NO_TRIAL,
+    trial::FIRST_PART,
+    ejection::OUTLIERS,
+    ejection::NO_EJECTION,
+    retry_budget::TOKEN_BUCKET,
+    retry_budget::NO_RETRIES,
+    slow_start::LINEAR,
+    slow_start::AT_ONCE,
+];

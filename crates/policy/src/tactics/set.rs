@@ -1,0 +1,244 @@
+//! The tactics of a machine: one of each kind in force, and shadows beside it.
+
+use super::{
+    Allocation, CopyRate, Ejection, Kind, Probing, Redirection, Replica, RetryRule, ShareRule,
+    Tactic, TrialRule, Yielding,
+};
+use crate::registry::{PolicySpec, SpecError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The tactic of one kind that is in force, with shadows: asked the same, and not followed.
+pub struct Chosen<T: ?Sized> {
+    name: String,
+    tactic: Arc<T>,
+    shadows: Vec<Shadow<T>>,
+}
+
+struct Shadow<T: ?Sized> {
+    name: String,
+    tactic: Arc<T>,
+    asked: AtomicU64,
+    differed: AtomicU64,
+}
+
+/// How often a shadow would have answered otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The kind of both.
+    pub kind: Kind,
+    /// The tactic in force, as it was written.
+    pub in_force: String,
+    /// The shadow, as it was written.
+    pub shadow: String,
+    /// Questions so far.
+    pub asked: u64,
+    /// Of these, those that the shadow would have answered otherwise.
+    pub differed: u64,
+}
+
+impl<T: ?Sized> Chosen<T> {
+    fn new(name: String, tactic: Arc<T>) -> Chosen<T> {
+        Chosen { name, tactic, shadows: Vec::new() }
+    }
+
+    /// The tactic in force, as it was written.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks the tactic in force, and then each shadow.
+    pub fn ask<A: PartialEq>(&self, question: impl Fn(&T) -> A) -> A {
+        let answer = question(&self.tactic);
+        for shadow in &self.shadows {
+            let differs = question(&shadow.tactic) != answer;
+            shadow.asked.fetch_add(1, Ordering::Relaxed);
+            shadow.differed.fetch_add(u64::from(differs), Ordering::Relaxed);
+        }
+        answer
+    }
+
+    /// Asks the tactic in force only: what follows from its answers depends on its own settings.
+    pub fn settings(&self) -> &T {
+        &self.tactic
+    }
+
+    fn shadow(&mut self, name: String, tactic: Arc<T>) {
+        let (asked, differed) = (AtomicU64::new(0), AtomicU64::new(0));
+        self.shadows.push(Shadow { name, tactic, asked, differed });
+    }
+
+    fn disagreements(&self, kind: Kind, out: &mut Vec<Disagreement>) {
+        out.extend(self.shadows.iter().map(|shadow| Disagreement {
+            kind,
+            in_force: self.name.clone(),
+            shadow: shadow.name.clone(),
+            asked: shadow.asked.load(Ordering::Relaxed),
+            differed: shadow.differed.load(Ordering::Relaxed),
+        }));
+    }
+}
+
+/// The same tactics, whose shadows have not been asked yet.
+impl<T: ?Sized> Clone for Chosen<T> {
+    fn clone(&self) -> Chosen<T> {
+        let mut chosen = Chosen::new(self.name.clone(), Arc::clone(&self.tactic));
+        for shadow in &self.shadows {
+            chosen.shadow(shadow.name.clone(), Arc::clone(&shadow.tactic));
+        }
+        chosen
+    }
+}
+
+/// Equal if the same was written, shadows included.
+impl<T: ?Sized> PartialEq for Chosen<T> {
+    fn eq(&self, other: &Chosen<T>) -> bool {
+        let shadows = |chosen: &Chosen<T>| chosen.shadows.iter().map(|s| s.name.clone()).collect();
+        let (ours, theirs): (Vec<String>, Vec<String>) = (shadows(self), shadows(other));
+        self.name == other.name && ours == theirs
+    }
+}
+
+impl<T: ?Sized> Eq for Chosen<T> {}
+
+impl<T: ?Sized> std::fmt::Debug for Chosen<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A tactic that a machine cannot use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TacticError {
+    /// It is no tactic, or its description is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// Another machine asks it.
+    #[error("`{label}` is of the kind {}, which {asker} never asks", kind.name())]
+    Stranger {
+        /// As it was written.
+        label: String,
+        /// Its kind.
+        kind: Kind,
+        /// The machine.
+        asker: &'static str,
+    },
+}
+
+/// The default tactic of a kind, built.
+macro_rules! default_of {
+    ($kind:ident) => {{
+        let entry = super::ENTRIES.iter().find(|entry| entry.tactic_kind() == Some(Kind::$kind));
+        let spec = PolicySpec::parse(entry.expect("each kind has tactics").name);
+        let built = spec.and_then(|spec| spec.build_tactic()).expect("defaults are valid");
+        let Tactic::$kind(tactic) = built else { unreachable!("an entry builds its kind") };
+        Chosen::new(entry.expect("as above").name.to_string(), tactic)
+    }};
+}
+
+/// Declares the tactics of one machine.
+macro_rules! tactics_of {
+    ($(#[$doc:meta])* $name:ident, $asker:literal, { $($(#[$field_doc:meta])* $field:ident: $kind:ident, $tactic:ident;)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: Chosen<dyn $tactic>,)*
+        }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { $($field: default_of!($kind),)* }
+            }
+        }
+
+        impl $name {
+            /// The defaults, but for those of these texts, one of a kind at most.
+            ///
+            /// # Errors
+            /// As [`Self::choose`].
+            pub fn of(texts: &[&str]) -> Result<$name, TacticError> {
+                let mut tactics = $name::default();
+                for text in texts {
+                    tactics.choose(&PolicySpec::parse(text)?)?;
+                }
+                Ok(tactics)
+            }
+
+            /// Puts a tactic in force, in place of the one of its kind.
+            ///
+            /// # Errors
+            /// When it is no tactic, a setting is wrong, or this machine never asks its kind.
+            pub fn choose(&mut self, spec: &PolicySpec) -> Result<(), TacticError> {
+                match spec.build_tactic()? {
+                    $(Tactic::$kind(tactic) => {
+                        self.$field.name = spec.label.clone();
+                        self.$field.tactic = tactic;
+                    })*
+                    _ => return Err(stranger(spec, $asker)),
+                }
+                Ok(())
+            }
+
+            /// Lets a tactic follow as a shadow of the one of its kind.
+            ///
+            /// # Errors
+            /// As [`Self::choose`].
+            pub fn follow(&mut self, spec: &PolicySpec) -> Result<(), TacticError> {
+                match spec.build_tactic()? {
+                    $(Tactic::$kind(tactic) => self.$field.shadow(spec.label.clone(), tactic),)*
+                    _ => return Err(stranger(spec, $asker)),
+                }
+                Ok(())
+            }
+
+            /// How often shadows would have answered otherwise, by kind.
+            pub fn disagreements(&self) -> Vec<Disagreement> {
+                let mut out = Vec::new();
+                $(self.$field.disagreements(Kind::$kind, &mut out);)*
+                out
+            }
+
+            /// The tactics in force, as they were written, by kind.
+            pub fn in_force(&self) -> Vec<(Kind, &str)> {
+                vec![$((Kind::$kind, self.$field.name()),)*]
+            }
+        }
+    };
+}
+
+fn stranger(spec: &PolicySpec, asker: &'static str) -> TacticError {
+    let kind = spec.entry.tactic_kind().expect("it was built as a tactic");
+    TacticError::Stranger { label: spec.label.clone(), kind, asker }
+}
+
+tactics_of!(
+    /// Tactics of a volume group.
+    VolumeTactics, "a volume", {
+        /// The pool of a new chunk.
+        allocation: Allocation, Allocation;
+        /// The copy that answers a read.
+        replica: Replica, Replica;
+        /// The load from which on a hinted write is redirected.
+        redirection: Redirection, Redirection;
+        /// Probes of full devices.
+        probing: Probing, Probing;
+        /// Copies beside clients.
+        yielding: Yielding, Yielding;
+        /// The rate of copies under SLAs.
+        copy_rate: CopyRate, CopyRate;
+        /// Parts of moves that come first.
+        trial: Trial, TrialRule;
+    }
+);
+
+tactics_of!(
+    /// Tactics of a balancer's dispatcher.
+    BalancerTactics, "a balancer", {
+        /// Servers that are left alone.
+        ejection: Ejection, Ejection;
+        /// Retries of failed requests.
+        retries: Retries, RetryRule;
+        /// Shares of servers that come back.
+        slow_start: SlowStart, ShareRule;
+    }
+);
