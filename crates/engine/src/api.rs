@@ -50,6 +50,9 @@ pub struct Status {
     pub pools: Vec<Pool>,
     /// Operations queued and under way, with the moves that the policy still wants.
     pub operations_pending: u64,
+    /// Tactics in force, one of each kind, with their shadows.
+    #[serde(default)]
+    pub tactics: Vec<Tactic>,
     /// Bytes a second that operations may copy on a pool now; null: no limit.
     #[serde(default)]
     pub copy_rate_bytes: Option<u64>,
@@ -148,6 +151,28 @@ pub struct MovesDropped {
     /// The day's budget of their pool (`moves-a-day`) was used up.
     #[serde(default)]
     pub worn: u64,
+}
+
+/// A tactic in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tactic {
+    /// Its kind, such as `allocation`.
+    pub kind: String,
+    /// The tactic as it was written.
+    pub tactic: String,
+    /// Tactics that are asked the same, and not followed.
+    pub shadows: Vec<TacticShadow>,
+}
+
+/// A tactic that is asked the same as the one in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TacticShadow {
+    /// The tactic as it was written.
+    pub tactic: String,
+    /// Questions since the start.
+    pub asked: u64,
+    /// Of these, those that it would have answered otherwise.
+    pub differed: u64,
 }
 
 /// A placement policy and its settings.

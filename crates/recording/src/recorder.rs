@@ -104,12 +104,13 @@ fn about(group: &Group) -> Vec<(String, String)> {
         pools.map(|pool| format!("{} of {} chunks", pool.name, pool.slots_total)).collect();
     let settings = group.settings();
     let rate = settings.copying.rate_per_second;
+    let tactics = settings.tactics.in_force().into_iter().map(|(_, name)| name);
     let pair = |key: &str, value: String| (format!("thermocline.recording.{key}"), value);
     vec![
         pair("chunk", group.chunk_size().to_string()),
         pair("epoch", settings.epoch.to_string()),
         pair("pools", pools.join(", ").chars().take(1000).collect()),
-        pair("fill", format!("{:?}", settings.fill)),
+        pair("tactics", tactics.collect::<Vec<_>>().join(", ").chars().take(1000).collect()),
         pair("rate", rate.map_or("none".to_string(), |rate| format!("{rate} a second"))),
     ]
 }

@@ -52,7 +52,8 @@ fn measure(chunks: u64) {
     let settings = Settings::default();
     let mut disks = [1, 2].map(|seed| SimDisk::new(geometry, seed, Faults::NONE));
     let mut now = Nanos(0);
-    let mut group = Group::create(settings.clone(), &[pool("a"), pool("b")], 1).expect("large enough");
+    let mut group =
+        Group::create(settings.clone(), &[pool("a"), pool("b")], 1).expect("large enough");
     settle(&mut group, &mut disks, &mut now);
     group.create_volume(now, Bytes(chunks << 20)).expect("a volume");
     for chunk in 0..chunks {

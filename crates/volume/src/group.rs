@@ -149,7 +149,9 @@ impl Group {
             Ok(Some(Opened::Recovered(mut recovered))) => {
                 self.salvage = recovered.salvage.take();
                 self.damaged_replicas = std::mem::take(&mut recovered.damaged);
-                self.machines.adopt(*recovered);
+                if let Err(error) = self.machines.adopt(*recovered) {
+                    return self.cannot_open(error);
+                }
             }
             Err(error) => return self.cannot_open(error),
         }

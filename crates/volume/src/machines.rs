@@ -32,6 +32,7 @@ use crate::block_checksums::BlockChecksums;
 use crate::deletion::Deletion;
 use crate::epochs::Epochs;
 use crate::format::Record;
+use crate::fsck::check_recovered;
 use crate::group_state::service::Service;
 use crate::group_state::{Effect, GroupState};
 use crate::hazards::{drop_durable, intent_durable, room_may_be_there};
@@ -41,6 +42,7 @@ use crate::journal::Waiter;
 use crate::leaving::Leaving;
 use crate::map::Place;
 use crate::moves::Moves;
+use crate::opening::OpenError;
 use crate::opening::recovery::Recovered;
 use crate::operation::{Operation, OperationId, Refusal};
 use crate::pacing::Pacing;
@@ -95,9 +97,13 @@ impl Machines {
     }
 
     /// Takes over what was read from the devices.
-    pub(crate) fn adopt(&mut self, recovered: Recovered) {
+    ///
+    /// # Errors
+    /// When pools and map do not agree; nothing was written then.
+    pub(crate) fn adopt(&mut self, recovered: Recovered) -> Result<(), OpenError> {
         let Recovered { superblock, wishes, overlays, tables_lost, .. } = recovered;
         self.state.adopt(&superblock, overlays);
+        check_recovered(&self.state)?;
         wishes.into_iter().for_each(|wish| self.moves.wish(wish));
         self.checksums.note_broken(tables_lost);
         if self.state.pools.keep_checksums() {
@@ -107,6 +113,7 @@ impl Machines {
             chunks.into_iter().for_each(&mut watch);
         }
         self.state.map.name_old_volumes();
+        Ok(())
     }
 
     /// Ends formatting and recovery alike.

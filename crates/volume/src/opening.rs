@@ -126,6 +126,19 @@ pub enum OpenError {
         /// The slot.
         slot: u32,
     },
+    /// Pools have taken other slots than the map names: a bug of the recovery.
+    #[error(
+        "the map names {named} slots of pool {}, and {taken} are taken; nothing was changed; report \
+         it", pool.0
+    )]
+    Miscounted {
+        /// The pool.
+        pool: PoolId,
+        /// Slots that the map names.
+        named: u32,
+        /// Slots that are taken.
+        taken: u32,
+    },
     /// The next checkpoint of the map would not fit into its area: a forged superblock.
     #[error(
         "the map has more chunks than its checkpoint has room for: the superblock is not as it was \

@@ -145,6 +145,22 @@ impl<'a> Keys<'a> {
         Ok(tables)
     }
 
+    /// Refuses a key that there was; `instead` says what to write for its value.
+    pub(super) fn retired(
+        &mut self,
+        key: &'static str,
+        instead: impl Fn(&str) -> String,
+    ) -> Result<(), ConfigError> {
+        let Some(value) = self.table.remove(key) else { return Ok(()) };
+        let text = match value.get_ref() {
+            DeValue::Integer(integer) => integer.as_str(),
+            DeValue::String(text) => text,
+            _ => "…",
+        };
+        let problem = format!("there is no key `{key}` any more; write {}", instead(text));
+        Err(self.file.problem(self.line_of(&value), problem))
+    }
+
     pub(super) fn text(&mut self, key: &'static str) -> Result<Option<At<String>>, ConfigError> {
         self.value(key, "a text in quotes", |value| value.as_str().map(str::to_string))
     }

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use thermocline_engine::ClientLimits;
 use thermocline_engine::joining::is_pool_size;
 use thermocline_policy::registry::{self, PolicySpec, Settings as PolicySettings, nearest};
+use thermocline_policy::tactics::{TacticError, VolumeTactics};
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::settings::{BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX};
-use thermocline_volume::{Fill, Settings, check_pool_name};
+use thermocline_volume::{Settings, check_pool_name};
 
 /// Epochs: shorter ones cost more than they tell.
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
@@ -128,16 +129,8 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     let added = keys.flag("added-checksums")?;
     settings.added_checksums = added.unwrap_or(settings.added_checksums);
     settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
-    if let Some(fill) = keys.text("fill")? {
-        settings.fill = match &*fill.value {
-            "fastest" => Fill::FastestFirst,
-            "slowest" => Fill::SlowestFirst,
-            _ => {
-                let wanted = "`fill` must be \"fastest\" or \"slowest\": where new chunks go";
-                return Err(keys.file.problem(fill.line, wanted));
-            }
-        };
-    }
+    keys.retired("fill", |value| format!("tactics = [\"{value}-first\"]"))?;
+    settings.tactics = tactics(keys)?;
     Ok(settings)
 }
 
@@ -482,6 +475,21 @@ fn unknown_placement(name: &str) -> String {
     format!("there is no placement `{name}`; {hint}")
 }
 
+/// The tactics in force, and their shadows.
+fn tactics(keys: &mut Keys<'_>) -> Result<VolumeTactics, ConfigError> {
+    let chosen = keys.texts("tactics")?;
+    let shadows = keys.texts("tactic-shadows")?;
+    let texts: Vec<&str> = chosen.iter().map(|text| &*text.value).collect();
+    let line = chosen.first().map_or(0, |text| text.line);
+    let mut tactics = VolumeTactics::of(&texts).map_err(|e| keys.file.problem(line, e))?;
+    for shadow in shadows {
+        let spec = PolicySpec::parse(&shadow.value).map_err(TacticError::from);
+        let followed = spec.and_then(|spec| tactics.follow(&spec));
+        followed.map_err(|error| keys.file.problem(shadow.line, error))?;
+    }
+    Ok(tactics)
+}
+
 fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigError> {
     let copying = &mut settings.copying;
     let wanted =
@@ -495,10 +503,10 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     let fits = |span: &Nanos| span.0 >= 1_000_000;
     let deadline = quantity_or_none(&mut keys, "deadline", wanted, fits)?;
     copying.deadline = deadline.unwrap_or(copying.deadline);
-    if let Some(share) = keys.count("percentile", 0..=99)? {
-        copying.percentile = Some(share).filter(|share| *share > 0);
+    for (key, tactic) in [("percentile", "aqueduct:percentile"), ("trial", "first-part:share")] {
+        let instead = |value: &str| format!("tactics = [\"{tactic}={value}\"] at the top level");
+        keys.retired(key, instead)?;
     }
-    copying.trial = keys.count("trial", 0..=99)?.unwrap_or(copying.trial);
     let (low, high) = (PIECE.start(), PIECE.end());
     let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"128KiB\"");
     let fits = |size: &Bytes| PIECE.contains(size) && size.0.is_multiple_of(u64::from(BLOCK));

@@ -7,7 +7,7 @@ use std::path::Path;
 use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_ports_os::objects::Limits;
 use thermocline_units::{Bytes, Nanos, Rng};
-use thermocline_volume::{Fill, Settings};
+use thermocline_volume::Settings;
 
 /// Every key once; the documentation's example.
 const EXAMPLE: &str = include_str!("../../../../docs/formats/thermocline.toml");
@@ -208,6 +208,10 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
             "line 11: `concurrent` must be a whole number from 1 to 1024",
         ),
         ("[copying]\npiece = \"6KiB\"\n", "line 11: `piece` must be a multiple of 4KiB"),
+        (
+            "[copying]\ntrial = 25\n",
+            "line 11: there is no key `trial` any more; write tactics = [\"first-part:share=25\"]",
+        ),
         ("[copying\n", "line 10"),
         ("latency = \"0s\"\n", "line 10: `latency` must be a time above 0"),
         ("latency = \"1ms\"\nclass = \"strickt\"\n", "line 11: `class` must be \"strict\""),
@@ -220,7 +224,12 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
     let top = |line: &str| read(&format!("{line}\n{SMALLEST}")).expect_err("wrong").to_string();
     assert!(top("chunk-size = \"3MiB\"").contains("line 1: `chunk-size` must be a power of two"));
     assert!(top("journal = \"1GiB\"").contains("line 1: `journal` must be a multiple of 4KiB"));
-    assert!(top("fill = \"any\"").contains("line 1: `fill` must be \"fastest\" or \"slowest\""));
+    let retired = "line 1: there is no key `fill` any more; write tactics = [\"slowest-first\"]";
+    assert!(top("fill = \"slowest\"").contains(retired));
+    let unknown = "line 1: there is no policy `slowst-first`; did you mean `slowest-first`";
+    assert!(top("tactics = [\"slowst-first\"]").contains(unknown));
+    let stranger = "`at-once` is of the kind slow start, which a volume never asks";
+    assert!(top("tactic-shadows = [\"at-once\"]").contains(stranger));
     let missing = read("data = \"x\"\n[[volume]]\nsize = \"1GiB\"").expect_err("no pool");
     assert!(missing.to_string().contains("there is no pool; add a table [[pool]]"), "{missing}");
 }
@@ -255,9 +264,9 @@ fn a_pool_may_have_a_depth_of_its_own() {
 #[test]
 fn the_other_values_are_read_too() {
     let more = "[copying]\nrate = \"none\"\n[nbd]\ntcp = [\"127.0.0.2:1\"]\n";
-    let text = format!("fill = \"slowest\"\n{SMALLEST}{more}");
+    let text = format!("tactics = [\"slowest-first\"]\n{SMALLEST}{more}");
     let config = read(&text).unwrap();
-    assert_eq!(config.settings.fill, Fill::SlowestFirst);
+    assert_eq!(config.settings.tactics.allocation.name(), "slowest-first");
     assert_eq!(config.settings.copying.rate_per_second, None);
     assert_eq!(config.nbd.tcp, [SocketAddr::from(([127, 0, 0, 2], 1))]);
 }

@@ -15,7 +15,9 @@ pub use pools::Reach;
 
 use super::Engine;
 use super::clients::{Flushed, ReadBack};
-use crate::api::{Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
+use crate::api::{
+    Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status, Tactic, TacticShadow,
+};
 use crate::learnt::{self, Learnt};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use std::path::Path;
 use thermocline_admin::api::{Event, Refused, Severity};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
+use thermocline_policy::tactics::{Kind, VolumeTactics};
 use thermocline_units::{Bytes, Nanos, VolumeId};
 use thermocline_volume::{AdminError, CreateError, Group, Observer, PartsStatus, Service};
 
@@ -108,6 +111,7 @@ impl<'a> AdminApi<'a> {
             shadows: self.shadows(),
             volumes: self.volumes(),
             pools,
+            tactics: tactics(&group.settings().tactics),
             operations_pending: group.operations_pending() as u64,
             copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
             moves: self.engine.moves_told(),
@@ -291,6 +295,24 @@ impl<'a> AdminApi<'a> {
     pub fn events(&self, from: u64) -> Vec<Event> {
         self.engine.watch.events.from(from)
     }
+}
+
+fn tactics(tactics: &VolumeTactics) -> Vec<Tactic> {
+    let told = tactics.disagreements();
+    let of = |(kind, name): (Kind, &str)| Tactic {
+        kind: kind.name().to_string(),
+        tactic: name.to_string(),
+        shadows: told
+            .iter()
+            .filter(|told| told.kind == kind)
+            .map(|told| TacticShadow {
+                tactic: told.shadow.clone(),
+                asked: told.asked,
+                differed: told.differed,
+            })
+            .collect(),
+    };
+    tactics.in_force().into_iter().map(of).collect()
 }
 
 fn parts(status: PartsStatus) -> Parts {

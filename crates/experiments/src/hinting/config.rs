@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_policy::hints::Usage;
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::model::Profile;
 use thermocline_sim::files::set::Batch;
 use thermocline_sim::files::{Format, Telling};
 use thermocline_sim::machine::{PoolPlan, PoolSize};
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::Fill;
 
 /// An experiment with hints.
 #[derive(Debug, Clone, Deserialize)]
@@ -195,7 +195,10 @@ impl Config {
             seed,
             size: volume.size,
             thick: volume.thick,
-            fill: if volume.slowest_first { Fill::SlowestFirst } else { Fill::FastestFirst },
+            tactics: match volume.slowest_first {
+                true => VolumeTactics::of(&["slowest-first"]).map_err(|e| e.to_string())?,
+                false => VolumeTactics::default(),
+            },
             pools: volume.pools.iter().map(plan).collect::<Result<_, _>>()?,
             chunk: column.chunk.unwrap_or(panel.chunk),
             interval: column.interval.unwrap_or(panel.interval),

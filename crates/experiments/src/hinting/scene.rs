@@ -17,6 +17,7 @@ use std::rc::Rc;
 use thermocline_policy::hints::Usage;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_sim::files::programs::{
     Habits, Quota, Shared, committer, file_server, random_writer, reader, stream_writer, web_server,
 };
@@ -26,7 +27,6 @@ use thermocline_sim::machine::{
     MachineError, MachineOptions, PoolPlan, Ran, Session, Step, Task, Worker,
 };
 use thermocline_units::{Bytes, Nanos, Rng};
-use thermocline_volume::Fill;
 
 /// Chunks that the baseline moves up in an interval.
 const BASELINE: &str = "baseline:k=1000";
@@ -81,7 +81,7 @@ pub(super) struct Scene {
     pub(super) seed: u64,
     pub(super) size: Bytes,
     pub(super) thick: bool,
-    pub(super) fill: Fill,
+    pub(super) tactics: VolumeTactics,
     pub(super) pools: Vec<PoolPlan>,
     pub(super) chunk: Bytes,
     pub(super) interval: Nanos,
@@ -110,7 +110,7 @@ impl Scene {
         let options = MachineOptions {
             chunk: self.chunk,
             epoch: self.interval,
-            fill: self.fill,
+            tactics: self.tactics.clone(),
             seed: self.seed,
             ..MachineOptions::default()
         };

@@ -110,7 +110,7 @@ impl Build {
             Build::Tunnel(_) => "tunnel controller",
             Build::Lookup(_) => "lookup policy",
             Build::Accel(_) => "accelerator scheduler",
-            Build::Tactic(..) => "tactic",
+            Build::Tactic(kind, _) => kind.tactic(),
         }
     }
 }

@@ -78,17 +78,22 @@ pub enum Kind {
 impl Kind {
     /// Returns the kind's name, as tables and messages call it.
     pub fn name(self) -> &'static str {
+        self.tactic().trim_start_matches("tactic: ")
+    }
+
+    /// Returns the name of a tactic of this kind, as lists of policies call it.
+    pub fn tactic(self) -> &'static str {
         match self {
-            Kind::Allocation => "allocation",
-            Kind::Replica => "replica",
-            Kind::Redirection => "redirection",
-            Kind::Probing => "full-pool probe",
-            Kind::Yielding => "yielding",
-            Kind::CopyRate => "copy rate",
-            Kind::Trial => "trial",
-            Kind::Ejection => "ejection",
-            Kind::Retries => "retry budget",
-            Kind::SlowStart => "slow start",
+            Kind::Allocation => "tactic: allocation",
+            Kind::Replica => "tactic: replica",
+            Kind::Redirection => "tactic: redirection",
+            Kind::Probing => "tactic: full-pool probe",
+            Kind::Yielding => "tactic: yielding",
+            Kind::CopyRate => "tactic: copy rate",
+            Kind::Trial => "tactic: trial",
+            Kind::Ejection => "tactic: ejection",
+            Kind::Retries => "tactic: retry budget",
+            Kind::SlowStart => "tactic: slow start",
         }
     }
 

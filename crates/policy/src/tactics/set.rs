@@ -113,6 +113,16 @@ pub enum TacticError {
     /// It is no tactic, or its description is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// Two of one kind.
+    #[error("`{first}` and `{second}` are of one kind ({}); leave one of them out", kind.name())]
+    Twice {
+        /// Their kind.
+        kind: Kind,
+        /// The first, as it was written.
+        first: String,
+        /// The other one.
+        second: String,
+    },
     /// Another machine asks it.
     #[error("`{label}` is of the kind {}, which {asker} never asks", kind.name())]
     Stranger {
@@ -158,8 +168,16 @@ macro_rules! tactics_of {
             /// As [`Self::choose`].
             pub fn of(texts: &[&str]) -> Result<$name, TacticError> {
                 let mut tactics = $name::default();
+                let mut kinds: Vec<(Kind, &str)> = Vec::new();
                 for text in texts {
-                    tactics.choose(&PolicySpec::parse(text)?)?;
+                    let spec = PolicySpec::parse(text)?;
+                    tactics.choose(&spec)?;
+                    let kind = spec.entry.tactic_kind().expect("it was chosen");
+                    if let Some((_, other)) = kinds.iter().find(|(known, _)| *known == kind) {
+                        let (first, second) = (other.to_string(), text.to_string());
+                        return Err(TacticError::Twice { kind, first, second });
+                    }
+                    kinds.push((kind, text));
                 }
                 Ok(tactics)
             }

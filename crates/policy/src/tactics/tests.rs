@@ -147,6 +147,10 @@ fn each_tactic_is_built_by_its_machine_and_refused_by_the_other() {
         error.starts_with("`lru` is a cache, not a tactic; those are fastest-first"),
         "{error}"
     );
+    let twice = VolumeTactics::of(&["most-free", "no-trial", "slowest-first"]).unwrap_err();
+    let wanted =
+        "`most-free` and `slowest-first` are of one kind (allocation); leave one of them out";
+    assert_eq!(twice.to_string(), wanted);
 }
 
 #[test]

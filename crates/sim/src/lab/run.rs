@@ -92,6 +92,12 @@ pub enum LabError {
         policy: String,
     },
     /// A policy keeps nothing.
+    #[error("`{policy}` is a tactic inside a volume or a balancer and keeps nothing")]
+    Tactic {
+        /// The policy.
+        policy: String,
+    },
+    /// A policy keeps nothing.
     #[error("`{policy}` says which functions accelerators hold and keeps nothing")]
     Scheduler {
         /// The policy.
@@ -472,6 +478,7 @@ impl Planner<'_> {
             Built::Controller(_) => return Err(LabError::Controller { policy: place.spec.label }),
             Built::Lookup(_) => return Err(LabError::Lookup { policy: place.spec.label }),
             Built::Scheduler(_) => return Err(LabError::Scheduler { policy: place.spec.label }),
+            Built::Tactic(_) => return Err(LabError::Tactic { policy: place.spec.label }),
         };
         Ok(Job::new(replay, vec![place]))
     }

@@ -8,9 +8,9 @@ use super::pools::PoolPlan;
 use super::run::{Arrivals, MachineOptions};
 use serde::Serialize;
 use thermocline_blockcache::{LINE, Status};
+use thermocline_policy::tactics::Disagreement;
 use thermocline_ports::model::Counters;
 use thermocline_units::{ChunkId, Latencies};
-use thermocline_volume::Fill;
 
 /// Facts that all runs of one report share.
 pub(super) struct Scene<'a> {
@@ -208,6 +208,8 @@ pub struct Run {
     pub journal_bytes: u64,
     /// Memory of the chunk map.
     pub map_memory_bytes: u64,
+    /// What shadows of the tactics would have answered otherwise.
+    pub tactic_shadows: Vec<TacticShadow>,
     /// Processor time of the run, without populating.
     pub cpu_s: f64,
     /// Requests for each second of processor time.
@@ -216,6 +218,28 @@ pub struct Run {
     pub pools: Vec<PoolUse>,
     /// The time lines.
     pub slices: Vec<SliceRow>,
+}
+
+/// A tactic that followed as a shadow: asked the same as the one in force.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TacticShadow {
+    /// The kind of both.
+    pub kind: &'static str,
+    /// The tactic in force, as it was written.
+    pub in_force: String,
+    /// The shadow, as it was written.
+    pub shadow: String,
+    /// Questions.
+    pub asked: u64,
+    /// Of these, those that it would have answered otherwise.
+    pub differed: u64,
+}
+
+impl TacticShadow {
+    fn of(told: Disagreement) -> TacticShadow {
+        let Disagreement { kind, in_force, shadow, asked, differed } = told;
+        TacticShadow { kind: kind.name(), in_force, shadow, asked, differed }
+    }
 }
 
 /// A pool as it was made.
@@ -322,10 +346,7 @@ fn notes(load: &Load, options: &MachineOptions, assumed: bool) -> Vec<String> {
                 .to_string(),
         );
     }
-    let order = match options.fill {
-        Fill::FastestFirst => "fastest pool first",
-        Fill::SlowestFirst => "slowest pool first",
-    };
+    let order = options.tactics.allocation.name();
     notes.push(if options.populate {
         format!(
             "populated before time zero: each chunk touched was written once, by ascending address, \
@@ -342,6 +363,7 @@ impl Run {
         let Ended { stage, meter, waited, proposed } = ended;
         let pending = stage.group.operations_pending() as u64;
         let accepted = meter.moves.done + meter.moves.failed + meter.moves.cancelled + pending;
+        let shadows = stage.group.settings().tactics.disagreements();
         let span_s = meter.span(stage).as_secs_f64().max(1e-9);
         let [reads, writes] = meter.sides();
         let mut all = reads.clone();
@@ -380,6 +402,7 @@ impl Run {
             migrated_bytes: pools.iter().map(|pool| pool.copied_in_bytes).sum(),
             journal_bytes: pools.iter().map(|pool| pool.metadata_bytes).sum(),
             map_memory_bytes: stage.group.map_memory().0,
+            tactic_shadows: shadows.into_iter().map(TacticShadow::of).collect(),
             cpu_s,
             requests_per_cpu_s: meter.asked() as f64 / cpu_s.max(1e-9),
             slices: meter.slices.iter().map(|slice| slice_row(slice, scene.chunks)).collect(),

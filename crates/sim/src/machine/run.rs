@@ -8,11 +8,13 @@ use super::results::{Run, Scene};
 use super::stage::Stage;
 use crate::processor::Stopwatch;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SpecError};
+use thermocline_policy::tactics::{Kind, TacticError, VolumeTactics};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
-use thermocline_volume::{AdminError, Copying, CreateError, Fill, Group, Observer, Settings};
+use thermocline_volume::{AdminError, Copying, CreateError, Group, Observer, Settings};
 
 /// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,8 +44,8 @@ pub struct MachineOptions {
     pub arrivals: Arrivals,
     /// True if every chunk that the trace touches is written before time zero.
     pub populate: bool,
-    /// Order of the pools for chunks that are written for the first time.
-    pub fill: Fill,
+    /// Tactics of the volume, and their shadows.
+    pub tactics: VolumeTactics,
     /// The throttle of operations.
     pub copying: Copying,
     /// Seed of everything random in the devices.
@@ -59,7 +61,7 @@ impl Default for MachineOptions {
             own_epochs: false,
             arrivals: Arrivals::Open { speed: 1.0 },
             populate: true,
-            fill: settings.fill,
+            tactics: settings.tactics,
             copying: settings.copying,
             seed: 1,
         }
@@ -71,13 +73,45 @@ impl MachineOptions {
         Settings {
             chunk_size: self.chunk,
             epoch: self.epoch,
-            fill: self.fill,
+            tactics: self.tactics.clone(),
             copying: self.copying,
             // The laboratory's devices have no contents.
             checksums: false,
             added_checksums: false,
             ..Settings::default()
         }
+    }
+
+    /// These options with each combination of the tactics, one of each kind: a suffix for names of
+    /// runs, which names the tactics of kinds with more than one, and the options.
+    ///
+    /// # Errors
+    /// When one is no tactic of a volume, or a setting is wrong.
+    pub fn variants(
+        &self,
+        tactics: &[PolicySpec],
+    ) -> Result<Vec<(String, MachineOptions)>, TacticError> {
+        let mut kinds: BTreeMap<Kind, Vec<&PolicySpec>> = BTreeMap::new();
+        for spec in tactics {
+            VolumeTactics::default().choose(spec)?;
+            let kind = spec.entry.tactic_kind().expect("it was chosen");
+            kinds.entry(kind).or_default().push(spec);
+        }
+        let mut variants = vec![(String::new(), self.clone())];
+        for rivals in kinds.values() {
+            let mut with_rivals = Vec::new();
+            for (suffix, options) in &variants {
+                for spec in rivals {
+                    let mut options = options.clone();
+                    options.tactics.choose(spec)?;
+                    let named =
+                        if rivals.len() > 1 { format!(", {}", spec.label) } else { String::new() };
+                    with_rivals.push((format!("{suffix}{named}"), options));
+                }
+            }
+            variants = with_rivals;
+        }
+        Ok(variants)
     }
 
     /// With the epoch that a placement wants, where it may say so.

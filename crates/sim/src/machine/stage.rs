@@ -277,7 +277,7 @@ fn fit(
     };
     let mut specs: Vec<PoolSpec> = pools.iter().zip(chunks).map(spec).collect();
     for fitting in 1.. {
-        match Group::create(*settings, &specs, IDENTITY) {
+        match Group::create(settings.clone(), &specs, IDENTITY) {
             Ok(group) => {
                 let held = |pool: usize| group.pool_status(PoolId(pool as u16)).expect("just made");
                 let surplus = |(pool, &chunks): (usize, &u64)| {

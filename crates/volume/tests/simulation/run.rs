@@ -116,6 +116,8 @@ pub(crate) struct Runner<'a> {
     pub(crate) formatted: bool,
     /// True if volumes were compared since the group was last opened.
     pub(crate) adopted: bool,
+    /// The last epoch, counted from time 0, in which the group was checked.
+    pub(crate) checked_in: u64,
     /// The event before which the group was opened.
     pub(crate) opened: u64,
     /// By volume, the event before which the last flush was submitted that was answered well.
@@ -169,6 +171,7 @@ impl<'a> Runner<'a> {
             placement: extras.placement,
             formatted: false,
             adopted: true,
+            checked_in: 0,
             opened: 0,
             flushed: BTreeMap::new(),
             excused: BTreeSet::new(),
@@ -238,7 +241,18 @@ impl<'a> Runner<'a> {
         let said = self.world.deliver();
         self.note_excuses();
         self.hear(said)?;
+        self.check_at_epochs()?;
         Ok(true)
+    }
+
+    /// The group finds itself in order in each epoch in which something happens.
+    fn check_at_epochs(&mut self) -> Result<(), String> {
+        let epoch = self.world.now.0 / self.plan.settings.epoch.0.max(1);
+        if epoch == self.checked_in {
+            return Ok(());
+        }
+        self.checked_in = epoch;
+        self.check_self()
     }
 
     /// Lets virtual time pass.

@@ -10,12 +10,13 @@ use crate::source::SourceArgs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thermocline_policy::registry::PolicySpec;
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_sim::lab;
 use thermocline_sim::machine::{
-    self, Arrivals, Load, MachineOptions, PoolPlan, VolumeReport, parse_pools,
+    self, Arrivals, Load, MachineOptions, PoolPlan, Run, VolumeReport, parse_pools,
 };
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Fill};
+use thermocline_volume::Copying;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +24,7 @@ Examples:
   thermocline lab volume web.csv.gz --pools pools.toml --policy static,baseline,vfrm --epoch 1m
   thermocline lab volume web.csv.gz --policy baseline:k=200 --speed 2 --html report.html
   thermocline lab volume web.csv.gz --closed 32 --json
+  thermocline lab volume web.csv.gz --tactic slowest-first,most-free --tactic-shadow fastest-copy
   thermocline lab volume --replay today.tcr     does the live placement propose the same again?
 
 pools.toml lists pools, fastest first:
@@ -51,7 +53,7 @@ pub(crate) struct Args {
         value_name = "FILE",
         conflicts_with_all = [
             "traces", "more", "synth", "format", "columns", "blkparse_event", "pools", "chunk",
-            "epoch", "rate", "locking", "fill", "thin", "seed", "threads", "closed", "speed",
+            "epoch", "rate", "locking", "tactic", "tactic_shadow", "thin", "seed", "threads", "closed", "speed",
             "csv", "html", "force",
         ]
     )]
@@ -97,10 +99,15 @@ struct Machine {
     /// Lock a chunk while it is copied, as the sources do; to see what that costs.
     #[arg(long)]
     locking: bool,
-    /// Pool for chunks that are written for the first time: the fastest or the slowest one with
-    /// room.
-    #[arg(long, value_name = "POOL", value_enum, default_value_t = First::Fastest)]
-    fill: First,
+    /// Tactics: small policies of the volume, such as which pool takes a new chunk, separated by
+    /// commas. Several of one kind are compared, each in runs of its own. `thermocline policies
+    /// tactic` lists them.
+    #[arg(long, value_name = "TACTICS", value_delimiter = ',')]
+    tactic: Vec<String>,
+    /// Tactics that follow as shadows: asked the same as those in force, and not obeyed. A table
+    /// says how often they would have answered otherwise.
+    #[arg(long, value_name = "TACTICS", value_delimiter = ',')]
+    tactic_shadow: Vec<String>,
     /// Leave the volume thin: what is read before it is written reads as zeroes, without I/O.
     #[arg(long)]
     thin: bool,
@@ -161,12 +168,6 @@ impl FromStr for Rate {
     }
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum First {
-    Fastest,
-    Slowest,
-}
-
 /// Policies when none is named.
 const POLICIES: [&str; 2] = ["static", "auto"];
 
@@ -181,19 +182,32 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         specs = POLICIES.into_iter().map(parse).collect::<Result<_, _>>()?;
     }
     let (pools, assumed) = args.machine.plans()?;
-    let options = args.options();
+    let mut options = args.options();
+    for shadow in &args.machine.tactic_shadow {
+        let spec = PolicySpec::parse(shadow).map_err(CliError::input)?;
+        options.tactics.follow(&spec).map_err(CliError::input)?;
+    }
+    let tactics = args.machine.tactic.iter().map(|text| PolicySpec::parse(text));
+    let tactics = tactics.collect::<Result<Vec<_>, _>>().map_err(CliError::input)?;
+    let variants = options.variants(&tactics).map_err(CliError::input)?;
     if let Some(threads) = args.machine.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
     let load = read_load(&args.source)?;
-    let runs = {
-        let asked = load.demands.len() as u64 * specs.len() as u64;
+    let mut runs = Vec::new();
+    {
+        let asked = load.demands.len() as u64 * specs.len() as u64 * variants.len() as u64;
         let bar = Progress::bar(Some(asked), Counted::Things, "running requests");
         let progress = |n: u64| bar.more(n);
-        machine::run(&load, &pools, &specs, &options, &progress).map_err(CliError::input)?
-    };
+        for (suffix, options) in &variants {
+            let ran = machine::run(&load, &pools, &specs, options, &progress);
+            let named = |run: Run| Run { policy: format!("{}{suffix}", run.policy), ..run };
+            runs.extend(ran.map_err(CliError::input)?.into_iter().map(named));
+        }
+    }
+    let (_, options) = &variants[0];
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
-    let report = VolumeReport::new(&load, &pools, &options, traces, assumed, runs);
+    let report = VolumeReport::new(&load, &pools, options, traces, assumed, runs);
     args.output.deliver(&report)
 }
 
@@ -211,10 +225,7 @@ impl Args {
             own_epochs: machine.epoch.is_none(),
             arrivals: self.load.arrivals(),
             populate: !machine.thin,
-            fill: match machine.fill {
-                First::Fastest => Fill::FastestFirst,
-                First::Slowest => Fill::SlowestFirst,
-            },
+            tactics: VolumeTactics::default(),
             copying: Copying {
                 rate_per_second: machine.rate.0,
                 locking: machine.locking,

@@ -83,6 +83,9 @@ fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
     if report.runs.iter().any(|run| run.pools.iter().any(|pool| pool.cache.is_some())) {
         writeln!(out, "\nBlock caches\n{}", caches(report))?;
     }
+    if report.runs.iter().any(|run| !run.tactic_shadows.is_empty()) {
+        writeln!(out, "\nShadows of tactics\n{}", tactic_shadows(report))?;
+    }
     for run in &report.runs {
         troubles(run, out)?;
     }
@@ -101,6 +104,21 @@ fn runs(report: &VolumeReport) -> Table {
     let mut table = table::plain(RUNS.map(|(heading, _)| heading));
     for run in &report.runs {
         table.add_row(RUNS.map(|(_, cell)| cell(run)));
+    }
+    table::align_numbers(&mut table);
+    table
+}
+
+fn tactic_shadows(report: &VolumeReport) -> Table {
+    let heads = ["policy", "kind", "in force", "shadow", "questions", "answered otherwise"];
+    let mut table = table::plain(heads);
+    for run in &report.runs {
+        for told in &run.tactic_shadows {
+            let otherwise = told.differed as f64 / told.asked.max(1) as f64;
+            let cells = [run.policy.clone(), told.kind.to_string(), told.in_force.clone()];
+            let counts = [told.shadow.clone(), count(told.asked), share(otherwise)];
+            table.add_row(cells.into_iter().chain(counts));
+        }
     }
     table::align_numbers(&mut table);
     table
