@@ -60,7 +60,7 @@ LITERALS = re.compile(
     r'//[^\n]*|/\*.*?\*/|\b[bc]?r(#*)".*?"\1|"(?:\\.|[^"\\])*"|\'(?:\\(?:u\{\w+\}|x\w\w|.)|[^\\\'])\'', re.S
 )
 CHECK = re.compile(r"\b(?:(?:debug_)?assert(?:_eq|_ne)?!|(?:check_invariants|assert_\w*)\()")
-CLOSURE = re.compile(r"(?:dyn |impl )Fn(?:Mut|Once)?\b|fmt::Formatter")
+CLOSURE = re.compile(r"(?:dyn |impl )Fn(?:Mut|Once)?\b|fmt::Formatter|Reader")
 
 
 def matching(body, opening):
@@ -84,7 +84,7 @@ def parameters_at(body, start):
 
 
 def changes_state(parameters):
-    """True if one of them is `&mut` of something that is neither a closure nor a formatter."""
+    """True if one of them is `&mut` of something that is no closure, formatter or cursor of a decoder."""
     depth = 0
     for at, letter in enumerate(parameters):
         depth += (letter in "([") - (letter in ")]")

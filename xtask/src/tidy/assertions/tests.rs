@@ -33,6 +33,7 @@ fn functions_that_change_nothing_or_are_short_owe_nothing() {
         "visit: &mut dyn FnMut(u8)",
         "visit: &mut impl FnMut(u8)",
         "&self, f: &mut fmt::Formatter<'_>",
+        "reader: &mut Reader<'_>, version: u16",
     ] {
         let none = [""; 0];
         assert_eq!(names(&format!("fn f({parameters}) {{{LINES}}}")), none, "{parameters}");
