@@ -51,6 +51,7 @@ impl Leaving {
                 false,
             );
         }
+        assert!(next_probe(group).is_none_or(|at| at > now), "each is asked once at a time");
     }
 
     /// A full pool has taken the probe, or has not.
@@ -61,6 +62,7 @@ impl Leaving {
         place: Place,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(group.pools[place.pool].slots.is_taken(place.slot), "nobody else has the slot");
         self.slot_has_left();
         if result.is_ok() {
             group.pools[place.pool].probe_at = None;
