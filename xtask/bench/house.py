@@ -56,6 +56,63 @@ def assertions(texts, crates):
     return len(re.findall(r"\b(?:debug_)?assert(?:_eq|_ne)?!", body)) / max(len(re.findall(r"\bfn \w+", body)), 1)
 
 
+LITERALS = re.compile(
+    r'//[^\n]*|/\*.*?\*/|\b[bc]?r(#*)".*?"\1|"(?:\\.|[^"\\])*"|\'(?:\\(?:u\{\w+\}|x\w\w|.)|[^\\\'])\'', re.S
+)
+CHECK = re.compile(r"\b(?:(?:debug_)?assert(?:_eq|_ne)?!|(?:check_invariants|assert_\w*)\()")
+CLOSURE = re.compile(r"(?:dyn |impl )Fn(?:Mut|Once)?\b|fmt::Formatter|Reader")
+
+
+def matching(body, opening):
+    """Place of the bracket that closes the one at `opening`."""
+    depth = 0
+    for at in range(opening, len(body)):
+        depth += (body[at] in "([{") - (body[at] in ")]}")
+        if depth == 0:
+            return at
+    return None
+
+
+def parameters_at(body, start):
+    """Place of the bracket before the first parameter: generics may have brackets of their own."""
+    depth = 0
+    for at in range(start, len(body)):
+        depth += (body[at] == "<") - (body[at] == ">" and body[at - 1] != "-")
+        if body[at] == "(" and depth == 0:
+            return at
+    return None
+
+
+def changes_state(parameters):
+    """True if one of them is `&mut` of something that is no closure, formatter or cursor of a decoder."""
+    depth = 0
+    for at, letter in enumerate(parameters):
+        depth += (letter in "([") - (letter in ")]")
+        taken = re.match(r"&(?:'\w+ )?mut (.*)", parameters[at:], re.S) if letter == "&" and depth == 0 else None
+        if taken and not CLOSURE.match(taken.group(1)):
+            return True
+    return False
+
+
+def checked(texts, crates):
+    """Functions that take `&mut` and have more than three lines of code, those of them without a check, and the checks in all of them:
+    the rule of xtask/src/tidy/assertions.rs."""
+    functions, unchecked, checks = 0, 0, 0
+    for text in of(texts, crates).values():
+        body = LITERALS.sub(lambda found: re.sub(r"[^\n]", " ", found.group(0)), text)
+        for found in re.finditer(r"\bfn\s+\w+", body):
+            opening = parameters_at(body, found.end())
+            closing = matching(body, opening)
+            begin = re.compile(r"(?:\[[^\]]*\]|[^{;\[])*").match(body, closing).end()
+            if body[begin] == ";" or not changes_state(body[opening + 1 : closing]):
+                continue
+            inner = body[begin + 1 : matching(body, begin)]
+            if sum(1 for line in inner.splitlines() if line.strip()) > 3:
+                count = len(CHECK.findall(inner))
+                functions, unchecked, checks = functions + 1, unchecked + (count == 0), checks + count
+    return functions, unchecked, checks
+
+
 def questions(texts):
     """Documentation comments whose first word asks, or that only send their reader to the module."""
     count = 0
@@ -88,6 +145,10 @@ def main():
         held = ", ".join(f"{crate} {size} of {len(of(texts, [crate]))}" for crate, size in circles(revision).items())
         print(f"  longest circle of files, where the ratchet has one: {held or 'not counted'}")
         print("  assertions a function: " + ", ".join(f"{crate} {assertions(texts, [crate]):.2f}" for crate in ASSERTING))
+        for crate in ASSERTING:
+            functions, unchecked, checks = checked(texts, [crate])
+            each = f"{checks / max(functions, 1):.2f} assertions each, {unchecked} with none"
+            print(f"  {crate}: {functions} functions change state, {each}")
         print(f"  documentation comments that ask: {questions(texts)}")
 
 

@@ -123,11 +123,16 @@ impl Backend {
 
     /// Goes on from what another dispatcher knows.
     pub(crate) fn remember(&mut self, now: Nanos, memory: &Memory, settings: &Settings) {
+        assert_eq!(self.settings.name, memory.name, "the memory is of another backend");
         self.draining |= memory.draining;
         self.health.believe(memory.fit);
         self.record.go_on(now, memory.out_for, memory.ejections, &settings.outliers);
         if let Some(before) = memory.ramped_for {
             self.slow_start.go_on(now, settings.slow_start, before);
         }
+        assert!(!memory.draining || !self.is_wanted(), "who was taken out stays out");
+        let out = self.record.out_until().map(|until| until.saturating_sub(now));
+        assert!(out.is_none_or(|out| out <= settings.outliers.ejection_max));
+        assert_eq!(out.is_some(), memory.out_for.is_some(), "who was ejected stays ejected");
     }
 }

@@ -212,6 +212,8 @@ impl Dispatcher {
         }
         let limited = |backend: &Backend| backend.settings.requests_max < u32::MAX;
         self.is_limited = self.backends.iter().any(limited);
+        let there = self.backends.iter().filter(|backend| !backend.gone).count();
+        assert_eq!(there, backends.len(), "those are there that were asked for");
         self.refit(now);
         self.serve_queue(now);
     }
@@ -224,9 +226,14 @@ impl Dispatcher {
         self.added += 1;
         let backend = Backend::new(now, self.added, settings.clone());
         match self.backends.get_mut(site.index()) {
-            Some(free) => *free = backend,
+            Some(free) => {
+                assert!(free.gone, "the place of one that is there is given to another");
+                assert_eq!(free.counters.sent, free.counters.ended(), "all has come back");
+                *free = backend;
+            }
             None => self.backends.push(backend),
         }
+        assert_eq!(self.backends.len(), self.board().slots(), "each site has a backend");
         self.say(Event::Added(settings.name.clone()));
     }
 
@@ -239,6 +246,7 @@ impl Dispatcher {
     /// Goes on from what the dispatcher before has known; backends that are not here are passed
     /// over. To be called once, at the start.
     pub fn remember(&mut self, now: Nanos, memories: &[Memory]) {
+        assert_eq!(self.board().sent(), 0, "memories are told before the first request");
         for memory in memories {
             if let Some(site) = self.site_of(&memory.name) {
                 self.backends[site.index()].remember(now, memory, &self.settings);
@@ -257,6 +265,7 @@ impl Dispatcher {
             let name = backend.settings.name.clone();
             self.say(Event::Draining(name.clone()));
             self.refit(now);
+            assert_ne!(self.board().site(site).standing(), Standing::Up, "nothing new goes there");
             if self.board().site(site).outstanding() == 0 {
                 self.say(Event::Drained(name));
             }
@@ -273,6 +282,7 @@ impl Dispatcher {
             let name = backend.settings.name.clone();
             self.say(Event::Undrained(name));
             self.refit(now);
+            assert_ne!(self.board().site(site).standing(), Standing::Draining, "it is let in");
             self.serve_queue(now);
         }
     }
@@ -286,10 +296,14 @@ impl Dispatcher {
 
     /// A backend that the request has not tried.
     pub fn place(&mut self, now: Nanos, tried: &[SiteId]) -> Placement {
+        let sent = self.board().sent();
         if !self.queue.is_empty() && tried.is_empty() {
             return Placement::Full; // those who wait were first
         }
-        self.pick(now, tried)
+        let placement = self.pick(now, tried);
+        let placed = u64::from(matches!(placement, Placement::At(_)));
+        assert_eq!(self.board().sent(), sent + placed, "what is placed is sent, and once");
+        placement
     }
 
     fn pick(&mut self, now: Nanos, tried: &[SiteId]) -> Placement {
@@ -309,7 +323,11 @@ impl Dispatcher {
         match self.balancer.pick(now, &self.hidden) {
             Some(site) => {
                 self.balancer.dispatched(now, site);
-                self.backends[site.index()].counters.sent += 1;
+                let outstanding = self.board().site(site).outstanding();
+                let backend = &mut self.backends[site.index()];
+                backend.counters.sent += 1;
+                assert!(backend.is_wanted(), "nothing goes to who is taken out");
+                assert!(outstanding <= backend.settings.requests_max, "the limit holds");
                 Placement::At(site)
             }
             None if is_full => Placement::Full,
@@ -324,7 +342,9 @@ impl Dispatcher {
             self.turned_away += 1;
             return None;
         }
-        Some(self.queue.push(Nanos(now.0.saturating_add(patience))))
+        let ticket = self.queue.push(Nanos(now.0.saturating_add(patience)));
+        assert!(self.queue.len() <= self.settings.queue_max as usize, "no more wait than may");
+        Some(ticket)
     }
 
     /// Waits no longer; `false` when there is a grant already.
@@ -349,6 +369,7 @@ impl Dispatcher {
 
     /// True if a request that failed `done` times may be tried once more; takes it from the budget.
     pub fn retry(&mut self, now: Nanos, done: u32, failed_at: SiteId) -> bool {
+        assert!(done > 0, "what is tried again has failed");
         if done > self.settings.retries_max {
             return false;
         }
@@ -373,6 +394,9 @@ impl Dispatcher {
         self.balancer.completed(now, site, latency);
         let stands_out = self.count(site, outcome);
         let rest = self.board().site(site);
+        let counters = &self.backends[site.index()].counters;
+        let open = counters.sent - counters.ended();
+        assert_eq!(open, u64::from(rest.outstanding()), "what was placed ends exactly once");
         if rest.outstanding() == 0 {
             match rest.standing() {
                 Standing::Up => self.balancer.idle(now, site),
@@ -405,6 +429,8 @@ impl Dispatcher {
             Outcome::Declined => &mut counters.declined,
         };
         *counter += 1;
+        assert_eq!(backend.latencies.count(), counters.served, "what is served took its time");
+        assert!(counters.ended() <= counters.sent, "no more ends than was sent");
         if let Outcome::Served(_) = outcome {
             backend.record.served();
         }
@@ -428,6 +454,10 @@ impl Dispatcher {
         let name = backend.settings.name.clone();
         self.say(Event::Ejected(name, until.saturating_sub(now)));
         self.refit(now);
+        let out = self.backends.iter().filter(is_out).count();
+        assert!((1..=most).contains(&out), "no more are out than may be");
+        let standing = self.board().site(site).standing();
+        assert!(standing != Standing::Up || self.panic, "it is left alone, unless all are tried");
     }
 
     /// A backend has reported.
@@ -453,6 +483,8 @@ impl Dispatcher {
         if !is_true {
             self.balancer.reported(now, site, Report { queue: own, ..report });
         }
+        let believed = self.board().site(site).queue();
+        assert!(believed >= own, "what waits there is counted, whatever it told");
         self.judge(now, site, is_true);
         Ok(())
     }
@@ -460,6 +492,7 @@ impl Dispatcher {
     /// Counts whether what a backend told was true.
     fn judge(&mut self, now: Nanos, site: SiteId, is_true: bool) {
         let backend = &mut self.backends[site.index()];
+        assert!(!backend.gone, "who is gone tells nothing");
         backend.counters.reports += u64::from(is_true);
         backend.counters.reports_refused += u64::from(!is_true);
         if backend.trust.judge(now, is_true) {
@@ -472,6 +505,8 @@ impl Dispatcher {
         let Some(checks) = &self.settings.checks else { return };
         for (slot, backend) in self.backends.iter_mut().enumerate() {
             if !backend.gone && backend.health.take_due(now, checks, &mut self.rng) {
+                let standing = self.balancer.board().site(SiteId(slot as u16)).standing();
+                assert_ne!(standing, Standing::Vacant, "who is gone is not checked");
                 out.push(SiteId(slot as u16));
             }
         }
@@ -487,6 +522,7 @@ impl Dispatcher {
         if backend.gone || !backend.health.checked(passed, checks) {
             return;
         }
+        assert_eq!(backend.health.fit(), Some(passed), "what changed a verdict is the verdict");
         let name = backend.settings.name.clone();
         self.say(if passed { Event::Passed(name) } else { Event::Failed(name) });
         self.refit(now);
@@ -495,10 +531,12 @@ impl Dispatcher {
 
     /// Lets time pass: to be called ten times a second or more often.
     pub fn tick(&mut self, now: Nanos) {
+        let heard = self.queue.len() + self.grants.len();
         while let Some(ticket) = self.queue.pop_late(now) {
             self.turned_away += 1;
             self.grants.push(Grant { ticket, site: None });
         }
+        assert_eq!(self.queue.len() + self.grants.len(), heard, "who stops waiting hears of it");
         if now >= self.window_end {
             self.end_window(now);
         }
@@ -507,6 +545,8 @@ impl Dispatcher {
                 self.say(Event::Returned(self.backends[slot].settings.name.clone()));
             }
         }
+        let late = |backend: &Backend| backend.record.out_until().is_some_and(|until| until <= now);
+        debug_assert!(!self.backends.iter().any(late), "who was out long enough is back");
         self.refit(now);
         self.serve_queue(now);
     }
@@ -514,6 +554,7 @@ impl Dispatcher {
     /// Judges backends by their shares of failures, and begins a new window.
     fn end_window(&mut self, now: Nanos) {
         self.window_end = Nanos(now.0 + self.settings.outliers.interval.0);
+        assert!(self.window_end >= now, "windows follow each other");
         let mut all = Window::default();
         self.backends.iter().for_each(|backend| all.add(backend.record.window()));
         for slot in 0..self.backends.len() {
@@ -522,15 +563,19 @@ impl Dispatcher {
             }
         }
         self.backends.iter_mut().for_each(|backend| backend.record.begin_window());
+        let counted = |backend: &Backend| backend.record.window() != Window::default();
+        debug_assert!(!self.backends.iter().any(counted), "a window counts from 0");
     }
 
     /// Places requests that wait, while there are places.
     fn serve_queue(&mut self, now: Nanos) {
+        let heard = self.queue.len() + self.grants.len();
         while !self.queue.is_empty() {
-            let Placement::At(site) = self.pick(now, &[]) else { return };
+            let Placement::At(site) = self.pick(now, &[]) else { break };
             let ticket = self.queue.pop().expect("it is not empty");
             self.grants.push(Grant { ticket, site: Some(site) });
         }
+        assert_eq!(self.queue.len() + self.grants.len(), heard, "who stops waiting hears of it");
     }
 
     /// Looks at every backend anew, and tells the balancer who is fit, and for how much.
@@ -563,9 +608,18 @@ impl Dispatcher {
         }
         self.tell_standings();
         self.tell_weights(now);
+        let board = self.board();
+        assert_eq!(board.up().is_empty(), !is_any_fit && !panic, "who is fit may be picked");
+        debug_assert!(self.backends.iter().enumerate().all(|(slot, backend)| {
+            let standing = board.site(SiteId(slot as u16)).standing();
+            let fit = backend.is_fit(&self.settings);
+            (standing == Standing::Up) == (fit || panic && backend.is_wanted())
+                && backend.fit_since.is_some() == fit
+        }));
     }
 
     fn tell_standings(&mut self) {
+        assert_eq!(self.backends.len(), self.board().slots(), "each site has a backend");
         for (slot, backend) in self.backends.iter().enumerate() {
             let standing = match () {
                 () if backend.gone => Standing::Vacant,
@@ -583,6 +637,7 @@ impl Dispatcher {
     fn tell_weights(&mut self, now: Nanos) {
         for (slot, backend) in self.backends.iter_mut().enumerate() {
             backend.share = backend.slow_start.share(now, self.settings.slow_start);
+            assert!(backend.share > 0.0 && backend.share <= 1.0, "a share of its weight");
             let (site, weight) = (SiteId(slot as u16), backend.share * backend.settings.weight);
             if self.balancer.board().site(site).weight() != weight {
                 self.balancer.set_weight(site, weight);

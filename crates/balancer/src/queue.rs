@@ -39,8 +39,11 @@ impl Queue {
     pub(crate) fn push(&mut self, deadline: Nanos) -> Ticket {
         self.last += 1;
         let ticket = Ticket(self.last);
-        let deadline = self.waiting.back().map_or(deadline, |(_, last)| deadline.max(*last));
+        let before = self.waiting.back();
+        assert!(before.is_none_or(|(last, _)| *last < ticket), "a ticket is given once");
+        let deadline = before.map_or(deadline, |(_, last)| deadline.max(*last));
         self.waiting.push_back((ticket, deadline));
+        debug_assert!(self.waiting.iter().map(|(_, deadline)| deadline).is_sorted());
         ticket
     }
 

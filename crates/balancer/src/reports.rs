@@ -18,6 +18,9 @@ use thermocline_units::Nanos;
 pub(crate) const QUEUE_MAX: u64 = 1 << 20;
 /// Nobody puts more balancers before one server.
 pub(crate) const BALANCERS_MAX: u64 = 1 << 16;
+const _: () = assert!(QUEUE_MAX <= u32::MAX as u64, "a board counts a queue in 32 bits");
+const _: () = assert!(BALANCERS_MAX <= u32::MAX as u64, "a board counts balancers in 32 bits");
+
 /// Untrue reports in a row that silence a backend.
 const UNTRUE_MAX: u32 = 8;
 /// For how long.
@@ -93,8 +96,11 @@ impl Trust {
             }
             _ => self.silent_until = None,
         }
+        assert!(self.untrue < UNTRUE_MAX, "so many untrue ones in a row have silenced it");
+        let taken = now.saturating_sub(report.age);
+        assert!(now.saturating_sub(taken) <= age_max, "what is believed was seen lately");
         Ok(Report {
-            taken: now.saturating_sub(report.age),
+            taken,
             queue: report.queue as u32,
             arrivals: report.arrivals,
             balancers: report.balancers as u32,
@@ -103,12 +109,14 @@ impl Trust {
 
     /// Counts whether a report was true; `true` when the backend has now been silenced.
     pub(crate) fn judge(&mut self, now: Nanos, is_true: bool) -> bool {
+        assert!(self.silent_until.is_none(), "reports of one that is silenced are not used");
         self.untrue = if is_true { 0 } else { self.untrue + 1 };
         let silenced = self.untrue >= UNTRUE_MAX;
         if silenced {
             self.untrue = 0;
             self.silent_until = Some(Nanos(now.0 + SILENCE.0));
         }
+        assert!(self.untrue < UNTRUE_MAX, "the row ends with the silence");
         silenced
     }
 }

@@ -33,6 +33,14 @@ pub struct Counters {
     pub reports_refused: u64,
 }
 
+impl Counters {
+    /// Requests that were sent there and have ended, in whatever way.
+    pub(crate) fn ended(&self) -> u64 {
+        let failed = self.errors + self.unreachable + self.broken + self.timed_out;
+        self.served + failed + self.abandoned + self.declined
+    }
+}
+
 /// One backend.
 #[derive(Debug, Clone)]
 pub struct BackendStatus {

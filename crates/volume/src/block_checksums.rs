@@ -229,6 +229,7 @@ impl BlockChecksums {
         let load = self.loads.insert(Load { chunk, table, tried: 0 });
         self.loading.insert(chunk, load);
         self.load_seal(group, now, load);
+        assert_eq!(self.loads.len(), self.loading.len(), "each load is of a chunk of its own");
         !self.loading.contains_key(&chunk)
     }
 
@@ -240,6 +241,7 @@ impl BlockChecksums {
         let untried = table_places(group, chunk).find(able);
         match untried {
             Some(place) => {
+                assert!(group.map.entry(chunk).is_sealed(), "a table is sought that is right");
                 self.loads[load].tried |= bit(place.pool);
                 let offset = group.pools.table_address(place);
                 let io = Io::Read { offset, length: seal_bytes(group.pools.chunk_bytes()) as u32 };
@@ -296,6 +298,7 @@ impl BlockChecksums {
                 None => self.end_load(load),
             }
         }
+        assert_eq!(self.loads.len(), self.loading.len(), "each load is of a chunk of its own");
         if group.map.has(chunk) && group.map.entry(chunk).traffic != NONE {
             group.emit(Effect::Eased(chunk));
         }
@@ -316,6 +319,8 @@ impl BlockChecksums {
                 self.known.put(chunk, sums, most, |other| map.is_busy(other));
             }
         }
+        assert!(!group.map.entry(chunk).is_sealed(), "its table is right no more");
+        assert!(!self.tables.has(chunk), "what is known of it is no table");
         self.watch(group, now, chunk);
     }
 
@@ -326,6 +331,8 @@ impl BlockChecksums {
         if keeps && !entry.is_sealed() && !entry.set_watched(true) {
             self.watched.push_back(Watched { chunk, since: now, looked_at: false });
         }
+        let listed = || self.watched.iter().any(|watched| watched.chunk == chunk);
+        debug_assert!(!group.map.entry(chunk).is_watched() || listed(), "it will be looked at");
     }
 
     /// Hands chunks that were not written for a while to the scrub, which makes their tables.
@@ -357,6 +364,7 @@ impl BlockChecksums {
                 group.emit(Effect::Tables(chunk));
             }
         }
+        debug_assert!(self.watched.iter().map(|watched| watched.since).is_sorted());
     }
 
     /// Copies of a chunk are gone: where none of those that stay has room for a table, there is no
@@ -374,6 +382,9 @@ impl BlockChecksums {
             state.table = Table::None;
             self.break_seal(group, group.now, chunk);
         }
+        let has_room = |copy: &ChunkCopy| group.pools[copy.place.pool].checksums;
+        let kept = state.table == Table::None || state.copies.iter().any(has_room);
+        assert!(kept || mutant("table_outlives_its_copies"), "a table stands at some copy");
     }
 
     /// Writes a chunk's tables, to be told of as the scrub's; how many, and their checksum.
@@ -407,6 +418,8 @@ impl BlockChecksums {
         data: Payload,
     ) {
         let offset = group.pools.table_address(place);
+        assert!(group.pools[place.pool].checksums, "the pool has room for tables");
+        assert_eq!(u64::from(data.len()), seal_bytes(group.pools.chunk_bytes()), "a table");
         group.pools.send(
             now,
             place.pool,
@@ -425,6 +438,8 @@ impl BlockChecksums {
         table: u32,
         unread: bool,
     ) {
+        assert_eq!(sums.len() as u32, group.pools.chunk_bytes() / BLOCK, "each block has a sum");
+        assert!(!group.map.entry(chunk).is_sealed(), "a chunk that was written gets its table");
         group.map.entry_mut(chunk).set_table(Table::Summed(table));
         let known = self.known.take(chunk).filter(|known| known.whole() == Some(sums));
         let mut all = known.unwrap_or_else(|| Sums::of_all(sums.into()));

@@ -50,6 +50,9 @@ pub(crate) fn drop_copy(
     checksums.drop_orphaned_table(group, chunk, &mut state);
     group.map.set_state(chunk, &state);
     let durable = group.durable_state(chunk);
+    let stays = |other: &ChunkCopy| other.place == copy.place;
+    assert!(!durable.copies.iter().any(stays), "the record names the slot no more");
+    assert!(group.pools[pool].slots.is_taken(copy.place.slot), "it is free when that is durable");
     group.journal.change(&Record::Chunk(chunk, durable), chunk, &[copy.place]);
     !copy.prefetched
 }
@@ -67,6 +70,7 @@ pub(crate) fn keep_prefetched(
     let home = state.copies[0].place.pool;
     let found = state.copies.iter().position(|copy| copy.place.pool == pool);
     let index = found.expect("the caller found it");
+    debug_assert!(state.copies[index].prefetched, "one that is asked for is kept already");
     uncount_prefetched(group, state.copies[index]);
     state.copies[index].prefetched = mutant("kept_copy_still_prefetched");
     if moves {
@@ -74,6 +78,7 @@ pub(crate) fn keep_prefetched(
         state.copies.insert(0, copy);
     }
     group.map.set_state(chunk, &state);
+    assert!(!moves || group.pool_of(chunk) == Some(pool), "what moves there is first there");
     if moves {
         // One record says both: after a crash the old copy shall not count as asked for.
         drop_copy(group, checksums, chunk, home, false);
@@ -129,6 +134,7 @@ pub(crate) fn forget_copies_on(
     checksums: &mut BlockChecksums,
     pool: PoolId,
 ) {
+    assert!(!group.pools[pool].is_alive(), "copies on a pool that lives are dropped one by one");
     let several: Vec<ChunkId> =
         group.map.chunks().filter(|&chunk| !group.map.is_simple(chunk)).collect();
     for chunk in several {
@@ -162,6 +168,7 @@ fn wish_on_the_living_side(group: &mut GroupState, chunk: ChunkId, dead: PoolId)
         return;
     }
     let [base, above] = [Side::Base, Side::Above].map(|side| group.map.place_on(chunk, side).pool);
+    assert!(!group.pools[dead].is_alive(), "a side on a pool that lives is read");
     if base == dead || above == dead {
         let to = if base == dead { above } else { base };
         group.emit(Effect::Wish(Operation { kind: OperationKind::Migrate, chunk, to }));

@@ -208,6 +208,7 @@ impl Epochs {
 
     /// Counts the heat of an access, and tells everybody.
     pub(crate) fn accessed(&mut self, group: &mut GroupState, access: &ChunkAccess) {
+        assert!(access.at <= group.now, "nobody hears of what is to come");
         group.map.entry_mut(access.chunk).heat(self.number, access.write);
         if let Some(placement) = &mut self.placement {
             placement.observe(access);

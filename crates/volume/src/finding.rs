@@ -62,6 +62,10 @@ impl Findings {
         bytes: &Range<u32>,
         pool: Option<PoolId>,
     ) {
+        assert!(
+            bytes.start < bytes.end && bytes.end <= chunk_size,
+            "a finding is within its chunk"
+        );
         let offset = u64::from(chunk.index) * u64::from(chunk_size) + u64::from(bytes.start);
         let length = Bytes(u64::from(bytes.end - bytes.start));
         let Findings { queue, untold } = self;
@@ -82,5 +86,6 @@ impl Findings {
                 pool,
             }),
         }
+        assert!(queue.len() <= FINDINGS_MAX, "findings are bounded");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::block_checksums::BlockChecksums;
 use crate::copies::drop_copy;
-use crate::group_state::traffic::Verb;
+use crate::group_state::traffic::{Verb, bit};
 use crate::group_state::{Effect, GroupState};
 use crate::hinting::Hinting;
 use crate::journal::Waiter;
@@ -37,10 +37,13 @@ pub(crate) fn open_chunk(
     part: u32,
 ) -> FirstSlot {
     let chunk = group.parts[part].chunk;
+    assert!(group.map.entry(chunk).first().is_none(), "a chunk gets its first slot once");
     let hinted = hinting.pools_for(group, chunk);
     let Some((place, clean)) = allocate(group, group.parts[part].unfit, &hinted) else {
         return await_space(group, checksums, leaving, part);
     };
+    assert!(group.pools[place.pool].slots.is_taken(place.slot), "nobody else gets it");
+    assert!(group.parts[part].unfit & bit(place.pool) == 0, "not where it failed before");
     hinting.note_placed(place, &hinted);
     if clean || mutant("slot_not_zeroed") {
         return FirstSlot::Ready(place);
@@ -74,6 +77,7 @@ pub(crate) fn opened(
     let opening = group.traffic[traffic].opening.take();
     let (_, place) = opening.expect("the part opens its chunk");
     let place = place.expect("a slot was being made ready");
+    assert_eq!(place.pool, pool, "the pool that answers has the slot");
     group.journal.expected_record_came();
     let zeroed = result.is_ok() || mutant("slot_opened_though_not_zeroed");
     if zeroed && group.pools[pool].is_alive() {
@@ -106,6 +110,7 @@ fn await_space(
             // What the chunk itself has left need not wait for this part.
             group.emit(Effect::Eased(group.parts[part].chunk));
         }
+        debug_assert!(is_opening(group, part), "who waits behind it lets it go first");
         return FirstSlot::Waits;
     }
     let error = group.parts[part].error;
@@ -122,7 +127,9 @@ fn evict_prefetched(group: &mut GroupState, checksums: &mut BlockChecksums) -> b
             Some((chunk, copy.place.pool))
         });
     if let Some((chunk, pool)) = victim {
+        let copies = group.map.copies(chunk).count();
         drop_copy(group, checksums, chunk, pool, true);
+        assert_eq!(group.map.copies(chunk).count(), copies - 1, "one prefetched copy goes");
     }
     victim.is_some()
 }
@@ -142,7 +149,8 @@ pub(crate) fn try_again(
         group.journal.join(Waiter::Space(part));
         return FirstSlot::Waits;
     }
-    group.traffic[traffic].opening = None;
+    let waited = group.traffic[traffic].opening.take();
+    assert_eq!(waited, Some((part, None)), "the part waited for a slot, and has none");
     open_chunk(group, checksums, hinting, leaving, part)
 }
 

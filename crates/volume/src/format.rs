@@ -6,15 +6,18 @@
 
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
+use crate::layout::RECORD_BYTES_MAX;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
 use crate::pools::extents::{Extents, RUNS_MAX, Run};
 use crate::pools::ranks::Ranks;
 use crate::settings::{
-    CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUMES_MAX,
+    BLOCK, CHUNK_MAX, CHUNK_MIN, COPIES_MAX, JOURNAL_BLOCKS, POOLS_MAX, VOLUME_CHUNKS_MAX,
+    VOLUME_NAME_BYTES_MAX, VOLUMES_MAX,
 };
 use crate::tables::Places;
+use thermocline_ports::SECTOR;
 use thermocline_units::fields::{put_at, u32_at};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
@@ -47,11 +50,13 @@ const HEADER_BYTES: usize = 40;
 /// Bytes of records in a block.
 pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 /// Blocks of a checkpoint area for 2³² slots, and then some: 256 GiB.
-const AREA_BLOCKS_MAX: u32 = 1 << 26;
+pub(crate) const AREA_BLOCKS_MAX: u32 = 1 << 26;
 /// The longest pool name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 16;
 /// Bytes of a superblock's fixed fields, with two replicas.
-const SUPER_FIXED_BYTES: usize = 76 + 2 * 2 + 8;
+const SUPER_FIXED_BYTES: usize = SUPER_HEAD_BYTES + 2 * 2 + 8;
+/// Bytes of a superblock before its replicas.
+const SUPER_HEAD_BYTES: usize = 76;
 /// Bytes of a pool in a superblock at most, with the heads of its two lists of extents.
 const SUPER_POOL_BYTES: usize = 19 + NAME_BYTES_MAX + 2 * 4;
 
@@ -59,6 +64,25 @@ const _: () = assert!(
     SUPER_FIXED_BYTES + POOLS_MAX * SUPER_POOL_BYTES + 1 + RUNS_MAX * 8 + 1 + POOLS_MAX
         <= BLOCK_BYTES,
     "the largest superblock fits into a block"
+);
+
+const _: () = assert!(BLOCK_BYTES == BLOCK as usize, "metadata has the grain of chunks");
+const _: () = assert!(BLOCK_BYTES.is_multiple_of(SECTOR as usize), "blocks are whole sectors");
+const _: () = assert!(PAYLOAD_BYTES <= u16::MAX as usize, "a block says how much of it is used");
+const _: () = assert!(RECORD_BYTES_MAX <= PAYLOAD_BYTES, "each record fits into a block");
+const _: () = assert!(COPIES_MAX <= 7, "a record has three bits for the number of copies");
+const _: () = assert!(2 * POOLS_MAX <= u8::MAX as usize, "a byte counts lists of extents");
+const _: () = assert!(RUNS_MAX <= u8::MAX as usize, "a byte counts the runs of a list");
+const _: () = assert!(NAME_BYTES_MAX <= u8::MAX as usize, "a byte counts those of a pool's name");
+const _: () = assert!(VOLUME_NAME_BYTES_MAX <= u8::MAX as usize, "and those of a volume's");
+const _: () = assert!(VOLUME_CHUNKS_MAX < NONE as u64, "the index of a chunk fits into 32 bits");
+const _: () = assert!(
+    VERSION_WITH_COMMITS <= VERSION_WITHOUT_GROWTH
+        && VERSION_WITH_EXTENTS <= VERSION_WITHOUT_GROWTH
+        && VERSION_WITHOUT_GROWTH < VERSION_WITH_TABLE_SLOTS
+        && VERSION_WITH_TABLE_SLOTS < VERSION_WITH_UNLIKE_POOLS
+        && VERSION_WITH_UNLIKE_POOLS <= VERSION,
+    "versions that are written have all that those before them have"
 );
 
 /// Part that a pool takes in the group.
@@ -198,6 +222,7 @@ pub(crate) fn seal_commit_block(
     out.extend_from_slice(&(payload.len() as u16).to_le_bytes());
     out.extend_from_slice(&before.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
+    assert_eq!(out.len() - start, HEADER_BYTES, "records begin behind the header");
     out.extend_from_slice(payload);
     out.resize(start + BLOCK_BYTES, 0);
     let end = if mutant("block_crc_of_one_sector") { start + 512 } else { out.len() };
@@ -245,6 +270,7 @@ pub(crate) fn open_block(kind: BlockKind, stamp: Stamp, block: &[u8]) -> Option<
 
 /// Appends `record` in bytes.
 pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
+    let start = out.len();
     match record {
         Record::Chunk(chunk, state) => {
             out.push(1);
@@ -261,6 +287,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
                 Table::Summed(_) => (1, 1),
             };
             let pinned = u8::from(state.tag.pinned);
+            assert!(state.copies.len() <= COPIES_MAX, "no reader takes more copies");
             let count = state.copies.len() as u8;
             out.push(count | summed << 3 | dirty << 4 | overlay << 5 | right << 6 | pinned << 7);
             if let Table::Summed(sum) = table {
@@ -294,6 +321,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.extend_from_slice(&pool.0.to_le_bytes());
         }
     }
+    assert!(out.len() - start <= PAYLOAD_BYTES, "records do not span blocks");
 }
 
 fn encode_place(place: Place, out: &mut Vec<u8>) {
@@ -405,6 +433,7 @@ impl Superblock {
         for replica in &self.replicas {
             out.extend_from_slice(&replica.0.to_le_bytes());
         }
+        assert_eq!(out.len(), SUPER_HEAD_BYTES + 2 * self.replicas.len(), "pools begin here");
         for pool in &self.pools {
             out.push(pool.membership as u8);
             let checksums = pool.checksums && version >= VERSION_WITH_UNLIKE_POOLS;
@@ -493,6 +522,8 @@ impl Superblock {
             areas.map(move |(area, extents)| (index as u16, area as u8, extents))
         });
         let lists: Vec<_> = lists.filter(|(.., extents)| extents.count() > 0).collect();
+        let runs: usize = lists.iter().map(|(.., extents)| extents.runs().len()).sum();
+        assert!(runs <= RUNS_MAX, "a superblock has room for them");
         out.push(lists.len() as u8);
         for (pool, area, extents) in lists {
             out.extend_from_slice(&pool.to_le_bytes());
@@ -602,6 +633,11 @@ fn decode_extents(reader: &mut Reader<'_>, pools: &mut [PoolRecord]) -> Option<(
         }
         *pool.extents.get_mut(usize::from(area))? = extents;
     }
+    let within = |pool: &PoolRecord| {
+        let mut runs = pool.extents.iter().flat_map(Extents::runs);
+        runs.all(|run| run.first + run.slots <= pool.slots)
+    };
+    debug_assert!(pools.iter().all(within), "no metadata lies beyond its pool");
     // No slot is in two places.
     let apart = |pool: &PoolRecord| {
         let runs = pool.extents.iter().flat_map(Extents::runs);

@@ -62,9 +62,9 @@ pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
             own(Place { pool: flight.pool, slot }, "a discard".to_string());
         }
     }
-    check_slots(group, &owners, &mut flaws);
-    check_counts(group, requests, &mut flaws);
-    check_tables(group, &mut flaws);
+    flaws.extend(check_slots(group, &owners));
+    flaws.extend(check_counts(group, requests));
+    flaws.extend(check_tables(group));
     flaws
 }
 
@@ -110,14 +110,14 @@ fn owned_by_chunks(group: &GroupState, own: &mut impl FnMut(Place, String)) {
 }
 
 /// No chunk has a table where no copy has room for one.
-fn check_tables(group: &GroupState, flaws: &mut Vec<Flaw>) {
+fn check_tables(group: &GroupState) -> impl Iterator<Item = Flaw> {
     let sealed = group.map.chunks().filter(|&chunk| group.map.entry(chunk).is_sealed());
-    for chunk in sealed.filter(|&chunk| table_places(group, chunk).next().is_none()) {
-        flaws.push(Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")));
-    }
+    let bare = sealed.filter(|&chunk| table_places(group, chunk).next().is_none());
+    bare.map(|chunk| Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")))
 }
 
-fn check_slots(group: &GroupState, owners: &BTreeMap<Place, String>, flaws: &mut Vec<Flaw>) {
+fn check_slots(group: &GroupState, owners: &BTreeMap<Place, String>) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
     for (index, pool) in group.pools.iter().enumerate() {
         let id = PoolId(index as u16);
         for slot in 0..pool.slots.total() {
@@ -137,9 +137,11 @@ fn check_slots(group: &GroupState, owners: &BTreeMap<Place, String>, flaws: &mut
             flaws.push(Flaw(format!("{place:?} does not exist")));
         }
     }
+    flaws
 }
 
-fn check_counts(group: &GroupState, requests: &Requests, flaws: &mut Vec<Flaw>) {
+fn check_counts(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
     let mut prefetched = vec![0; group.pools.count()];
     for chunk in group.map.chunks() {
         for copy in group.map.copies(chunk).filter(|copy| copy.prefetched) {
@@ -162,4 +164,5 @@ fn check_counts(group: &GroupState, requests: &Requests, flaws: &mut Vec<Flaw>) 
     if requests.all.is_empty() && parts && !failed {
         flaws.push(Flaw("parts without requests".to_string()));
     }
+    flaws
 }

@@ -53,6 +53,7 @@ impl Leaving {
                 false,
             );
         }
+        assert!(next_probe(group).is_none_or(|at| at > now), "each is asked once at a time");
     }
 
     /// A full pool has taken the probe, or has not.
@@ -63,6 +64,7 @@ impl Leaving {
         place: Place,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(group.pools[place.pool].slots.is_taken(place.slot), "nobody else has the slot");
         self.slot_has_left();
         if result.is_ok() {
             group.pools[place.pool].probe = None;

@@ -183,7 +183,9 @@ impl GroupState {
             return index;
         }
         let index = self.traffic.insert(Traffic::default());
+        assert_ne!(index, NONE, "a number that says that there is none");
         self.map.entry_mut(chunk).traffic = index;
+        debug_assert!(self.traffic[index].is_over(), "nobody is on it yet");
         index
     }
 
@@ -214,7 +216,9 @@ impl GroupState {
     pub(crate) fn touch_copies(&mut self, now: Nanos, chunk: ChunkId) {
         let mirrored = self.map.mirror(chunk).is_some();
         if mirrored || self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
-            self.map.extra_mut(chunk).last_write = now;
+            let extra = self.map.extra_mut(chunk);
+            assert!(extra.last_write <= now, "time does not go back");
+            extra.last_write = now;
         }
     }
 
@@ -225,9 +229,13 @@ impl GroupState {
 
     /// Runs were written, each at a place; whether blocks have changed sides by that.
     pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) -> bool {
+        let base = self.map.entry(chunk).first();
+        let chunk_bytes = self.pools.chunk_bytes();
         let Some(overlay) = self.map.overlay_mut(chunk) else { return false };
+        assert_ne!(base, Some(overlay.place), "the sides are two slots");
         let mut changed = false;
         for (run, place) in runs {
+            assert!(run.start < run.end && run.end <= chunk_bytes, "a run is within its chunk");
             let side = if *place == overlay.place { Side::Above } else { Side::Base };
             changed |= overlay.blocks.written(side, run);
         }
@@ -247,6 +255,8 @@ impl GroupState {
         if changed && !std::mem::replace(&mut overlay.unsaved, true) {
             self.unsaved_overlays.push(chunk);
         }
+        let listed = || self.unsaved_overlays.contains(&chunk);
+        debug_assert!(!changed || listed(), "the journal will be told of blocks that changed");
     }
 
     /// The operation on a chunk, by its number.

@@ -21,6 +21,7 @@ use thermocline_units::{Bytes, PoolId};
 impl Pool {
     /// Adds slots, which chunks do not get yet; those from byte `zeroed_from` on read as zeroes.
     fn add_slots(&mut self, total: u32, zeroed_from: Bytes, chunk_size: u32) {
+        assert!(self.held.is_empty(), "what the pool grew by before is in force");
         let before = self.slots.total();
         let zeroed = zeroed_from.0.saturating_sub(self.first_slot).div_ceil(u64::from(chunk_size));
         let clean_from = u32::try_from(zeroed).unwrap_or(u32::MAX);
@@ -31,6 +32,8 @@ impl Pool {
             self.slots.claim(slot);
         }
         self.held = (before..total).rev().filter(|&slot| !self.tables.is_on(slot)).collect();
+        let taken = |slot: &u32| self.slots.is_taken(*slot);
+        debug_assert!((before..total).all(|slot| taken(&slot)), "chunks get none of it yet");
     }
 
     /// Lets chunks have what the pool has grown by.
@@ -75,6 +78,7 @@ pub(crate) fn enlarge(
         return Err(AdminError::MetadataRoom(name));
     }
     let pool = &group.pools[id];
+    assert_eq!(pool.slots.total(), total, "it has what its device has room for");
     met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
     Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
 }
@@ -94,6 +98,7 @@ impl Before {
 
     /// Makes it so again; `growing` is the pool whose slots became more.
     pub(crate) fn restore(self, group: &mut GroupState, growing: PoolId) {
+        assert_eq!(self.pools.len(), group.pools.count(), "the same pools");
         for (pool, ((slots, size), extents)) in
             group.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
         {

@@ -87,12 +87,16 @@ pub(crate) fn pass_hazards(
     let may_write = journal_expects_writes(group, checksums, now, chunk) && at_hand;
     if may_write {
         checksums.take_table(group, now, chunk);
+        let expected = !group.needs_announcement(chunk) || mutant("write_before_its_intent");
+        assert!(expected, "the journal expects the write");
+        assert!(!group.map.entry(chunk).is_sealed() || !expected, "no table is right from now on");
     }
     may_write
 }
 
 /// The chunk's parts are looked at again when the journal has taken what is queued.
 fn await_room(group: &mut GroupState, chunk: ChunkId) {
+    assert!(group.records_pile_up(), "there is room");
     let traffic = group.map.entry(chunk).traffic;
     if !std::mem::replace(&mut group.traffic[traffic].awaits_room, true) {
         group.journal.join(Waiter::Room(chunk));
@@ -119,6 +123,7 @@ fn passes_operation(
         return false;
     }
     piece.spoiled = true;
+    assert!(operation.is_copying(), "a piece is under way while it is copied");
     true
 }
 
@@ -132,6 +137,7 @@ fn journal_expects_writes(
 ) -> bool {
     if group.needs_announcement(chunk) {
         group.announce_writes(chunk);
+        assert!(!group.lacks_announcement(chunk), "a chunk is announced once");
         if group.map.entry(chunk).is_called_right() {
             checksums.open_regions(group, now, chunk);
         }
@@ -157,7 +163,8 @@ pub(crate) fn intent_durable(
     chunk: ChunkId,
 ) {
     let traffic = group.traffic_of(chunk);
-    group.traffic[traffic].intent = false;
+    let announced = std::mem::replace(&mut group.traffic[traffic].intent, false);
+    assert!(announced, "each intent is durable once");
     group.map.let_go(chunk.volume);
     checksums.break_seal(group, now, chunk);
     if group.map.may_differ(chunk) {

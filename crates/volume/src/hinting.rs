@@ -105,6 +105,8 @@ impl Hinting {
         wish: Operation,
         started: Result<OperationId, Refusal>,
     ) -> bool {
+        let prefetch = wish.kind == OperationKind::Prefetch;
+        assert_eq!(place.is_some(), prefetch, "prefetches have their places");
         match started {
             Ok(_) if wish.kind == OperationKind::Redirect => self.counts.redirected += 1,
             Ok(_) | Err(Refusal::AlreadyThere | Refusal::Unmapped) => {}
@@ -119,10 +121,14 @@ impl Hinting {
 
     /// Puts a wish back to where it was.
     fn put_back(&mut self, place: Option<(Nanos, u64)>, wish: Operation) {
-        match place {
-            Some(place) => _ = self.prefetches.insert(place, wish),
-            None => self.wishes.push_front(wish),
-        }
+        let before = match place {
+            Some(place) => self.prefetches.insert(place, wish),
+            None => {
+                self.wishes.push_front(wish);
+                None
+            }
+        };
+        assert!(before.is_none(), "each wish has a place of its own");
     }
 }
 
@@ -153,7 +159,8 @@ impl Hinting {
                 let operation = Operation { kind: OperationKind::Prefetch, chunk, to };
                 let number = self.counts.prefetched + wished;
                 let place = (due.unwrap_or(Nanos(u64::MAX)), number);
-                self.prefetches.insert(place, operation);
+                let before = self.prefetches.insert(place, operation);
+                assert!(before.is_none(), "each wish has a place of its own");
                 wished += 1;
             }
         }
@@ -166,6 +173,7 @@ impl Hinting {
         if self.hints.is_empty() || matches!(request.action, Action::Flush) {
             return request.priority;
         }
+        assert!(range.0 <= range.1, "a range does not end before it begins");
         let wait = self.hints.wait(now, request.volume, range.0..range.1);
         let Some(wait) = wait.filter(|_| request.priority == Priority::Foreground) else {
             return request.priority;
@@ -229,6 +237,7 @@ impl Hinting {
         if room && refuse(moves, group, &operation).is_ok() && !self.wishes.contains(&operation) {
             self.wishes.push_front(operation);
         }
+        assert!(self.wishes.len() <= REDIRECTS_MAX, "wishes are bounded");
     }
 
     /// True if hints wish copies that have not begun.
@@ -243,7 +252,9 @@ impl Hinting {
             return;
         }
         let mut hints = std::mem::take(&mut self.hints);
+        let before = moves.len() as u64;
         let Directed { claimed, proposed, dropped } = hints.direct(now, view, moves);
+        assert_eq!(before + proposed - dropped, moves.len() as u64, "each move is counted");
         self.hints = hints;
         let counts = &mut self.counts;
         counts.claimed = claimed;

@@ -115,6 +115,11 @@ impl Journal {
         self.identity = identity;
     }
 
+    /// True if something became true that nobody has been told of.
+    pub(crate) fn has_outcomes(&self) -> bool {
+        !self.outcomes.is_empty()
+    }
+
     /// Takes what became true since this was last called.
     pub(crate) fn take_outcomes(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.outcomes)
@@ -122,6 +127,8 @@ impl Journal {
 
     /// Queues a record about `chunk`; once it is durable, nobody refers to the slots in `left`.
     pub(crate) fn change(&mut self, record: &Record, chunk: ChunkId, left: &[Place]) {
+        let leaves = |place: &Place| self.places_left().any(|left| left == *place);
+        debug_assert!(!left.iter().any(leaves), "a slot is left once");
         let freed = |left: &[Place]| left.iter().map(|&place| (chunk, place)).collect();
         if mutant("slot_reused_before_the_record") {
             self.commit.queue(record, Vec::new());

@@ -9,10 +9,10 @@
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
-use crate::format::{BLOCK_BYTES, Superblock, VERSION_WITH_TABLE_SLOTS};
+use crate::format::{AREA_BLOCKS_MAX, BLOCK_BYTES, Superblock, VERSION_WITH_TABLE_SLOTS};
 use crate::moves::REDIRECT_CHUNK_MAX;
 use crate::pools::extents::Extents;
-use crate::settings::Limits;
+use crate::settings::{CHUNK_MIN, COPIES_MAX, Limits, VOLUME_NAME_BYTES_MAX};
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
 
@@ -30,6 +30,32 @@ pub(crate) const RECORD_BYTES_MAX: usize = 560;
 const VOLUME_RECORD_BYTES: usize = 22;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Bytes by which a further copy makes a chunk's record longer.
+const COPY_BYTES: u64 = 7;
+/// Bytes of the place and the length of a second part, before its bits.
+const OVERLAY_HEAD_BYTES: u64 = 8;
+
+const _: () = assert!(ALIGNMENT.is_multiple_of(BLOCK), "slots begin with a block");
+const _: () =
+    assert!(CHUNK_MIN.0.is_multiple_of(ALIGNMENT), "each slot is aligned as the first is");
+const _: () = assert!(
+    CHUNK_RECORD_BYTES
+        + (COPIES_MAX as u64 - 1) * COPY_BYTES
+        + OVERLAY_HEAD_BYTES
+        + REDIRECT_CHUNK_MAX as u64 / BLOCK / 8
+        <= RECORD_BYTES_MAX as u64,
+    "no record is longer than the longest"
+);
+const _: () = assert!(
+    VOLUME_RECORD_BYTES + VOLUME_NAME_BYTES_MAX <= RECORD_BYTES_MAX,
+    "nor is that of a volume"
+);
+const _: () = assert!(
+    (1 << 32) * CHUNK_RECORD_BYTES / ((BLOCK_BYTES - RECORD_BYTES_MAX) as u64)
+        < AREA_BLOCKS_MAX as u64,
+    "an area may have room for the map of 2^32 slots"
+);
 
 /// Offset of superblock `which` (0 or 1).
 pub(crate) fn super_offset(which: u64) -> Bytes {
@@ -85,7 +111,7 @@ fn map_bytes(blocks: u32, volumes: usize, limits: &Limits) -> Option<u64> {
 /// Bytes that a chunk's record grows by when it is in two parts: place, length and bits.
 fn overlay_bytes(chunk_size: u32) -> u64 {
     let bits = u64::from(chunk_size / BLOCK as u32).div_ceil(8);
-    8 + (2 * bits).min(u64::from(REDIRECT_CHUNK_MAX / BLOCK as u32 / 8))
+    OVERLAY_HEAD_BYTES + (2 * bits).min(u64::from(REDIRECT_CHUNK_MAX / BLOCK as u32 / 8))
 }
 
 /// Blocks for volumes and the first chunks in two parts.

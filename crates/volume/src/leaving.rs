@@ -29,6 +29,8 @@ impl Leaving {
         chunk: ChunkId,
         place: Place,
     ) {
+        let named = || group.map.copies(chunk).any(|copy| copy.place == place);
+        assert!(!group.map.has(chunk) || !named(), "what a chunk has left it is not on");
         if !group.map.has(chunk) || group.map.entry(chunk).traffic == NONE {
             return self.free_slot(group, now, place);
         }
@@ -62,6 +64,7 @@ impl Leaving {
         group.traffic[traffic].left = keep;
         let free: Vec<(u64, Place)> = free;
         let any = !free.is_empty();
+        assert!(free.len() <= self.slots as usize, "each slot that leaves was counted");
         for (_, place) in free {
             self.slot_has_left();
             self.free_slot(group, now, place);
@@ -72,6 +75,11 @@ impl Leaving {
     /// Nothing refers to the slot any more, in memory or on disk.
     pub(crate) fn free_slot(&mut self, group: &mut GroupState, now: Nanos, place: Place) {
         let pool = &group.pools[place.pool];
+        assert!(pool.slots.is_taken(place.slot), "a slot is let go once");
+        debug_assert!(!group.pools.flights().any(|flight| {
+            let reads = matches!(flight.owner, Owner::Part { .. }) && !flight.writes;
+            reads && flight.place() == place && pool.is_alive()
+        }));
         if pool.is_alive() && pool.geometry.discard_zeroes {
             let offset = pool.address(place, 0, group.pools.chunk_bytes());
             let length = Bytes(u64::from(group.pools.chunk_bytes()));
@@ -90,7 +98,10 @@ impl Leaving {
     }
 
     fn give_back(&mut self, group: &mut GroupState, place: Place, clean: bool) {
-        group.pools[place.pool].slots.give_back(place.slot, clean);
+        let slots = &mut group.pools[place.pool].slots;
+        let free = slots.free();
+        slots.give_back(place.slot, clean);
+        assert_eq!(slots.free(), free + 1, "a slot that left is one more that is free");
         group.emit(Effect::SlotFree);
         for part in std::mem::take(&mut self.waiting) {
             group.emit(Effect::Space(part));

@@ -8,7 +8,7 @@
 
 use crate::format::{Record, VolumeRecord};
 use crate::overlay::{Blocks, Overlay, Side};
-use crate::settings::POOLS_MAX;
+use crate::settings::{COPIES_MAX, POOLS_MAX, VOLUME_CHUNKS_MAX};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -168,6 +168,7 @@ impl Entry {
             Table::Summed(_) => RIGHT | SUMMED,
         };
         self.table = if let Table::Summed(sum) = table { sum } else { 0 };
+        assert!(self.is_sealed() || !self.is_unsaid(), "only what is right is left unsaid");
     }
 
     /// True if the chunk is on the list of those that may get checksums.
@@ -193,6 +194,7 @@ impl Entry {
         }
         let count = if write { &mut self.writes } else { &mut self.reads };
         *count = count.saturating_add(1);
+        debug_assert_ne!(self.heat_in(epoch), (0, 0), "the access counts in its epoch");
     }
 
     /// (Reads, writes) in `epoch`.
@@ -243,6 +245,7 @@ impl ChunkState {
         let gone = self.copies.iter().copied().filter(lost).collect();
         self.copies.retain(|copy| !lost(copy));
         self.dirty &= self.may_differ();
+        assert!(!self.copies.is_empty(), "the last copy is never taken away");
         gone
     }
 }
@@ -360,7 +363,9 @@ impl ChunkMap {
             busy: 0,
         });
         volume.size = size;
-        volume.entries.resize(size.0.div_ceil(u64::from(chunk_size)) as usize, Entry::EMPTY);
+        let chunks = size.0.div_ceil(u64::from(chunk_size));
+        assert!(chunks <= VOLUME_CHUNKS_MAX, "no volume has more chunks");
+        volume.entries.resize(chunks as usize, Entry::EMPTY);
     }
 
     /// Forgets a volume whose chunks are all unmapped.
@@ -451,8 +456,12 @@ impl ChunkMap {
                 self.extras.push(Extra::default());
                 self.extras.len() as u32 - 1
             });
+            let extra = &self.extras[index as usize];
+            let is_empty = extra.others.is_empty() && extra.overlay.is_none() && !extra.dirty;
+            assert!(is_empty, "a place that is free has nothing of another chunk");
             self.entry_mut(chunk).extra = index;
         }
+        debug_assert!(!self.extras_free.contains(&index), "a place has one chunk");
         &mut self.extras[index as usize]
     }
 
@@ -489,6 +498,7 @@ impl ChunkMap {
         let no_base = state.copies.is_empty();
         assert!(!no_base || state.overlay.is_none(), "an overlay lies over a copy");
         let first = state.copies.first().copied();
+        assert!(state.copies.len() <= COPIES_MAX, "a chunk has no more copies than it may");
         let entry = self.entry_mut(chunk);
         entry.tag = state.tag;
         entry.set_table(state.table);

@@ -81,6 +81,7 @@ impl Moves {
             self.wishes.pop_front();
         }
         self.wishes.push_back(operation);
+        assert!(self.wishes.len() <= WISHES_MAX, "wishes are bounded");
     }
 
     pub(crate) fn take_wish(&mut self) -> Option<Operation> {
@@ -127,7 +128,8 @@ impl Moves {
         let found = self.queue.iter().position(|(queued, _)| *queued == id);
         let Some(at) = found else { return false };
         let (_, operation) = self.queue.remove(at).expect("just found");
-        self.chunks.remove(&operation.chunk);
+        let known = self.chunks.remove(&operation.chunk);
+        assert_eq!(known, Some(id), "a chunk has one operation, under its id");
         self.end_at_once(id, operation, Outcome::Cancelled, None, false);
         true
     }
@@ -137,6 +139,7 @@ impl Moves {
         let copying = |copy: &ActiveOperation| copy.id == id && copy.is_copying();
         let found = group.operations.iter_mut().find(|(_, copy)| copying(copy));
         let Some((_, copy)) = found else { return false };
+        assert_eq!(self.chunks.get(&copy.what.chunk), Some(&id), "its chunk is known");
         copy.cancelled = true;
         true
     }
@@ -148,6 +151,7 @@ impl Moves {
         for id in queued {
             self.cancel_queued(id);
         }
+        assert_eq!(self.chunks.len(), group.operations.len(), "what is left is under way");
         for (_, copy) in group.operations.iter_mut() {
             copy.cancelled = true;
         }
@@ -161,7 +165,8 @@ impl Moves {
         what: Operation,
         proposed: bool,
     ) {
-        self.chunks.remove(&what.chunk);
+        let known = self.chunks.remove(&what.chunk);
+        assert!(known.is_none_or(|known| known == id), "a chunk has one operation");
         if let Err(refusal) = refuse(self, below.group, &what) {
             let gone = matches!(refusal, Refusal::Unmapped | Refusal::NotReady);
             let outcome = if gone { Outcome::Cancelled } else { Outcome::Failed };
@@ -239,6 +244,8 @@ impl Moves {
         if !has_turn(below.group) {
             return false;
         }
+        let count = below.group.operations.len() + self.queue.len();
+        assert_eq!(self.chunks.len(), count, "each operation is known by its chunk");
         if let Some((id, operation)) = self.queue.pop_front() {
             self.begin_operation(below, id, operation, false);
         } else if let Some((id, operation)) = self.next_move(below.group) {
@@ -263,6 +270,8 @@ impl Moves {
 
     /// Takes a proposal over at the end of an epoch; `flows`: what it moves, where it is not empty.
     pub(crate) fn take_over(&mut self, now: Nanos, moves: Vec<Move>, flows: Option<Proposed>) {
+        let says_nothing = flows.as_ref().is_some_and(|flows| flows.flows.is_empty());
+        assert!(!says_nothing, "an empty proposal is not told");
         if flows.is_some() {
             self.proposal.told = flows;
         }
@@ -286,6 +295,7 @@ impl Moves {
 
     /// The group is out of service: all operations end as failed.
     pub(crate) fn fail_all(&mut self, group: &GroupState) {
+        let (known, told) = (self.chunks.len(), self.finished.len());
         let queued = std::mem::take(&mut self.queue).into_iter();
         let under_way = group.operations.iter().map(|(_, copy)| (copy.id, copy.what));
         let ended = queued.chain(under_way).map(|(id, operation)| {
@@ -293,6 +303,7 @@ impl Moves {
             Finished { id, operation, outcome, from, proposed }
         });
         self.finished.extend(ended);
+        assert_eq!(self.finished.len() - told, known, "each operation ends once");
         self.chunks.clear();
     }
 
@@ -326,6 +337,7 @@ impl Moves {
             }
             match refuse(self, group, &operation) {
                 Ok(()) => {
+                    assert!(!self.chunks.contains_key(&chunk), "a chunk has one operation");
                     let size = group.chunk_size();
                     group.pools[to].wear.spend(size);
                     self.proposal.moves.remove(at);
@@ -381,6 +393,8 @@ pub(crate) fn operations_lose(group: &mut GroupState, pool: PoolId) {
             Stage::Switching => take_back(group, index),
         }
     }
+    let fills = |copy: &ActiveOperation| copy.destination.pool == pool && !copy.failed;
+    assert!(!group.operations.iter().any(|(_, copy)| fills(copy)), "nothing arrives there");
 }
 
 /// True if another operation may begin beside those under way. Those that wait for their switch

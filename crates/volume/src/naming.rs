@@ -40,6 +40,7 @@ impl ChunkMap {
             if self.volume(id).is_some_and(|volume| volume.identity == 0) {
                 let name = self.default_name(id);
                 let identity = self.take_identity();
+                assert!(is_volume_name(&name) && identity > 0, "a name and an identity of its own");
                 let volume = self.volume_mut(id).expect("it exists");
                 (volume.identity, volume.name) = (identity, name);
             }

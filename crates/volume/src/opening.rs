@@ -218,6 +218,7 @@ impl Opening {
                 true => layout::region_bytes(sizes.journal_blocks, sizes.area_blocks),
                 false => 2 * BLOCK_BYTES as u64,
             };
+            assert!(blocks <= pool.first_slot, "the metadata ends before the first slot");
             for offset in (0..blocks).step_by(ERASE_BYTES as usize) {
                 let length = (blocks - offset).min(u64::from(ERASE_BYTES)) as u32;
                 let io =
@@ -233,6 +234,7 @@ impl Opening {
 
     /// Reads the group that the devices hold; with a report, though it is damaged.
     pub(crate) fn read(now: Nanos, pools: &mut Pools, salvage: Option<Box<Salvage>>) -> Opening {
+        assert!(pools.is_quiet(), "nothing was asked of the pools yet");
         let mut opening = Opening::new(salvage);
         let at_once =
             mutant("recovered_pools_taken_for_flushed") || mutant("recovered_pools_flushed_late");
@@ -311,6 +313,7 @@ impl Opening {
         pools: &mut Pools,
         map: &mut ChunkMap,
     ) -> Result<Option<Opened>, OpenError> {
+        assert_eq!(self.outstanding == 0, pools.is_quiet(), "steps are all that is under way");
         while self.outstanding == 0 {
             let steps = match self.reads.steps.first().map(|step| step.purpose) {
                 Some(Purpose::Erase) => return Ok(Some(Opened::Formatted)),

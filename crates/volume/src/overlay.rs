@@ -167,12 +167,14 @@ impl Blocks {
             Side::Above => _ = self.above.mark(&blocks),
             Side::Base => self.above.unmark(&blocks),
         }
+        debug_assert!(!self.any_only_on(side.other(), bytes), "the side has what was written");
         changed
     }
 
     /// Whole blocks were copied to `side` from the other; whether that changed a holder. A block of
     /// a redirected chunk is above from then on.
     pub(crate) fn copied(&mut self, bytes: &Range<u32>) -> bool {
+        assert_eq!(whole_blocks(bytes), *bytes, "whole blocks are copied");
         match &mut self.shared {
             Some(shared) => self.above.mark(bytes) | shared.mark(bytes),
             None => self.above.mark(bytes),
@@ -191,6 +193,7 @@ impl Blocks {
                 }
             }
         }
+        assert!(!self.any_shared(), "nothing counts on both sides");
     }
 
     /// True if nothing is left to be copied.

@@ -49,7 +49,8 @@ impl Path<'_> {
     pub(crate) fn pump_foreground(&mut self, now: Nanos) {
         loop {
             if let Some(request) = self.requests.unsplit.pop() {
-                self.requests.all[request].listed = false;
+                let listed = std::mem::replace(&mut self.requests.all[request].listed, false);
+                assert!(listed, "a request stands in the list once");
                 self.requests.split(self.group, self.epochs, request);
             } else if let Some(part) = self.next_part(now) {
                 self.arrive(now, part);
@@ -62,9 +63,12 @@ impl Path<'_> {
     /// The part that the scheduler lets go next.
     fn next_part(&mut self, now: Nanos) -> Option<u32> {
         let pools = &self.group.pools;
-        self.requests
+        let next = self
+            .requests
             .scheduler
-            .pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()))
+            .pop(now, |lane| lane.pool().is_none_or(|id| pools[id].is_free_of_foreground()));
+        debug_assert!(next.is_none_or(|part| self.group.parts[part].order == 0), "none has begun");
+        next
     }
 
     /// A part is sent to a pool's device: its place among those under way moves there, unless it
@@ -74,6 +78,7 @@ impl Path<'_> {
         let is_slower =
             lane.is_none_or(|lane| self.group.pools.ranks().compare_speed(lane, pool).is_lt());
         let part = &mut self.group.parts[part];
+        assert!(part.outstanding > 0, "what is sent is counted");
         let to = Lane::of(pool);
         let first = part.outstanding == 1;
         if part.lane != to && (first || is_slower) {
@@ -87,6 +92,7 @@ impl Path<'_> {
         let chunk = self.group.parts[part].chunk;
         self.tell_of_access(now, part);
         let traffic = self.group.traffic_of(chunk);
+        debug_assert!(!self.group.traffic[traffic].waiting.contains(&part), "it comes once");
         if pass_hazards(self.group, self.checksums, now, part) {
             self.begin(now, part);
         } else {
@@ -97,6 +103,7 @@ impl Path<'_> {
     /// Tells who follows accesses.
     fn tell_of_access(&mut self, now: Nanos, part: u32) {
         let part = &self.group.parts[part];
+        assert_eq!(part.order, 0, "an access is told before it begins");
         let offset = Bytes(u64::from(part.range.start));
         let bytes = Bytes(u64::from(part.range.end - part.range.start));
         let (chunk, write) = (part.chunk, part.is_write());
@@ -186,13 +193,17 @@ impl Path<'_> {
 
     /// All device requests of a part have ended: settle what failed, then answer or wait.
     pub(crate) fn conclude(&mut self, now: Nanos, part: u32) {
+        assert_eq!(self.group.parts[part].outstanding, 0, "no device has it");
         if self.group.parts[part].is_write() {
             self.settle_write(now, part);
             self.stays_where_written(part);
         }
         let chunk = self.group.parts[part].chunk;
         let traffic = self.group.traffic_of(chunk);
+        let before = self.group.traffic[traffic].running.len();
         self.group.traffic[traffic].running.retain(|&running| running != part);
+        let left = self.group.traffic[traffic].running.len();
+        assert_eq!(left + 1, before, "a part is on its chunk once");
         let state = &self.group.parts[part];
         let volatile = matches!(state.verb, Verb::Zero)
             || self.group.has_changes() && !mutant("forced_before_its_record");
@@ -214,7 +225,8 @@ impl Path<'_> {
             while let Some(&next) = self.group.traffic[index].waiting.front() {
                 let waiting = std::mem::take(&mut self.group.traffic[index].waiting);
                 let open = pass_hazards(self.group, self.checksums, now, next);
-                self.group.traffic[index].waiting = waiting;
+                let come = std::mem::replace(&mut self.group.traffic[index].waiting, waiting);
+                assert!(come.is_empty(), "nobody joins the queue while it is looked at");
                 if !open {
                     break;
                 }

@@ -209,6 +209,16 @@ impl Pools {
             Io::Flush => (false, 0),
             Io::Discard { .. } | Io::WriteZeroes { .. } => (true, 0),
         };
+        let device = &self[pool].geometry;
+        let end = match &io {
+            Io::Read { offset, length } => offset.0 + u64::from(*length),
+            Io::Write { offset, data, .. } => offset.0 + u64::from(data.len()),
+            Io::Discard { offset, length } | Io::WriteZeroes { offset, length } => {
+                offset.0 + length.0
+            }
+            Io::Flush => 0,
+        };
+        assert!(end <= device.size.0, "a request ends within its device");
         self.generation = self.generation.wrapping_add(1);
         let generation = self.generation;
         let flight = Flight {

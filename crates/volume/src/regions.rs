@@ -116,6 +116,7 @@ impl Regions {
 
     /// Takes note that the commit that opens a region is durable; the chunks that waited for it.
     pub(crate) fn opened(&mut self, region: Region) -> Vec<ChunkId> {
+        assert!(self.has(region), "a region is opened that was begun");
         match self.open.insert(region, State::Open) {
             Some(State::Opening(waiting)) => waiting,
             Some(State::Open) | None => Vec::new(),
@@ -128,6 +129,7 @@ impl Regions {
         if !waiting.contains(&chunk) {
             waiting.push(chunk);
         }
+        assert!(waiting.len() <= region.size as usize, "only its own chunks wait for it");
         true
     }
 

@@ -285,6 +285,10 @@ impl Requests {
         let mut request = self.take_request(index);
         assert_eq!(request.cursor, request.end, "all of it was split");
         request.pieces.sort_unstable_by_key(|piece| piece.at);
+        let read =
+            || request.pieces.iter().map(|piece| u64::from(piece.payload.len())).sum::<u64>();
+        let reads = matches!(request.action, Action::Read { .. }) && request.error.is_none();
+        assert!(!reads || read() == request.end - request.start, "all of it was read, and once");
         let result = match request.error {
             Some(error) => Err(error),
             None => Ok(request.pieces),

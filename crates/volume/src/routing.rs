@@ -30,6 +30,7 @@ impl Routing {
         write: bool,
     ) -> Side {
         let pools = &group.pools;
+        assert_eq!(pools[base].is_alive(), pools[above].is_alive(), "of one there is no choice");
         let base_is_slower = pools.ranks().compare_speed(base, above).is_gt();
         let pool = match self.split.goes_to_slower(write) {
             Some(slow) if slow == base_is_slower => base,
@@ -63,6 +64,7 @@ impl Routing {
         }
         self.next = Nanos(now.0 + ROUTING_PERIOD.0);
         let order = pools.ranks().order().to_vec();
+        assert_eq!(order.len(), pools.count(), "each pool has a rank");
         Some(order.into_iter().map(|pool| pools[pool].end_round()).collect())
     }
 

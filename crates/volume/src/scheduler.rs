@@ -19,6 +19,7 @@
 //! State: a queue's entry a part; O(pools) a start.
 
 use crate::request::Priority;
+use crate::settings::POOLS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::{Nanos, PoolId};
 
@@ -110,6 +111,7 @@ impl Queues {
 
     fn take(&mut self, source: Source) -> Option<u32> {
         self.under_way += 1;
+        assert!(self.background_under_way < self.under_way, "a part has one place");
         match source {
             Source::Strict => {
                 self.strict_in_a_row += 1;
@@ -153,7 +155,8 @@ impl Scheduler {
     }
 
     fn queues(&mut self, lane: Lane) -> &mut Queues {
-        let at = usize::from(lane.0);
+        let at = lane.index();
+        assert!(at <= POOLS_MAX, "a lane is of a pool that may be, or of none");
         if self.queues.len() <= at {
             self.queues.resize_with(at + 1, Queues::default);
         }
@@ -165,9 +168,14 @@ impl Scheduler {
         let arrival = self.arrivals;
         let queues = self.queues(lane);
         match priority {
-            Priority::Foreground => queues.work.push_back(Queued { part, arrival }),
+            Priority::Foreground => {
+                let last = queues.work.back();
+                assert!(last.is_none_or(|last| last.arrival < arrival), "first come, first served");
+                queues.work.push_back(Queued { part, arrival });
+            }
             Priority::Background { deadline } => {
-                queues.waiting.insert((deadline, arrival), part);
+                let before = queues.waiting.insert((deadline, arrival), part);
+                assert!(before.is_none(), "each part has an arrival of its own");
             }
         }
     }
@@ -179,7 +187,12 @@ impl Scheduler {
         }
         self.arrivals += 1;
         let arrival = self.arrivals;
-        self.queues(lane).strict.push_back(Queued { part, arrival });
+        let strict = &mut self.queues(lane).strict;
+        assert!(
+            strict.back().is_none_or(|last| last.arrival < arrival),
+            "first come, first served"
+        );
+        strict.push_back(Queued { part, arrival });
     }
 
     /// The next part to start; `is_free`: whether no foreground request is under way on the pool of
@@ -199,6 +212,7 @@ impl Scheduler {
 
     /// A part that took a place of `from` has been sent to the pool of `to`, and takes one there.
     pub(crate) fn moved(&mut self, from: Lane, to: Lane, priority: Priority) {
+        assert_ne!(from, to, "a place moves to another pool");
         self.ended(from, priority);
         let queues = self.queues(to);
         queues.under_way += 1;

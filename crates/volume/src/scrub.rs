@@ -93,7 +93,9 @@ impl Scrub {
         if let Some(current) = self.current.as_mut().filter(|current| current.is_of(chunk)) {
             current.disturb();
         }
-        self.damaged.remove(&chunk)
+        let known = self.damaged.remove(&chunk);
+        assert_eq!(self.urgent.len(), self.listed.len(), "a chunk stands in the list once");
+        known
     }
 
     /// Gives a chunk its tables soon.
@@ -107,6 +109,7 @@ impl Scrub {
         if !current && !known && self.listed.insert(chunk) {
             self.urgent.push_back((chunk, purpose));
         }
+        assert_eq!(self.urgent.len(), self.listed.len(), "a chunk stands in the list once");
     }
 
     /// An operation on the chunk has ended.
@@ -144,6 +147,7 @@ impl Scrub {
         let run = ScrubRun { number, pool, ended: false, passed: 0, total, skipped: 0 };
         self.run = Some(run);
         self.cursor = ChunkId::default();
+        assert!(self.goes_on(), "it ends with the map, or when somebody ends it");
     }
 
     /// Ends the scrub that is under way, once what is on devices has come back; whether there was
@@ -153,6 +157,7 @@ impl Scrub {
         if let Some(run) = &mut self.run {
             run.ended = true;
         }
+        assert!(!self.goes_on(), "nobody asks for more");
         found
     }
 
@@ -169,6 +174,7 @@ impl Scrub {
         self.urgent.clear();
         self.listed.clear();
         self.deferred.clear();
+        assert!(!self.goes_on(), "a group that closes begins nothing");
     }
 
     /// Takes note that somebody read wrong contents from a copy of the chunk, so many blocks: it is
@@ -195,6 +201,7 @@ impl Scrub {
                 return; // A chunk that gets its tables adds a record.
             }
             let Some((chunk, purpose)) = self.next_to_compare(below) else { return };
+            assert!(!self.listed.contains(&chunk), "who is looked at waits no more");
             self.current = comparison_of(below.group, chunk, purpose);
             if self.current.is_none() {
                 self.pass_over(below, chunk, purpose);
@@ -204,6 +211,7 @@ impl Scrub {
 
     /// The chunk cannot be looked at now.
     fn pass_over(&mut self, below: &mut Below, chunk: ChunkId, purpose: Purpose) {
+        assert!(self.current.is_none(), "what is looked at is not passed over");
         if !below.group.map.has(chunk) || below.group.map.entry(chunk).first().is_none() {
             return;
         }
@@ -222,7 +230,8 @@ impl Scrub {
 
     fn next_to_compare(&mut self, below: &mut Below) -> Option<(ChunkId, Purpose)> {
         if let Some((chunk, purpose)) = self.urgent.pop_front() {
-            self.listed.remove(&chunk);
+            let listed = self.listed.remove(&chunk);
+            assert!(listed, "a chunk stands in the list once");
             return Some((chunk, purpose));
         }
         if !self.goes_on() {

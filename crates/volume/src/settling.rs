@@ -15,6 +15,7 @@ use crate::pools::Retry;
 use crate::pools::flight::{Flight, Owner};
 use crate::pools::pool::PoolState;
 use crate::request::RequestError;
+use crate::settings::VOLUMES_MAX;
 use std::collections::BTreeSet;
 use thermocline_ports::DeviceError;
 use thermocline_units::mutants::mutant;
@@ -51,6 +52,8 @@ impl Settlement {
         let GroupState { journal, pools, map, traffic, operations, overlays, now, .. } = group;
         let state_of = |chunk| durable_state(map, traffic, operations, chunk);
         let overlays = *overlays;
+        let told = !journal.has_outcomes() || mutant("slot_reused_before_the_record");
+        assert!(told, "nothing runs between a step and its outcomes");
         step(journal, &mut Below { now: *now, pools, map, state_of: &state_of, overlays });
         self.settle_journal(group);
     }
@@ -64,6 +67,7 @@ impl Settlement {
                 Outcome::NoReplica => fail(group, OpenError::NoReplica),
             }
         }
+        assert!(!group.journal.has_outcomes(), "outcomes have no outcomes");
     }
 
     /// Starts a cycle when somebody wants one.
@@ -71,13 +75,15 @@ impl Settlement {
         if !cycle_can_start(group) {
             return;
         }
-        if group.journal.next_cycle_takes_records() {
+        let takes = group.journal.next_cycle_takes_records();
+        if takes {
             if mutant("blocks_of_sides_not_saved") {
                 group.unsaved_overlays.clear();
             }
             save_overlays(group);
         }
         self.with_journal(group, Journal::start_cycle);
+        assert!(!takes || group.unsaved_overlays.is_empty(), "the cycle has all that was unsaved");
     }
 
     /// Takes the next step of a checkpoint, or starts one.
@@ -96,6 +102,7 @@ impl Settlement {
         flight: &Flight,
         error: Option<DeviceError>,
     ) {
+        assert_eq!(flight.owner, Owner::Flush, "others do not forget");
         let forgot = matches!(error, Some(DeviceError::Io | DeviceError::NoSpace))
             && !mutant("failed_flush_tried_again");
         met_if(forgot, "flush failed");
@@ -122,6 +129,7 @@ impl Settlement {
         flight: &Flight,
         failed: bool,
     ) {
+        assert!(flight.owner != Owner::Flush, "a flush that failed is judged otherwise");
         if self.goes_again(group, checksums, now, flight, failed)
             || matches!(group.service, Service::Failed(_))
         {
@@ -151,6 +159,8 @@ impl Settlement {
                 false => self.pool_died(group, checksums, pool),
             }
         }
+        let failed = matches!(group.service, Service::Failed(_));
+        assert!(failed || !group.pools[pool].is_alive(), "nothing relies on the pool any more");
     }
 
     /// The pool stops taking part; what had copies elsewhere goes on there.
@@ -166,6 +176,7 @@ impl Settlement {
             self.pools.insert(pool);
         }
         group.journal.lose(pool);
+        assert!(!group.journal.is_current(), "the next superblock says so");
         // Until a recovery's checkpoint is in force its journal is the old one, and is not written.
         if group.service != Service::Opening {
             forget_copies_on(group, checksums, pool);
@@ -190,6 +201,8 @@ impl Settlement {
         if retry == Retry::Spent {
             self.pool_died(group, checksums, flight.pool);
         }
+        let lives = group.pools[flight.pool].is_alive();
+        assert_eq!(retry == Retry::Again, lives, "who can be written is written again");
         retry == Retry::Again
     }
 
@@ -214,6 +227,8 @@ impl Settlement {
         for &switch in waiters.iter().filter(|waiter| is_switch(waiter)) {
             group.emit(Effect::Durable(switch));
         }
+        let taken = |place: Place| group.pools[place.pool].slots.is_taken(place.slot);
+        assert!(left.iter().all(|&(_, place)| taken(place)), "what is left was not free before");
         for (chunk, place) in left {
             group.emit(Effect::Left(chunk, place));
         }
@@ -226,6 +241,7 @@ impl Settlement {
     /// lost is told by the flushes of one commit.
     pub(crate) fn flush_result(&mut self, volume: VolumeId) -> Result<(), RequestError> {
         self.told.insert(volume);
+        assert!(self.told.len() <= VOLUMES_MAX, "those that one commit told");
         match self.untold.contains(&volume) || !self.lost.is_empty() {
             true => Err(RequestError::Io),
             false => Ok(()),
@@ -253,6 +269,7 @@ fn save_overlays(group: &mut GroupState) {
         if overlay.is_some_and(|overlay| std::mem::replace(&mut overlay.unsaved, false)) {
             let state = group.durable_state(chunk);
             group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+            assert!(group.journal.is_queued(), "the cycle that starts takes it");
         }
     }
 }
@@ -287,11 +304,16 @@ pub(crate) fn checkpoint_in_force(
             forget_copies_on(group, checksums, pool);
         }
     }
+    debug_assert!(!group.pools.ids().any(|pool| {
+        let dead = group.pools[pool].state == PoolState::Dead;
+        dead && has_spare_copy_on(group, pool)
+    }));
 }
 
 /// Puts the group out of service; everybody who waits is told so.
 pub(crate) fn fail(group: &mut GroupState, error: OpenError) {
     if !matches!(group.service, Service::Failed(_)) {
+        assert!(group.service != Service::Closed, "who has closed has nothing that may fail");
         group.service = Service::Failed(error);
         group.emit(Effect::Failed);
     }

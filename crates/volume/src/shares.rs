@@ -12,6 +12,7 @@ use crate::group_state::traffic::Verb;
 use crate::request::{Action, Request};
 use crate::requests::Requests;
 use crate::scheduler::Lane;
+use crate::settings::REQUESTS_IN_FLIGHT_MAX;
 use crate::sources::lane_for;
 use thermocline_ports::Payload;
 use thermocline_units::ChunkId;
@@ -38,6 +39,7 @@ impl Shares {
             self.taken.resize(at + 1, 0);
         }
         self.taken[at] += 1;
+        assert!(self.of(lane) <= REQUESTS_IN_FLIGHT_MAX, "no pool has more than there may be");
     }
 
     /// A request that counted for a pool has ended.

@@ -29,6 +29,8 @@ pub(crate) fn side_for(
 ) -> Option<Side> {
     let towards = group.goal_on(chunk).filter(|_| write).and_then(Goal::side);
     let towards = towards.filter(|&side| is_alive_on(group, chunk, side));
+    let [base, above] = [Side::Base, Side::Above].map(|side| group.map.place_on(chunk, side));
+    assert_ne!(base, above, "the sides are two slots");
     if towards.is_some() || !group.map.overlay_of(chunk).blocks.is_mirror() {
         return towards;
     }
@@ -56,6 +58,7 @@ pub(crate) fn sources_of(
     for (run, holder) in runs {
         push_run(&mut sources, run, holder.or(choice));
     }
+    assert_eq!(bytes_of(&sources), range.len(), "each byte is read once");
     sources
 }
 
@@ -81,6 +84,7 @@ pub(crate) fn targets_of(
             None => push_run(&mut targets, run, side),
         }
     }
+    assert_eq!(bytes_of(&targets), range.len(), "each byte is written once");
     targets
 }
 
@@ -141,10 +145,20 @@ pub(crate) fn distrust(group: &mut GroupState, chunk: ChunkId, run: &Range<u32>,
     if group.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
         group.await_drop(chunk, announced);
     }
+    let relies = |(_, holder): &(Range<u32>, Holder)| *holder == Holder::Both;
+    let runs = || group.map.overlay_of(chunk).blocks.runs(run);
+    debug_assert!(!runs().iter().any(relies), "nothing of it counts on both sides");
+}
+
+/// Number of bytes that runs have together.
+fn bytes_of(runs: &[(Range<u32>, Side)]) -> usize {
+    runs.iter().map(|(run, _)| run.len()).sum()
 }
 
 /// Appends a run, or lengthens the last one that goes to the same side.
 fn push_run(runs: &mut Vec<(Range<u32>, Side)>, run: Range<u32>, side: Side) {
+    let before = runs.last().map_or(0, |(last, _)| last.end);
+    assert!(before <= run.start || run.is_empty(), "runs are in order and do not overlap");
     match runs.last_mut() {
         Some((last, same)) if *same == side && last.end == run.start => last.end = run.end,
         _ if run.is_empty() => {}

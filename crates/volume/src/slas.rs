@@ -49,6 +49,7 @@ impl Slas {
             let excess = took.saturating_sub(record.sla.latency);
             record.excess = Nanos(record.excess.0.saturating_add(excess.0));
         }
+        assert!(record.violations <= record.answered, "only what was answered was late");
     }
 
     pub(crate) fn are_set(&self) -> bool {

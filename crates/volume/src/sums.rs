@@ -95,6 +95,7 @@ impl Sums {
 
     /// `payload` was written at byte `at`, everywhere; so many parts have been begun.
     pub(crate) fn written(&mut self, at: u32, payload: &Payload, begun: u64) {
+        assert!(self.changed <= begun, "parts are begun in their order");
         self.changed = begun;
         let limit = self.known.blocks().saturating_mul(HASHED_MAX);
         let from = at.next_multiple_of(BLOCK) - at;
@@ -190,6 +191,7 @@ impl SumStore {
         self.bytes += sums.bytes();
         self.order.insert(self.came, chunk);
         self.chunks.insert(chunk, (self.came, sums));
+        assert_eq!(self.order.len(), self.chunks.len(), "each chunk has its turn to go");
         let most = most.max(1);
         let mut next = 0;
         while self.chunks.len() > most || self.bytes > self.bytes_max && self.chunks.len() > 1 {
@@ -207,8 +209,10 @@ impl SumStore {
 
     pub(crate) fn take(&mut self, chunk: ChunkId) -> Option<Sums> {
         let (came, sums) = self.chunks.remove(&chunk)?;
-        self.order.remove(&came);
+        let turn = self.order.remove(&came);
+        assert_eq!(turn, Some(chunk), "each chunk has its turn to go");
         self.bytes -= sums.bytes();
+        assert_eq!(self.bytes == 0, self.chunks.is_empty(), "bytes of what is kept");
         Some(sums)
     }
 }

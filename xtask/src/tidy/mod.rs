@@ -5,6 +5,7 @@
 //! can name by type or path is banned in `clippy.toml` instead; tidy guards the doors around it.
 
 mod allows;
+mod assertions;
 mod bans;
 mod citations;
 mod claims;
@@ -86,6 +87,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
     findings.extend(copies::check(&sources));
     excesses.extend(documentation::excesses(&sources));
+    excesses.extend(assertions::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));

@@ -5,7 +5,7 @@
 //! a backend that claims to be idle gets no more than one that is silent.
 
 use super::Dispatcher;
-use crate::reports::{LoadReport, ReportError};
+use crate::reports::{LoadReport, QUEUE_MAX, ReportError};
 use thermocline_policy::balance::{Probe, Probing};
 use thermocline_units::{Nanos, SiteId};
 
@@ -30,6 +30,8 @@ impl Dispatcher {
         self.asked.clear();
         self.balancer.probes(now, &mut self.asked);
         let board = self.balancer.board();
+        let may_have_any = |site: &SiteId| self.backends[site.index()].is_wanted();
+        debug_assert!(self.asked.iter().all(may_have_any), "who gets nothing is not asked");
         let asked = self.asked.iter();
         out.extend(asked.map(|site| Asked { site: *site, sent: board.site(*site).sent() }));
     }
@@ -53,6 +55,8 @@ impl Dispatcher {
         let known = self.balancer.board().site(site);
         let since = known.sent().saturating_sub(asked.sent);
         let own = u64::from(known.outstanding()).saturating_sub(since) as u32;
+        assert!(answer.taken <= now, "an answer is of the past");
+        assert!(own <= known.outstanding(), "only what is outstanding can wait there");
         let is_true = answer.queue >= own;
         let in_flight = answer.queue.max(own);
         self.balancer.probed(now, site, &Probe { taken: answer.taken, in_flight, latency });
@@ -72,6 +76,7 @@ impl Dispatcher {
         if self.balancer.probing() == Probing::None {
             return;
         }
+        assert!(report.queue <= QUEUE_MAX, "the report was found believable");
         let known = self.balancer.board().site(site);
         let own = u64::from(known.outstanding()).saturating_sub(known.unseen());
         let in_flight = report.queue.max(own) as u32;

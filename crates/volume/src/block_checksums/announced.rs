@@ -32,6 +32,7 @@ impl BlockChecksums {
     /// Opens the region of a chunk whose writes are being announced, for the other chunks in it,
     /// and regions ahead of it.
     pub(crate) fn open_regions(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
+        assert!(group.map.entry(chunk).is_called_right(), "the journal calls its table right");
         let region = region_of(group, chunk);
         let ahead = self.regions.ahead_of(region);
         self.open_region(group, now, region, Some(chunk));
@@ -64,12 +65,15 @@ impl BlockChecksums {
                 }
             }
         }
+        let unsaid = |chunk| group.map.entry(chunk).is_unsaid();
+        assert!(!announced.is_some_and(unsaid), "what is announced needs no region");
         group.journal.join(Waiter::Region(region));
     }
 
     /// Lets writes go on that waited for a region: its commit is durable. Another commit follows
     /// soon, so that damage to this one is not taken for the journal's end.
     pub(crate) fn region_opened(&mut self, group: &mut GroupState, region: Region) {
+        assert!(!self.regions.may_close(region), "a region is opened once");
         let mut chunks = chunks_of(group, region);
         let chunk = chunks.find(|&chunk| group.map.entry(chunk).first().is_some());
         if let Some(chunk) = chunk.filter(|_| !group.records_pile_up()) {
@@ -87,6 +91,7 @@ impl BlockChecksums {
         if !group.map.entry(chunk).is_unsaid() || mutant("written_before_its_region_is_open") {
             return false;
         }
+        assert!(self.regions.has(region_of(group, chunk)), "its region is open, or is opened");
         let waits = self.regions.awaits(region_of(group, chunk), chunk);
         met_if(waits, "write waited for its region");
         waits
@@ -98,12 +103,14 @@ impl BlockChecksums {
             met("write without an announcement of its own");
             self.break_seal(group, now, chunk);
         }
+        assert!(!group.map.entry(chunk).is_unsaid(), "what is unsaid is true no more");
     }
 
     /// Closes regions in which nobody has written for a while.
     pub(crate) fn close_quiet_regions(&mut self, group: &mut GroupState, now: Nanos) {
         for _ in 0..LOOKS_PER_ROUND {
             let Some(region) = self.regions.due(now) else { return };
+            assert!(self.regions.has(region), "only open ones are looked at");
             let mut written = false;
             for chunk in chunks_of(group, region) {
                 written |= group.map.entry_mut(chunk).take_region_written();
@@ -121,6 +128,7 @@ impl BlockChecksums {
             if !self.close_region(group, region) {
                 return;
             }
+            assert!(self.regions.has(region), "only open ones are looked at");
             self.regions.looked_at(region, group.now, true);
         }
     }
@@ -145,6 +153,8 @@ impl BlockChecksums {
             group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         }
         met("region closed");
+        let unsaid = |chunk| group.map.entry(chunk).is_unsaid();
+        debug_assert!(!chunks_of(group, region).any(unsaid), "all that is right is said");
         true
     }
 }

@@ -49,8 +49,10 @@ pub(crate) fn encode_table(name: TableName, sums: &[u32], chunk_size: u32) -> (P
     bytes.extend_from_slice(&name.chunk.volume.0.to_le_bytes());
     bytes.extend_from_slice(&name.chunk.index.to_le_bytes());
     bytes.extend_from_slice(&name.volume.to_le_bytes());
+    assert!(bytes.len() <= TABLE_HEADER_BYTES, "sums begin behind the header");
     bytes.resize(TABLE_HEADER_BYTES, 0);
     bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
+    assert!(bytes.len() as u64 <= seal_bytes(chunk_size), "a table has room for every block");
     bytes.resize(seal_bytes(chunk_size) as usize, 0);
     let crc = crc32c::crc32c(&bytes[8..]);
     bytes[4..8].copy_from_slice(&crc.to_le_bytes());

@@ -96,6 +96,9 @@ impl ActiveOperation {
                 state.overlay = None;
             }
         }
+        let places = state.copies.iter().filter(|other| other.place == self.destination);
+        assert_eq!(places.count(), 1, "the chunk is at its destination, once");
+        assert!(state.overlay.is_none(), "the chunk has one part then");
         state.dirty |= state.copies.len() > 1 && !mutant("switch_says_copies_are_equal");
     }
 

@@ -4,6 +4,8 @@
 use super::GroupState;
 use crate::format::Record;
 use crate::journal::Waiter;
+use crate::map::Table;
+use crate::settings::COPIES_MAX;
 use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
 
@@ -36,10 +38,12 @@ impl GroupState {
     pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
         let traffic = self.traffic_of(chunk);
         if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
+            debug_assert_eq!(self.durable_state(chunk).table, Table::None, "no table is right");
             self.announce_only(chunk);
             // Who waits for it may go before it is told, when a mirror ends meanwhile.
             self.map.hold(chunk.volume);
             self.journal.join(Waiter::Intent(chunk));
+            assert!(self.journal.is_queued(), "what is waited for is on its way");
         }
     }
 
@@ -49,6 +53,8 @@ impl GroupState {
         if !announced && !mutant("write_before_the_drop") {
             let traffic = self.traffic_of(chunk);
             self.traffic[traffic].dropping += 1;
+            let most = COPIES_MAX as u32 - 1;
+            assert!(self.traffic[traffic].dropping <= most, "a copy stays, whatever is dropped");
             self.map.hold(chunk.volume);
             self.journal.join(Waiter::Dropped(chunk));
         }

@@ -17,6 +17,8 @@ impl GroupState {
 
     /// True if checkpoints have room for another volume; makes room where they have not.
     pub(crate) fn makes_room_for_volume(&mut self) -> bool {
+        let volumes = self.map.living_volumes();
+        assert!(volumes < self.settings.limits.volumes, "another volume may be made");
         let has_room = |group: &GroupState| {
             let now = group.need();
             let need = Need { volumes: now.volumes + 1, ..now };
@@ -36,6 +38,7 @@ impl GroupState {
         if growth.is_new {
             self.journal.want_checkpoint();
         }
+        assert!(!growth.is_new || !self.journal.is_current(), "a superblock says what has grown");
         growth.suffices
     }
 

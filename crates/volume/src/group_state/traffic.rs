@@ -3,6 +3,7 @@
 use crate::map::Place;
 use crate::request::{Priority, RequestError};
 use crate::scheduler::Lane;
+use crate::settings::POOLS_MAX;
 use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_ports::Payload;
@@ -79,6 +80,8 @@ pub(crate) struct Traffic {
     /// Slots that the chunk has left, and the order before which parts may still be on them.
     pub(crate) left: Vec<(u64, Place)>,
 }
+
+const _: () = assert!(POOLS_MAX <= u64::BITS as usize, "a set of pools has a bit for each");
 
 /// The bit of a pool, in sets of pools.
 pub(crate) fn bit(pool: PoolId) -> u64 {

@@ -148,6 +148,11 @@ impl Checkpoint {
         }
     }
 
+    /// True if so many attempts were begun.
+    pub(super) fn has_begun(&self, attempt: u64) -> bool {
+        attempt <= self.attempt
+    }
+
     /// The area that is not in force.
     fn coming_area(&self) -> u8 {
         match mutant("checkpoint_over_the_one_in_force") {
@@ -176,6 +181,8 @@ impl Journal {
             self.start_checkpoint(below);
         }
         while self.checkpoint.outstanding == 0 {
+            let idle = self.checkpoint.stage == Stage::Idle;
+            assert!(idle || !self.checkpoint.replicas.is_empty(), "somebody is to have it");
             match self.checkpoint.stage {
                 Stage::Writing(from) => self.write_batch(below, from),
                 Stage::Sealing => self.write_superblocks(below),
@@ -200,6 +207,8 @@ impl Journal {
     /// Step 1. No commit cycle is under way, so every record to come goes to the coming replicas
     /// too.
     fn start_checkpoint(&mut self, below: &Below) {
+        assert!(self.commit.is_idle(), "records to come go to the coming replicas");
+        assert_eq!(self.checkpoint.outstanding, 0, "nothing of the one before is on its way");
         let replicas = below.pools.elect_replicas(below.need());
         if replicas.is_empty() {
             return self.outcomes.push(Outcome::NoReplica);
@@ -241,6 +250,7 @@ impl Journal {
     fn write_batch(&mut self, below: &mut Below, from: ChunkId) {
         let Limits { block_payload, checkpoint_batch, .. } = below.pools.sizes().limits;
         let batch_bytes = checkpoint_batch * BLOCK_BYTES;
+        assert_eq!(self.checkpoint.outstanding, 0, "one batch is written at a time");
         let mut batch = Vec::with_capacity(batch_bytes);
         let mut records = Vec::with_capacity(block_payload);
         let mut record = Vec::new();
@@ -262,6 +272,7 @@ impl Journal {
         if next.is_none() && !records.is_empty() {
             self.seal_checkpoint_block(&mut records, &mut batch);
         }
+        assert!(next.is_none_or(|next| next > from), "each batch goes on");
         met_if(next.is_some(), "checkpoint of several batches");
         if mutant("checkpoint_skips_at_batch_end")
             && let Some(chunk) = next
@@ -303,7 +314,9 @@ impl Journal {
     fn send_batch(&mut self, below: &mut Below, first: u32, batch: &[u8]) {
         let area = self.checkpoint.coming_area();
         let end = first + (batch.len() / BLOCK_BYTES) as u32;
+        assert_eq!(end, self.checkpoint.written, "blocks follow each other");
         for replica in self.checkpoint.replicas.clone() {
+            let sent = self.checkpoint.outstanding;
             for (offset, blocks) in below.pools.area(replica, area).pieces(first..end) {
                 let byte = |block: u32| (block - first) as usize * BLOCK_BYTES;
                 let data = payload(&batch[byte(blocks.start)..byte(blocks.end)]);
@@ -312,6 +325,7 @@ impl Journal {
                 let write = Io::Write { offset, data, fua };
                 below.pools.send(below.now, replica, Owner::Checkpoint, write, false);
             }
+            assert!(self.checkpoint.outstanding > sent, "each replica gets the batch");
         }
     }
 
@@ -330,6 +344,8 @@ impl Journal {
         if !self.has_living_replica(below) || self.begins_anew(below) {
             return;
         }
+        assert_eq!(self.checkpoint.stage, Stage::Sealing, "what they put in force is covered");
+        assert_eq!(self.checkpoint.outstanding, 0, "the map is written");
         let (sequence, pools) = (self.checkpoint.sequence + 1, &*below.pools);
         self.checkpoint.states = pools.iter().map(|pool| pool.state).collect();
         self.checkpoint.slots = pools.iter().map(|pool| pool.slots.total()).collect();
@@ -377,11 +393,13 @@ impl Journal {
         if !self.has_living_replica(below) {
             return;
         }
+        assert_eq!(superblock.sequence, self.checkpoint.sequence + 1, "it is the next one");
         self.spread(below, &mut superblock);
         self.checkpoint.stage = Stage::Spread;
     }
 
     fn spread(&mut self, below: &mut Below, superblock: &mut Superblock) {
+        assert!(!superblock.replicas.is_empty(), "who has the map has the superblock already");
         for pool in below.pools.ids() {
             if below.pools[pool].is_alive() && !superblock.replicas.contains(&pool) {
                 self.send_superblock(below, superblock, pool);
@@ -390,6 +408,9 @@ impl Journal {
     }
 
     fn send_superblock(&mut self, below: &mut Below, superblock: &mut Superblock, pool: PoolId) {
+        assert!(below.pools[pool].is_alive(), "who is gone is told nothing");
+        let next = superblock.sequence.checked_sub(1);
+        assert_eq!(next, Some(self.checkpoint.sequence), "the one in force is not written over");
         superblock.this_pool = pool;
         let data = Payload::from(superblock.encode());
         let offset = super_offset(superblock.sequence % 2);
@@ -413,11 +434,13 @@ impl Journal {
         }
         met("checkpoint began anew for a larger map");
         self.checkpoint.give_up();
+        assert!(!self.is_current(), "another one follows");
         true
     }
 
     /// True if one of the coming replicas lives; if none does, the checkpoint begins anew.
     fn has_living_replica(&mut self, below: &Below) -> bool {
+        assert_eq!(self.checkpoint.outstanding, 0, "every replica has answered, or is given up");
         self.checkpoint.replicas.retain(|&replica| below.pools[replica].is_alive());
         if self.checkpoint.replicas.is_empty() {
             if self.checkpoint.stage == Stage::Spreading {
@@ -445,6 +468,7 @@ impl Journal {
     /// Chunks get the slots that a durable superblock says a pool has grown by.
     fn growth_in_force(&self, pools: &mut Pools) {
         for (pool, &slots) in pools.iter_mut().zip(&self.checkpoint.slots) {
+            assert!(pool.slots.total() >= slots, "a pool never shrinks");
             if pool.slots.total() == slots {
                 pool.release_held();
             }
@@ -453,6 +477,7 @@ impl Journal {
 
     /// The states that the superblocks name are durable.
     fn states_in_force(&self, pools: &mut Pools) {
+        assert!(self.checkpoint.states.len() <= pools.count(), "pools keep their numbers");
         for (id, state) in pools.ids().zip(&self.checkpoint.states) {
             // A pool that was elected before it was to be removed stays until the next one.
             let replica = self.commit.replicas.contains(&id);
@@ -512,6 +537,7 @@ impl Below<'_> {
                 encode_record(&Record::Chunk(chunk, state), out);
             }
         }
+        assert!(out.len() <= self.pools.sizes().limits.block_payload, "records fit into a block");
     }
 
     fn following(&self, chunk: ChunkId) -> Option<ChunkId> {

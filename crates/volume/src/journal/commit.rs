@@ -184,6 +184,7 @@ impl Commit {
                 true => self.taken.push(change),
                 false => self.taken.insert(0, change),
             }
+            assert!(self.outstanding > 0, "the cycle has not sealed its records");
         } else {
             self.queued_bytes += change.bytes.len();
             self.records += 1;
@@ -195,6 +196,7 @@ impl Commit {
                 false => self.queue.push_front(change),
             }
         }
+        self.check_invariants();
     }
 
     /// True if a waiter is served by a cycle that starts now. Who waits for room is not when no
@@ -221,6 +223,7 @@ impl Commit {
     /// last began may wait for the last record that is queued now.
     pub(super) fn take_waiters(&mut self) {
         let records = self.records;
+        assert!(self.waiters.is_empty(), "those of the cycle before have been told");
         self.later_waiters.extend(
             std::mem::take(&mut self.next_waiters).into_iter().map(|waiter| (records, waiter)),
         );
@@ -233,6 +236,9 @@ impl Commit {
         {
             self.waiters.push(waiter);
         }
+        let served = self.later_waiters.is_empty();
+        assert!(served || self.is_queued(), "who waits on waits for records that are queued");
+        self.check_invariants();
     }
 
     /// A cycle shall run although nobody waits.
@@ -280,7 +286,17 @@ impl Commit {
             self.taken.push(change);
         }
         self.blocks = blocks;
+        assert!(blocks <= blocks_max, "a cycle writes no more than there is room for");
         met_if(!self.queue.is_empty(), "commit took a part of the queue");
+    }
+
+    /// Counts agree with what is counted.
+    fn check_invariants(&self) {
+        let bytes = |queue: &VecDeque<Change>| queue.iter().map(|change| change.bytes.len()).sum();
+        debug_assert_eq!(self.queued_bytes, bytes(&self.queue), "bytes of what is queued");
+        let waits = self.later_waiters.iter().map(|(records, _)| *records);
+        debug_assert!(waits.clone().is_sorted(), "who came first is served first");
+        debug_assert!(waits.max().is_none_or(|most| most <= self.records), "nobody waits in vain");
     }
 
     /// Sequence of the next block to be written.

@@ -92,6 +92,7 @@ impl Journal {
                 below.pools.send(below.now, id, Owner::Flush, Io::Flush, false);
             }
         }
+        assert!(!below.pools.any_dirty(), "no pool keeps what it was not told to flush");
     }
 
     /// A flush of the cycle was answered, or its pool was given up.
@@ -105,6 +106,7 @@ impl Journal {
 
     /// Every pool is flushed that was to be.
     fn flushed(&mut self, below: &mut Below) {
+        assert_eq!(self.commit.outstanding, 0, "every flush has ended");
         if self.commit.stage != Stage::FlushingAlone {
             return self.write_journal(below);
         }
@@ -219,6 +221,8 @@ impl Journal {
     /// replicas which lack them: then they do as soon as a younger one is in force. Only the
     /// checkpoint that makes that one does not wait for it.
     fn cycle_written(&mut self, below: &Below) {
+        assert_eq!(self.commit.outstanding, 0, "every replica has written");
+        assert_eq!(self.commit.stage, Stage::Writing, "a cycle ends with its records");
         let superseded =
             self.commit.superseded || self.checkpoint.has_lost_a_coming_replica(below.pools);
         if !superseded || mutant("commit_counts_though_superseded") {
@@ -235,6 +239,7 @@ impl Journal {
 
     /// A checkpoint is in force, and nothing younger than its superblock can come back.
     pub(super) fn release_held(&mut self) {
+        assert!(!self.commit.replicas.is_empty(), "a replica has what counts now");
         self.commit.superseded = false;
         let (taken, waiters) = std::mem::take(&mut self.commit.held);
         if !taken.is_empty() || !waiters.is_empty() {
@@ -245,6 +250,7 @@ impl Journal {
     /// A checkpoint has put replicas in force: ends the cycle whose records only those have.
     pub(super) fn replicas_in_force(&mut self) {
         if std::mem::take(&mut self.commit.awaits_replicas) {
+            assert_eq!(self.commit.outstanding, 0, "its records are written");
             match self.commit.replicas.is_empty() {
                 true => self.outcomes.push(Outcome::NoReplica),
                 false => self.cycle_done(),
@@ -273,6 +279,7 @@ impl Journal {
     fn tell_checkpoints(&mut self, mut waiters: Vec<Waiter>) -> Vec<Waiter> {
         waiters.retain(|waiter| match waiter {
             Waiter::Checkpoint(attempt) => {
+                assert!(self.checkpoint.has_begun(*attempt), "who waits has begun");
                 self.checkpoint.covered(*attempt);
                 false
             }

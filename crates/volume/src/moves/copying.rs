@@ -12,6 +12,7 @@ use crate::map::Place;
 use crate::operation::{OperationKind, Outcome};
 use crate::overlay::Side;
 use crate::pools::flight::{Flight, Owner};
+use crate::settings::BLOCK;
 use crate::sources::best_copy;
 use crate::sums::checksums;
 use std::ops::Range;
@@ -70,6 +71,10 @@ impl Moves {
             below.group.pools.chunk_bytes(),
         );
         let io = Io::Read { offset, length: range.end - range.start };
+        assert_ne!(source, to, "a piece goes to another slot");
+        assert!(
+            !below.group.writes_under_way(chunk, &range) || mutant("piece_copied_under_a_write")
+        );
         let copy = &mut below.group.operations[index];
         copy.cursor = range.end;
         copy.piece = Some(Piece { range, to, spoiled: false, sums: Vec::new() });
@@ -90,6 +95,7 @@ impl Moves {
                 false
             }
             Tried::Lost => {
+                assert!(copy.proposed, "only what a placement wanted is tried");
                 copy.cancelled = true;
                 self.trials_lost += 1;
                 self.advance(below, index);
@@ -107,7 +113,9 @@ impl Moves {
         result: Result<Payload, DeviceError>,
     ) {
         let copy = &mut below.group.operations[index];
+        assert_eq!(copy.stage, Stage::Copying, "who switches has every piece");
         let piece = copy.piece.as_ref().expect("an operation waits for one piece at a time");
+        assert_eq!(flight.pool == piece.to.pool, flight.writes, "read elsewhere, written there");
         match result {
             Ok(payload) if !flight.writes => {
                 let (destination, start) = (piece.to, piece.range.start);
@@ -175,6 +183,7 @@ impl Moves {
                 &below.group.map,
             );
         }
+        assert_eq!(range.start % BLOCK, 0, "pieces are of whole blocks");
         let wrong = below.checksums.wrong_blocks(chunk, range.start, payload, u64::MAX);
         if wrong == 0 || mutant("operation_carries_rot") {
             return true;
@@ -201,12 +210,14 @@ impl Moves {
         if copy.goal.is_some() {
             below.group.blocks_copied(chunk, &range);
         } else {
-            copy.presence.mark(&range);
+            let changed = copy.presence.mark(&range);
+            assert!(changed, "what was brought was missing");
         }
     }
 
     fn piece_over(&mut self, below: &mut Below, index: u32) {
         let copy = &mut below.group.operations[index];
+        assert!(copy.piece.is_some(), "a piece is over once");
         copy.piece = None;
         let chunk = copy.what.chunk;
         self.advance(below, index);

@@ -58,6 +58,7 @@ impl Proposal {
 
     /// Drops what has not begun by its deadline.
     pub(super) fn expire(&mut self, now: Nanos, deadline: Option<Nanos>) {
+        assert!(self.since <= now, "time does not go back");
         let late = |deadline: Nanos| now.saturating_sub(self.since) >= deadline;
         if deadline.is_some_and(late) {
             self.expired += self.moves.len() as u64;
@@ -68,6 +69,7 @@ impl Proposal {
     /// The move that a wear budget keeps away: the one at `at`, or the next one to the pool that
     /// this one leaves, which stands right behind the departures that make room for it.
     pub(super) fn kept_away(&self, group: &mut GroupState, at: usize) -> Option<usize> {
+        assert!(at < WINDOW, "moves behind the window wait");
         let Move { chunk, to, .. } = self.moves[at];
         if is_worn(group, to) {
             return Some(at);

@@ -74,6 +74,8 @@ impl Moves {
     pub(crate) fn give_up(&mut self, below: &mut Below, index: u32, outcome: Outcome) {
         let copy = &below.group.operations[index];
         let (chunk, destination, kind) = (copy.what.chunk, copy.destination, copy.what.kind);
+        assert_eq!(copy.stage, Stage::Copying, "the record of a switch names its destination");
+        assert!(copy.failed || copy.cancelled, "what nobody gave up goes on");
         if copy.goal.is_some() {
             // The journal may name the overlay, and it may hold the only copy of some blocks.
             return self.end_operation(below, index, outcome);
@@ -147,6 +149,7 @@ pub(crate) fn mirror_disagrees(
     failed: u64,
     safe: bool,
 ) {
+    assert_ne!(failed, 0, "what no pool failed is the same everywhere");
     let Some(index) = group.operation_on(chunk) else { return };
     let copy = &mut group.operations[index];
     let missed = failed >> copy.destination.pool.0 & 1 == 1;

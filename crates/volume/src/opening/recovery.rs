@@ -22,6 +22,7 @@ use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolState};
 use crate::pools::{Pools, Sizes};
+use crate::settings::VOLUMES_MAX;
 use thermocline_ports::Geometry;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
@@ -51,6 +52,7 @@ impl Opening {
         let superblock = self.choose_superblock()?;
         adopt(pools, &superblock)?;
         map.note_identity(superblock.next_volume.saturating_sub(1));
+        assert!(map.next_identity() >= superblock.next_volume, "no identity is given twice");
         let mut steps = Vec::new();
         for &replica in &superblock.replicas {
             let pool = pools.find(replica);
@@ -111,6 +113,9 @@ impl Opening {
         replay.journal()?;
         replay.settle_chunks()?;
         replay.check_room()?;
+        let in_two = |chunk: &ChunkId| replay.map.overlay(*chunk).is_some();
+        let count = || replay.map.chunks().filter(in_two).count();
+        debug_assert_eq!(replay.overlays, count(), "each chunk in two parts was counted");
         let Replay { wishes, overlays, tables_lost, salvage, damaged, .. } = replay;
         Ok(Recovered { superblock, wishes, overlays, tables_lost, salvage, damaged })
     }
@@ -148,6 +153,9 @@ fn adopt(pools: &mut Pools, superblock: &Superblock) -> Result<(), OpenError> {
         all.push(pool);
     }
     pools.replace(all, superblock.ranks.clone());
+    let mut slots = pools.iter().zip(&superblock.pools);
+    let alike = slots.all(|(pool, record)| pool.slots.total() == record.slots);
+    assert!(alike && pools.count() == superblock.pools.len(), "pools are what it says");
     Ok(())
 }
 
@@ -205,6 +213,8 @@ impl Replay<'_> {
         at: u32,
         durable: bool,
     ) -> Option<Vec<Record>> {
+        let blocks = self.superblock.checkpoint_blocks.max(self.superblock.journal_blocks);
+        assert!(at < blocks, "a block is in its ring, or in its area");
         let (records, damaged) = self.reads.block(kind, stamp, at, self.superblock.chunk_size)?;
         if durable {
             self.damaged.note(kind, &damaged);
@@ -278,6 +288,7 @@ impl Replay<'_> {
                     (volume.identity, volume.name) = (record.identity, record.name);
                 }
                 Record::VolumeGone(volume) => {
+                    assert!((volume.0 as usize) < VOLUMES_MAX, "readers refuse other volumes");
                     if self.map.volume(volume).is_some() {
                         self.map.remove_volume(volume);
                     }
@@ -293,6 +304,7 @@ impl Replay<'_> {
     }
 
     fn lose_copies(&mut self, pool: PoolId) {
+        assert_eq!(self.pools[pool].state, PoolState::Dead, "what is there is not lost");
         let several: Vec<ChunkId> =
             self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
         for chunk in several {
@@ -315,6 +327,8 @@ impl Replay<'_> {
             state.table = Table::None;
             self.tables_lost += 1;
         }
+        let kept = state.table == Table::None || state.copies.iter().any(has_room);
+        assert!(kept || mutant("table_outlives_its_copies"), "a table stands at some copy");
     }
 
     /// Step 4; claims every slot that a chunk has.
@@ -351,6 +365,8 @@ impl Replay<'_> {
                 self.wishes.push(Operation { kind, chunk, to });
             }
         }
+        let counts = |pool: &Pool| pool.prefetched <= pool.slots_used();
+        assert!(self.pools.iter().all(counts), "prefetched copies are among the chunks' slots");
         Ok(())
     }
 
@@ -377,6 +393,8 @@ impl Replay<'_> {
             self.drop_orphaned_table(state);
             self.map.set_state(chunk, state);
         }
+        let trusts = mutant("recovery_trusts_both_sides") || mutant("recovery_trusts_copies");
+        assert!(trusts || !state.dirty || !state.may_differ(), "of what may differ one stays");
     }
 
     fn claim(&mut self, place: Place) -> Result<(), OpenError> {
@@ -434,6 +452,7 @@ impl Replay<'_> {
         }
         self.map.set_state(chunk, &ChunkState::default());
         salvage.displaced.push(chunk);
+        assert!(self.map.is_simple(chunk), "nothing of it is left");
         true
     }
 }

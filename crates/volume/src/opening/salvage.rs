@@ -94,7 +94,8 @@ impl Salvage {
     pub(crate) fn note_journal(&mut self, sequence: u64, records: &[Record]) {
         for record in records {
             if let Record::Chunk(chunk, _) = record {
-                self.named.insert(*chunk, sequence);
+                let before = self.named.insert(*chunk, sequence);
+                assert!(before.is_none_or(|before| before <= sequence), "blocks are in order");
             }
         }
     }
@@ -107,6 +108,7 @@ impl Salvage {
         self.searches += 1;
         let right = with_one_bit_changed(block, decode)?;
         self.corrected += 1;
+        assert!(self.corrected <= self.searches, "what is corrected was searched");
         Some(right)
     }
 

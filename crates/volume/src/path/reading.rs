@@ -19,6 +19,7 @@ use thermocline_units::situations::met_if;
 impl Path<'_> {
     pub(crate) fn begin_read(&mut self, now: Nanos, part: u32) {
         let (chunk, range) = (self.group.parts[part].chunk, self.group.parts[part].range.clone());
+        assert!(self.group.parts[part].order > 0, "only what has begun reads");
         if self.group.map.overlay(chunk).is_none() {
             self.read_run(now, part, range);
             return self.conclude_if_done(now, part);
@@ -30,6 +31,7 @@ impl Path<'_> {
     /// Reads a run from the copy with the shortest expected wait that has not failed yet.
     pub(crate) fn read_run(&mut self, now: Nanos, part: u32, run: Range<u32>) {
         let chunk = self.group.parts[part].chunk;
+        assert!(run.start < run.end, "something is read");
         if self.group.map.entry(chunk).first().is_none() {
             let length = run.end - run.start;
             return self.add_piece(part, run.start, Payload::Zeroes(length));
@@ -47,6 +49,9 @@ impl Path<'_> {
         // Whole blocks where they can be verified, because checksums are of whole blocks.
         let verified = self.checksums.can_verify(self.group.parts[part].chunk, &run);
         let run = if verified { around_blocks(&run) } else { run };
+        assert!(run.end <= self.group.pools.chunk_bytes(), "nothing of another chunk is read");
+        let slots = &self.group.pools[place.pool].slots;
+        assert!(slots.is_taken(place.slot), "what is read is somebody's");
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
         let io = Io::Read { offset, length: run.end - run.start };
@@ -66,6 +71,7 @@ impl Path<'_> {
         let (chunk, order) = (self.group.parts[part].chunk, self.group.parts[part].order);
         let bare =
             !self.group.pools[flight.pool].checksums && mutant("copy_without_table_believed");
+        assert!(order > 0, "only what has begun reads");
         let wrong = if bare { 0 } else { self.checksums.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
             return self.add_piece(part, at, payload);
@@ -91,6 +97,8 @@ impl Path<'_> {
         let request = &mut self.requests.all[part.request];
         let base = u64::from(part.chunk.index) * u64::from(self.group.pools.chunk_bytes());
         let at = (base + u64::from(at) - request.start) as u32;
+        let end = request.start + u64::from(at) + u64::from(payload.len());
+        assert!(end <= request.end, "a piece is of what was asked for");
         request.pieces.push(Piece { at, payload });
     }
 
@@ -101,6 +109,7 @@ impl Path<'_> {
         if self.group.map.overlay(chunk).is_some() {
             return self.read_elsewhere(part, run, place);
         }
+        assert!(run.end <= self.group.pools.chunk_bytes(), "nothing of another chunk is read");
         let still = self.group.map.copies(chunk).any(|copy| copy.place == place);
         let back = !still && self.group.map.copies(chunk).any(|copy| copy.place.pool == place.pool);
         met_if(back, "read failed on a pool that the chunk left and came back to");
@@ -123,6 +132,7 @@ impl Path<'_> {
     /// Reads `range` of a chunk in two parts, each run on a side that has it.
     pub(crate) fn read_sides(&mut self, now: Nanos, part: u32, range: &Range<u32>) {
         let chunk = self.group.parts[part].chunk;
+        assert!(range.start < range.end, "something is read");
         for (run, side) in sources_of(self.group, self.routing, chunk, range) {
             let place = self.group.map.place_on(chunk, side);
             if self.group.pools[place.pool].is_alive() {
@@ -158,6 +168,8 @@ impl Path<'_> {
         if !under_way || mutant("failed_read_distrusts_under_a_write") {
             distrust(self.group, chunk, &run, pool);
         }
-        self.part_read(self.group.now, part, self.group.map.place_on(chunk, side), run);
+        let place = self.group.map.place_on(chunk, side);
+        assert_ne!(place, from, "what could not be read there is read elsewhere");
+        self.part_read(self.group.now, part, place, run);
     }
 }

@@ -29,6 +29,8 @@ impl Path<'_> {
         }
         self.hinting.redirect_write(self.group, self.moves, chunk);
         let range = self.group.parts[part].range.clone();
+        assert!(self.group.parts[part].sent.is_empty(), "a part is written once");
+        debug_assert!(!self.checksums.can_verify(chunk, &range), "what was known is true no more");
         if self.group.map.overlay(chunk).is_some() {
             let targets = targets_of(self.group, self.routing, part);
             for (run, side) in targets {
@@ -57,7 +59,11 @@ impl Path<'_> {
         }
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
+        let slots = &self.group.pools[place.pool].slots;
+        assert!(slots.is_taken(place.slot), "what is written is somebody's");
         let state = &mut self.group.parts[part];
+        let whole = &state.range;
+        assert!(whole.start <= run.start && run.end <= whole.end, "a run is of its part");
         state.outstanding += 1;
         let length = Bytes(u64::from(run.end - run.start));
         let io = match &state.verb {
@@ -76,6 +82,7 @@ impl Path<'_> {
     /// A write to a chunk begins: what is known of its blocks is true no more.
     pub(crate) fn note_write(&mut self, now: Nanos, part: u32) {
         let (chunk, order) = (self.group.parts[part].chunk, self.group.parts[part].order);
+        assert_eq!(order, self.group.parts_begun, "it begins now: no read after it is older");
         self.checksums.write_begins(chunk, &self.group.parts[part].range, order);
         if self.scrub.disturb(chunk) {
             self.checksums.watch(self.group, now, chunk);
@@ -88,6 +95,7 @@ impl Path<'_> {
         if state.error.is_some() || self.group.map.entry(state.chunk).first().is_none() {
             return;
         }
+        assert_eq!(state.failed, 0, "what failed somewhere is not known");
         let at = state.range.start;
         let written = match &state.verb {
             Verb::Write(payload) => payload,
@@ -101,6 +109,7 @@ impl Path<'_> {
     /// arrived.
     pub(crate) fn settle_write(&mut self, now: Nanos, part: u32) {
         let state = &mut self.group.parts[part];
+        assert_eq!(state.outstanding, 0, "every pool has answered");
         let (chunk, range) = (state.chunk, state.range.clone());
         let (failed, succeeded) = (state.failed, state.succeeded);
         let sent = std::mem::take(&mut self.group.parts[part].sent);
@@ -131,6 +140,11 @@ impl Path<'_> {
                 copy_failed(self.group, self.checksums, chunk, place.pool);
             }
         }
+        let missed = |copy: ChunkCopy| failed & bit(copy.place.pool) != 0;
+        debug_assert!(
+            !safe || overlaid || !self.group.map.copies(chunk).any(missed),
+            "no copy stays that missed a write"
+        );
         self.group.touch_copies(now, chunk);
     }
 
@@ -148,7 +162,9 @@ impl Path<'_> {
         }
         self.group.parts[part].avoided.push(place);
         let Some(side) = other else { return false };
+        let failed = place;
         let place = self.group.map.place_on(chunk, side);
+        assert_ne!(place, failed, "what failed there goes elsewhere");
         self.group.parts[part].sent.push((run.clone(), place));
         self.part_write(self.group.now, part, place, run);
         true
@@ -162,6 +178,8 @@ impl Path<'_> {
             return;
         }
         let index = self.group.traffic_of(state.chunk);
+        let running = &self.group.traffic[index].running;
+        debug_assert!(running.contains(&part), "who ends is still on the chunk");
         let GroupState { traffic, parts, .. } = &mut *self.group;
         traffic[index].running.iter().for_each(|&other| parts[other].placed_on = None);
     }
@@ -185,6 +203,7 @@ impl Path<'_> {
             return false;
         }
         unmap(self.group, self.checksums, chunk);
+        assert!(self.group.map.entry(chunk).first().is_none(), "it is nowhere, until it is placed");
         let state = &mut self.group.parts[part];
         state.placed_on = None;
         state.unfit |= bit(pool);
@@ -195,6 +214,8 @@ impl Path<'_> {
         let chunk = self.group.parts[part].chunk;
         self.group.parts[part].error = None;
         let mut state = self.group.map.state(chunk);
+        assert!(state.copies.is_empty(), "a chunk is placed once");
+        assert!(self.group.pools[place.pool].slots.is_taken(place.slot), "nobody else gets it");
         state.copies = vec![ChunkCopy { place, prefetched: false }];
         self.checksums.watch(self.group, now, chunk);
         self.group.map.set_state(chunk, &state);
@@ -242,6 +263,8 @@ impl Path<'_> {
     }
 
     fn go_on(&mut self, now: Nanos, part: u32, slot: FirstSlot) {
+        let writes = matches!(self.group.parts[part].verb, Verb::Write(_));
+        assert!(writes, "nothing else needs a slot");
         match slot {
             FirstSlot::Ready(place) => self.place_chunk(now, part, place),
             FirstSlot::Cleaning(pool, io) => _ = self.send(now, pool, part, 0, io),
@@ -266,11 +289,13 @@ pub(crate) fn unmap(group: &mut GroupState, checksums: &mut BlockChecksums, chun
     if places.is_empty() {
         return;
     }
+    assert!(group.operation_on(chunk).is_none(), "no operation is on what goes");
     group.overlays -= usize::from(overlay.is_some());
     for copy in state.copies.iter().filter(|copy| copy.prefetched) {
         group.pools[copy.place.pool].uncount_prefetched();
     }
     group.map.set_state(chunk, &Default::default());
     checksums.forget(chunk);
+    assert!(group.map.is_simple(chunk), "nothing of it is left");
     group.journal.change(&Record::Chunk(chunk, Default::default()), chunk, &places);
 }

@@ -64,10 +64,13 @@ impl Extents {
 
     /// Appends a slot.
     pub(crate) fn push(&mut self, slot: u32) {
+        debug_assert!(self.slots().all(|other| other != slot), "a slot continues an area once");
+        let count = self.count();
         match self.runs.last_mut().filter(|run| run.first + run.slots == slot) {
             Some(run) => run.slots += 1,
             None => self.runs.push(Run { first: slot, slots: 1 }),
         }
+        assert_eq!(self.slot(count), Some(slot), "blocks before it keep their places");
     }
 }
 

@@ -336,6 +336,7 @@ impl Pool {
     /// Files a client's request that took so long; it was the `queued`th under way when it was
     /// sent.
     pub(crate) fn note_latency(&mut self, now: Nanos, writes: bool, took: Nanos, queued: u32) {
+        assert!(queued > 0, "a request counts itself");
         self.latencies[usize::from(writes)].record(took);
         if !writes {
             let each = took.as_secs_f64() / f64::from(queued.max(1));

@@ -59,6 +59,7 @@ fn take_for_metadata(slots: &mut Slots, held: &mut Vec<u32>) -> u32 {
     met("metadata went on in slots that a pool grew by");
     slots.release(slot);
     slots.claim(slot);
+    debug_assert!(!held.contains(&slot), "a slot is held back once");
     slot
 }
 
@@ -156,6 +157,8 @@ impl Pools {
             is_new |= !self.has_room(pool, need) && self.extend_areas(pool, roomy);
             able += usize::from(self.has_room(pool, need));
         }
+        let elected = self.elect_replicas(need).len();
+        assert_eq!(elected, able.max(usize::from(elected > 0)), "who has room can be a replica");
         Growth { suffices: able > 0, is_new }
     }
 

@@ -49,6 +49,7 @@ impl Slots {
         }
         self.used += total - self.total;
         self.total = total;
+        self.check_invariants();
         assert!(self.used <= self.total, "no more slots are taken than there are");
     }
 
@@ -57,6 +58,15 @@ impl Slots {
         assert!(self.is_taken(slot), "slot {slot} is let go twice");
         self.taken[(slot / 64) as usize] &= !(1 << (slot % 64));
         self.used -= 1;
+        self.check_invariants();
+    }
+
+    /// As many slots are taken as are counted, and none beyond the last.
+    fn check_invariants(&self) {
+        let taken = || self.taken.iter().map(|word| word.count_ones()).sum::<u32>();
+        debug_assert_eq!(taken(), self.used, "each slot that is taken is counted");
+        let last = self.taken.last().filter(|_| !self.total.is_multiple_of(64));
+        debug_assert!(last.is_none_or(|word| word >> (self.total % 64) == 0), "none beyond");
     }
 
     pub(crate) fn used(&self) -> u32 {
@@ -113,6 +123,7 @@ impl Slots {
         self.taken[(slot / 64) as usize] |= 1 << (slot % 64);
         self.clean[(slot / 64) as usize] &= !(1 << (slot % 64));
         self.used += 1;
+        self.check_invariants();
         assert!(self.used <= self.total, "no more slots are taken than there are");
     }
 
@@ -127,5 +138,6 @@ impl Slots {
             self.clean[(slot / 64) as usize] |= 1 << (slot % 64);
         }
         self.used -= 1;
+        self.check_invariants();
     }
 }

@@ -127,6 +127,7 @@ impl Scrub {
     /// Takes the next step; false when something holds it back.
     pub(crate) fn compare_on(&mut self, below: &mut Below) -> bool {
         let current = self.current.as_ref().expect("a chunk is being compared");
+        assert_eq!(current.outstanding, 0, "every copy has answered");
         let (chunk, read) = (current.chunk, current.range.end == below.group.pools.chunk_bytes());
         if !still_there(below.group, chunk, &current.places) {
             self.end_comparison(below, false);
@@ -161,6 +162,7 @@ impl Scrub {
         let piece =
             (below.group.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
         let range = start..start + piece.min(below.group.pools.chunk_bytes() - start);
+        assert!(range.start < range.end && range.start % BLOCK == 0, "pieces are whole blocks");
         if below.group.writes_under_way(chunk, &range) {
             return false; // The write's end leads back here.
         }
@@ -200,6 +202,7 @@ impl Scrub {
         let places = self.comparison().places.clone();
         let reads: Vec<Option<Io>> = places.iter().map(|&place| read(below.group, place)).collect();
         let current = self.comparison();
+        assert_eq!(current.outstanding, 0, "one piece is read at a time");
         current.found = vec![None; places.len()];
         current.outstanding = reads.iter().flatten().count() as u32;
         for (index, (place, io)) in places.into_iter().zip(reads).enumerate() {
@@ -238,6 +241,8 @@ impl Scrub {
         }
         if seals {
             let sums = std::mem::take(&mut self.comparison().sums);
+            let blocks = below.group.pools.chunk_bytes() / BLOCK;
+            assert_eq!(sums.len() as u32, blocks, "each block was looked at once");
             let (outstanding, table) =
                 below.checksums.write_seals(below.group, below.now, chunk, &sums);
             let current = self.comparison();
@@ -258,6 +263,7 @@ impl Scrub {
         let current = self.comparison();
         let (chunk, places) = (current.chunk, current.places.clone());
         let found = std::mem::take(&mut current.found);
+        assert_eq!(found.len(), places.len(), "each copy has a table, or none");
         let table = below.group.map.entry(chunk).table();
         let name = table_name(below.group, chunk);
         let sums = below.checksums.sums(chunk).and_then(|sums| sums.whole()).map(<[u32]>::to_vec);
@@ -282,6 +288,7 @@ impl Scrub {
     /// The chunk was looked at from end to end, or has moved.
     fn end_comparison(&mut self, below: &mut Below, whole: bool) {
         let current = self.current.take().expect("a chunk is being compared");
+        assert_eq!(current.outstanding, 0, "every copy has answered");
         let chunk = current.chunk;
         let sealing = current.stage == Stage::Sealing;
         self.counts.chunks += u64::from(whole && current.reads);
@@ -342,6 +349,7 @@ impl Scrub {
             return;
         }
         let (places, repaired) = (current.places.clone(), current.repaired);
+        assert_eq!(found.len(), places.len(), "every copy was read, or could not be");
         let verdict = verdict(below.checksums, chunk, &range, &found);
         for (place, &errors) in places.iter().zip(&verdict.errors) {
             below.group.pools[place.pool].counters.checksum_errors += u64::from(errors);
@@ -388,6 +396,8 @@ impl Scrub {
             );
         }
         let current = self.comparison();
+        let judged = verdict.sums.len() as u32 * BLOCK;
+        assert_eq!(current.range, start..start + judged, "each block of the piece was judged");
         current.repaired = 0;
         current.damaged |= !verdict.unrepairable.is_empty()
             || !unreadable.is_empty()
@@ -428,7 +438,10 @@ impl Scrub {
             below.group.pools.send(below.now, place.pool, Owner::Repair { index }, io, false);
         }
         // Nobody writes to the chunk meanwhile, and no slot of it is given to others.
+        let piece = start..start + verdict.sums.len() as u32 * BLOCK;
+        assert!(!below.group.writes_under_way(chunk, &piece), "nobody writes what is mended");
         let traffic = below.group.traffic_of(chunk);
+        assert!(!below.group.traffic[traffic].repairing, "one repair at a time");
         below.group.traffic[traffic].repairing = true;
         below.group.map.hold(chunk.volume);
     }
@@ -476,7 +489,10 @@ impl Scrub {
             bytes,
             Some(pool),
         );
+        let place = self.comparison().places[copy];
         copy_failed(below.group, below.checksums, chunk, pool);
+        let stays: Vec<Place> = below.group.map.copies(chunk).map(|copy| copy.place).collect();
+        assert!(stays.len() == 1 || !stays.contains(&place), "it goes, if others stay");
     }
 }
 
@@ -559,6 +575,7 @@ impl Verdict {
         let sum = expected.or_else(|| most_common(hashes));
         let right = sum.and_then(|sum| hashes.iter().position(|hash| *hash == Some(sum)));
         let run = block * BLOCK..(block + 1) * BLOCK;
+        assert_eq!(self.sums.len(), block as usize, "blocks are judged in their order");
         self.sums.push(sum);
         for (copy, hash) in hashes.iter().enumerate() {
             let mismatch = expected.is_some() && hash.is_some() && *hash != expected;
@@ -582,6 +599,7 @@ impl Verdict {
     }
 
     fn push_wrong(&mut self, copy: usize, run: Range<u32>, right: usize) {
+        assert_ne!(copy, right, "a copy is mended from another one");
         let same = |(of, last, from): &&mut (usize, Range<u32>, usize)| {
             *of == copy && *from == right && last.end == run.start
         };
