@@ -36,6 +36,46 @@ impl From<&Latencies> for Latency {
     }
 }
 
+/// A tactic in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tactic {
+    /// Its kind, such as `allocation`.
+    pub kind: String,
+    /// The tactic as it was written.
+    pub tactic: String,
+    /// Tactics that are asked the same, and not followed.
+    pub shadows: Vec<TacticShadow>,
+}
+
+/// A tactic that is asked the same as the one in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TacticShadow {
+    /// The tactic as it was written.
+    pub tactic: String,
+    /// Questions since the start.
+    pub asked: u64,
+    /// Of these, those that it would have answered otherwise.
+    pub differed: u64,
+}
+
+impl Tactic {
+    /// A tactic of this kind in force, with those of `shadows` that are of its kind: kind, tactic,
+    /// questions, and answers that differ.
+    pub fn new<'a>(
+        kind: &str,
+        tactic: &str,
+        shadows: impl Iterator<Item = (&'a str, &'a str, u64, u64)>,
+    ) -> Tactic {
+        let shadows = shadows.filter(|(of, ..)| *of == kind);
+        let shadows = shadows.map(|(_, tactic, asked, differed)| TacticShadow {
+            tactic: tactic.to_string(),
+            asked,
+            differed,
+        });
+        Tactic { kind: kind.to_string(), tactic: tactic.to_string(), shadows: shadows.collect() }
+    }
+}
+
 /// Importance of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

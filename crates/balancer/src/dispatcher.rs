@@ -373,7 +373,8 @@ impl Dispatcher {
         if done > self.settings.retries_max {
             return false;
         }
-        let allowed = self.retries.take(now, self.settings.retry_floor_per_s);
+        let Settings { retry_floor_per_s, tactics, .. } = &self.settings;
+        let allowed = self.retries.take(now, *retry_floor_per_s, &tactics.retries);
         if allowed {
             self.backends[failed_at.index()].counters.retried += 1;
         } else {
@@ -434,7 +435,8 @@ impl Dispatcher {
         if let Outcome::Served(_) = outcome {
             backend.record.served();
         }
-        outcome.is_failure() && backend.record.failed(&self.settings.outliers)
+        let Settings { outliers, tactics, .. } = &self.settings;
+        outcome.is_failure() && backend.record.failed(outliers, &tactics.ejection)
     }
 
     /// Leaves a backend alone for a while, if so many may be.
@@ -449,7 +451,8 @@ impl Dispatcher {
         if out >= most || !backend.is_fit(&self.settings) {
             return;
         }
-        let until = backend.record.eject(now, &self.settings.outliers);
+        let Settings { outliers, tactics, .. } = &self.settings;
+        let until = backend.record.eject(now, outliers, &tactics.ejection);
         backend.counters.ejections += 1;
         let name = backend.settings.name.clone();
         self.say(Event::Ejected(name, until.saturating_sub(now)));
@@ -558,7 +561,8 @@ impl Dispatcher {
         let mut all = Window::default();
         self.backends.iter().for_each(|backend| all.add(backend.record.window()));
         for slot in 0..self.backends.len() {
-            if self.backends[slot].record.stands_out(all, &self.settings.outliers) {
+            let Settings { outliers, tactics, .. } = &self.settings;
+            if self.backends[slot].record.stands_out(all, outliers, &tactics.ejection) {
                 self.eject(now, SiteId(slot as u16));
             }
         }
@@ -635,8 +639,9 @@ impl Dispatcher {
     }
 
     fn tell_weights(&mut self, now: Nanos) {
+        let Settings { slow_start, tactics, .. } = &self.settings;
         for (slot, backend) in self.backends.iter_mut().enumerate() {
-            backend.share = backend.slow_start.share(now, self.settings.slow_start);
+            backend.share = backend.slow_start.share(now, *slow_start, &tactics.slow_start);
             assert!(backend.share > 0.0 && backend.share <= 1.0, "a share of its weight");
             let (site, weight) = (SiteId(slot as u16), backend.share * backend.settings.weight);
             if self.balancer.board().site(site).weight() != weight {
@@ -654,6 +659,7 @@ impl Dispatcher {
     /// Everything at a glance; removed backends are not told.
     pub fn status(&self, now: Nanos) -> Status {
         let there = self.backends.iter().enumerate().filter(|(_, backend)| !backend.gone);
+        let in_force = self.settings.tactics.in_force().into_iter();
         Status {
             mood: self.mood(),
             panic: self.panic,
@@ -662,6 +668,8 @@ impl Dispatcher {
             waiting: self.queue.len() as u32,
             turned_away: self.turned_away,
             retries_denied: self.retries_denied,
+            tactics: in_force.map(|(kind, name)| (kind, name.to_string())).collect(),
+            disagreements: self.settings.tactics.disagreements(),
             backends: there
                 .map(|(slot, backend)| self.backend_status(now, slot, backend))
                 .collect(),

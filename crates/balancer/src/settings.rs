@@ -1,6 +1,7 @@
 //! How a dispatcher behaves: plain data, with the defaults and their reasons.
 
 use thermocline_policy::balance::fitness::{Checks, Outliers};
+use thermocline_policy::tactics::BalancerTactics;
 use thermocline_units::Nanos;
 
 /// Most backends of one dispatcher; every pick looks at each of them.
@@ -26,6 +27,8 @@ pub struct Settings {
     pub panic: bool,
     /// Passive detection.
     pub outliers: Outliers,
+    /// Answers to small questions: who is left alone, what is retried, how shares grow.
+    pub tactics: BalancerTactics,
     /// Active checks; `None`: backends are fit until requests fail.
     pub checks: Option<Checks>,
     /// Load reports older than this are refused.
@@ -54,6 +57,7 @@ impl Default for Settings {
             slow_start: Nanos::from_secs(10),
             panic: true,
             outliers: Outliers::default(),
+            tactics: BalancerTactics::default(),
             checks: None,
             report_age_max: Nanos::from_secs(10),
         }

@@ -2,6 +2,7 @@
 
 use crate::backend::State;
 use thermocline_policy::balance::Mood;
+use thermocline_policy::tactics::{Disagreement, Kind};
 use thermocline_units::{Latencies, Nanos};
 
 /// Counters of a backend, and of all of them, since the start.
@@ -86,6 +87,10 @@ pub struct Status {
     pub turned_away: u64,
     /// Retries that the budget did not allow.
     pub retries_denied: u64,
+    /// Tactics in force, as they were written.
+    pub tactics: Vec<(Kind, String)>,
+    /// What their shadows would have answered otherwise.
+    pub disagreements: Vec<Disagreement>,
     /// Each backend.
     pub backends: Vec<BackendStatus>,
 }

@@ -20,7 +20,7 @@ pub use volumes::{NewVolume, Volume, VolumeSize, VolumeSla};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use thermocline_admin::api::Latency;
+use thermocline_admin::api::{Latency, Tactic};
 use utoipa::ToSchema;
 
 /// The engine at a glance.
@@ -151,28 +151,6 @@ pub struct MovesDropped {
     /// The day's budget of their pool (`moves-a-day`) was used up.
     #[serde(default)]
     pub worn: u64,
-}
-
-/// A tactic in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Tactic {
-    /// Its kind, such as `allocation`.
-    pub kind: String,
-    /// The tactic as it was written.
-    pub tactic: String,
-    /// Tactics that are asked the same, and not followed.
-    pub shadows: Vec<TacticShadow>,
-}
-
-/// A tactic that is asked the same as the one in force.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct TacticShadow {
-    /// The tactic as it was written.
-    pub tactic: String,
-    /// Questions since the start.
-    pub asked: u64,
-    /// Of these, those that it would have answered otherwise.
-    pub differed: u64,
 }
 
 /// A placement policy and its settings.

@@ -9,9 +9,10 @@ use super::report::LoadReportJson;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use thermocline_admin::api::{Event, Latency, Refused, Severity};
+use thermocline_admin::api::{Event, Latency, Refused, Severity, Tactic};
 use thermocline_admin::past::{Events, Seconds};
 use thermocline_balancer::{self as balancer, Dispatcher};
+use thermocline_policy::tactics::Kind;
 use thermocline_units::{Latencies, Nanos, SiteId, nearest};
 
 /// The administrator's side of a balancer.
@@ -97,6 +98,7 @@ impl AdminApi {
             sent_bytes: counts.bytes_out.load(Relaxed),
             probes: self.shared.probes.counts.status(),
             log_lines_dropped: self.shared.log.dropped(),
+            tactics: tactics(raw),
             backends: self.backends(raw),
         }
     }
@@ -226,6 +228,13 @@ fn missing(name: &str, status: &BalanceStatus) -> Refused {
 
 fn failures(counters: &BackendCounters) -> u64 {
     counters.errors + counters.unreachable + counters.broken + counters.timed_out
+}
+
+fn tactics(status: &balancer::Status) -> Vec<Tactic> {
+    let told = &status.disagreements;
+    let shadows = || told.iter().map(|t| (t.kind.name(), &*t.shadow, t.asked, t.differed));
+    let of = |(kind, name): &(Kind, String)| Tactic::new(kind.name(), name, shadows());
+    status.tactics.iter().map(of).collect()
 }
 
 fn backend(status: &balancer::BackendStatus, last_error: Option<LastError>) -> BackendStatus {

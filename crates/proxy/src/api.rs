@@ -2,7 +2,7 @@
 //! 1970, as in the engine's API.
 
 use serde::{Deserialize, Serialize};
-use thermocline_admin::api::Latency;
+use thermocline_admin::api::{Latency, Tactic};
 use utoipa::ToSchema;
 
 /// The balancer at a glance.
@@ -45,6 +45,9 @@ pub struct BalanceStatus {
     /// Probes of servers.
     #[serde(default)]
     pub probes: ProbeStatus,
+    /// Tactics in force, one of each kind, with their shadows.
+    #[serde(default)]
+    pub tactics: Vec<Tactic>,
     /// Each backend.
     pub backends: Vec<BackendStatus>,
 }

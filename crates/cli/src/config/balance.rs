@@ -5,12 +5,13 @@
 
 use super::keys::{At, ConfigError, File, Keys};
 use super::read::{certificates, http, parse_address, quantity_or_none};
-use super::{HttpConfig, secrets};
+use super::{HttpConfig, secrets, tactics};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thermocline_admin::tls::TlsFiles;
 use thermocline_balancer::{BACKENDS_MAX, Checks, Settings};
 use thermocline_policy::registry::{self, Build, PolicySpec};
+use thermocline_policy::tactics::BalancerTactics;
 use thermocline_proxy::config::{
     AccessLog, Backend, Config, Forwarded, Limits, Listen, Live, Mode, Poll, Probe, Timeouts,
     Upstream, UpstreamTls,
@@ -247,6 +248,7 @@ fn settings(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     let mut settings = Settings::default();
     settings.slow_start = time(keys, "slow-start", Nanos(0))?.unwrap_or(settings.slow_start);
     settings.panic = keys.flag("panic")?.unwrap_or(settings.panic);
+    settings.tactics = tactics::read(keys, BalancerTactics::of, BalancerTactics::follow)?;
     let mut queue = keys.table("queue")?;
     settings.queue_max = queue.count("length", 0..=1_000_000)?.unwrap_or(settings.queue_max);
     settings.queue_patience =

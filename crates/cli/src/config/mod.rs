@@ -17,6 +17,7 @@ mod read;
 mod scrub;
 mod secrets;
 mod standard;
+mod tactics;
 mod volumes;
 
 pub(crate) use keys::ConfigError;

@@ -5,7 +5,7 @@ use super::{
     CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NamedBy, NbdConfig, PoolConfig,
     TlsConfig, is_same_place,
 };
-use super::{bucket, hints, library, scrub, volumes};
+use super::{bucket, hints, library, scrub, tactics, volumes};
 use crate::deciding::own_epoch;
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use thermocline_engine::ClientLimits;
 use thermocline_engine::joining::is_pool_size;
 use thermocline_policy::registry::{self, PolicySpec, Settings as PolicySettings, nearest};
-use thermocline_policy::tactics::{TacticError, VolumeTactics};
+use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_units::{Bytes, Nanos};
@@ -130,7 +130,7 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     settings.added_checksums = added.unwrap_or(settings.added_checksums);
     settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
     keys.retired("fill", |value| format!("tactics = [\"{value}-first\"]"))?;
-    settings.tactics = tactics(keys)?;
+    settings.tactics = tactics::read(keys, VolumeTactics::of, VolumeTactics::follow)?;
     Ok(settings)
 }
 
@@ -473,21 +473,6 @@ fn unknown_placement(name: &str) -> String {
         None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
     };
     format!("there is no placement `{name}`; {hint}")
-}
-
-/// The tactics in force, and their shadows.
-fn tactics(keys: &mut Keys<'_>) -> Result<VolumeTactics, ConfigError> {
-    let chosen = keys.texts("tactics")?;
-    let shadows = keys.texts("tactic-shadows")?;
-    let texts: Vec<&str> = chosen.iter().map(|text| &*text.value).collect();
-    let line = chosen.first().map_or(0, |text| text.line);
-    let mut tactics = VolumeTactics::of(&texts).map_err(|e| keys.file.problem(line, e))?;
-    for shadow in shadows {
-        let spec = PolicySpec::parse(&shadow.value).map_err(TacticError::from);
-        let followed = spec.and_then(|spec| tactics.follow(&spec));
-        followed.map_err(|error| keys.file.problem(shadow.line, error))?;
-    }
-    Ok(tactics)
 }
 
 fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigError> {

@@ -15,14 +15,12 @@ pub use pools::Reach;
 
 use super::Engine;
 use super::clients::{Flushed, ReadBack};
-use crate::api::{
-    Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status, Tactic, TacticShadow,
-};
+use crate::api::{Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
 use crate::learnt::{self, Learnt};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
 use std::path::Path;
-use thermocline_admin::api::{Event, Refused, Severity};
+use thermocline_admin::api::{Event, Refused, Severity, Tactic};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_policy::tactics::{Kind, VolumeTactics};
@@ -299,19 +297,8 @@ impl<'a> AdminApi<'a> {
 
 fn tactics(tactics: &VolumeTactics) -> Vec<Tactic> {
     let told = tactics.disagreements();
-    let of = |(kind, name): (Kind, &str)| Tactic {
-        kind: kind.name().to_string(),
-        tactic: name.to_string(),
-        shadows: told
-            .iter()
-            .filter(|told| told.kind == kind)
-            .map(|told| TacticShadow {
-                tactic: told.shadow.clone(),
-                asked: told.asked,
-                differed: told.differed,
-            })
-            .collect(),
-    };
+    let shadows = || told.iter().map(|t| (t.kind.name(), &*t.shadow, t.asked, t.differed));
+    let of = |(kind, name): (Kind, &str)| Tactic::new(kind.name(), name, shadows());
     tactics.in_force().into_iter().map(of).collect()
 }
 

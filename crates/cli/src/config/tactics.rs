@@ -1,0 +1,28 @@
+//! The keys `tactics` and `tactic-shadows`, of engines and of load balancers.
+
+use super::keys::{ConfigError, Keys};
+use thermocline_policy::registry::PolicySpec;
+use thermocline_policy::tactics::TacticError;
+
+/// The tactics in force, and their shadows; `of` and `follow` are those of the machine's tactics.
+///
+/// # Errors
+/// When a text names no tactic of the machine, or two in force are of one kind.
+pub(super) fn read<T>(
+    keys: &mut Keys<'_>,
+    of: fn(&[&str]) -> Result<T, TacticError>,
+    follow: fn(&mut T, &PolicySpec) -> Result<(), TacticError>,
+) -> Result<T, ConfigError> {
+    let chosen = keys.texts("tactics")?;
+    let texts: Vec<&str> = chosen.iter().map(|text| &*text.value).collect();
+    let mut tactics = of(&[]).map_err(|error| keys.problem(error))?;
+    for (count, text) in (1..).zip(&chosen) {
+        tactics = of(&texts[..count]).map_err(|error| keys.file.problem(text.line, error))?;
+    }
+    for shadow in keys.texts("tactic-shadows")? {
+        let spec = PolicySpec::parse(&shadow.value).map_err(TacticError::from);
+        let followed = spec.and_then(|spec| follow(&mut tactics, &spec));
+        followed.map_err(|error| keys.file.problem(shadow.line, error))?;
+    }
+    Ok(tactics)
+}
