@@ -172,6 +172,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     /// An answer of one of the devices.
     fn land(&mut self, Answered { side, task, result }: Answered) {
+        assert!(self.state.is_settled(), "the step before was settled");
+        let is_open = self.opening.is_none();
+        assert!(is_open != matches!(task, Task::Open), "an opening has one request, and no others");
         let state = &mut self.state;
         if matches!(task, Task::Open) {
             let opening = self.opening.take().expect("its request was under way");
@@ -207,6 +210,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             self.commit.pump(&mut self.state);
             self.settle();
         }
+        assert!(self.state.is_settled(), "nothing is left between events");
     }
 
     /// Carries out what a step has left, and sends what it wants sent.
@@ -221,6 +225,8 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         }
         let now = state.now;
         state.take_outgoing().for_each(|request| self.devices.send(now, request));
+        let is_under_way = self.devices.is_busy() || self.opening.is_none();
+        assert!(is_under_way || state.failure().is_some(), "an opening waits for a device");
     }
 }
 
@@ -234,6 +240,7 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
         assert!(self.opening.is_none(), "a cache that is not open yet takes no requests");
         let state = &mut self.state;
+        debug_assert!(now >= state.now, "time does not run backwards");
         state.now = now;
         if state.failure().is_some() {
             let refusal = state.answers.refusal();
@@ -248,6 +255,7 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        debug_assert!(now >= self.state.now, "time does not run backwards");
         self.state.now = now;
         if self.back.end_pause(now) {
             self.pump();
@@ -262,6 +270,7 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
             self.pump();
         }
         self.answered = answered;
+        assert!(self.state.is_settled(), "nothing is left between events");
         self.state.answers.hand_over(done);
     }
 

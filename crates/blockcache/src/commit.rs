@@ -22,8 +22,9 @@ use crate::format::{SECTOR_SLOTS, Side, encode_table, table_offset};
 use crate::lines::mark;
 use crate::state::CacheState;
 use crate::tasks::Task;
+use std::collections::BTreeSet;
 use std::ops::Range;
-use thermocline_ports::{DeviceError, Io, Payload, Ticket};
+use thermocline_ports::{DeviceError, Io, Payload, SECTOR, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
@@ -32,6 +33,8 @@ use thermocline_units::situations::{met, met_if};
 const TRIES_MAX: u32 = 3;
 /// Sectors of the table that are written at once: 128 KiB.
 const RUN_SECTORS: u32 = 256;
+
+const _: () = assert!((RUN_SECTORS as u64) * (SECTOR as u64) <= u32::MAX as u64, "one request");
 
 /// A waiter for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +53,20 @@ impl Waiter {
     }
 }
 
+/// The stage of the cycle under way, if there is one. It goes from each to the next, and from each
+/// back to the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    Flushing,
+    Writing,
+}
+
 /// The group commit of the table's sectors.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
-    running: bool,
+    stage: Stage,
     /// True if a cycle shall run although nobody waits.
     wanted: bool,
     /// Slots of the cycle under way.
@@ -82,11 +95,13 @@ impl Commit {
             return self.turn_away(state);
         }
         let wanted = self.wanted && state.lines.has_news();
-        if self.running || self.next_waiters.is_empty() && !wanted {
+        if self.stage != Stage::Idle || self.next_waiters.is_empty() && !wanted {
             return;
         }
+        assert!(self.waiters.is_empty(), "the waiters of the last cycle were answered");
+        assert!(self.outstanding == 0, "nothing of the last cycle is under way");
         self.wanted = false;
-        self.running = true;
+        self.stage = Stage::Flushing;
         self.failed = None;
         self.waiters = std::mem::take(&mut self.next_waiters);
         met_if(self.waiters.len() > 1, "several wait for one cycle");
@@ -104,11 +119,14 @@ impl Commit {
         if self.outstanding == 0 {
             self.write_table(state);
         }
+        let waits = self.outstanding > 0;
+        assert!(waits == (self.stage != Stage::Idle), "a cycle goes on when a device answers");
     }
 
     /// Step 1. A slot is dirty from the end of its write on, so what it holds comes before the
     /// flush.
     fn choose_slots(&mut self, state: &mut CacheState) {
+        assert!(self.cycle.is_empty(), "the slots of the last cycle were settled");
         for slot in state.lines.take_news() {
             let marks = state.lines.marks(slot);
             let named = marks & mark::RECORDED != 0;
@@ -121,6 +139,12 @@ impl Commit {
             }
             self.cycle.push(slot);
         }
+        let changes = |&slot: &u32| {
+            state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING)
+        };
+        debug_assert!(self.cycle.iter().all(changes), "a cycle is about what changes");
+        let distinct = self.cycle.iter().collect::<BTreeSet<_>>().len();
+        debug_assert!(distinct == self.cycle.len(), "a cycle is about a slot once");
     }
 
     /// A device is flushed, or is not.
@@ -130,6 +154,8 @@ impl Commit {
         side: Side,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(self.stage == Stage::Flushing, "devices are flushed before the table is written");
+        assert!(self.outstanding > 0, "each flush of a cycle is answered once");
         if let Err(error) = result {
             // A device across a network keeps what it could not send.
             let keeps = side == Side::Origin && state.geometry.far;
@@ -141,7 +167,6 @@ impl Commit {
                 self.failed = Some(error);
             }
         }
-        assert!(self.outstanding > 0, "each write of a commit is answered once");
         self.outstanding -= 1;
         if self.outstanding > 0 {
             return;
@@ -159,9 +184,13 @@ impl Commit {
 
     /// Step 3.
     fn write_table(&mut self, state: &mut CacheState) {
+        assert!(self.stage == Stage::Flushing, "a table is written once a cycle");
+        assert!(self.outstanding == 0 && self.failed.is_none(), "and after its flushes ended well");
+        self.stage = Stage::Writing;
         let mut sectors: Vec<u32> = self.cycle.iter().map(|slot| slot / SECTOR_SLOTS).collect();
         sectors.sort_unstable();
         sectors.dedup();
+        let count = sectors.len();
         let mut runs: Vec<Range<u32>> = Vec::new();
         for sector in sectors {
             match runs.last_mut() {
@@ -169,6 +198,7 @@ impl Commit {
                 _ => runs.push(sector..sector + 1),
             }
         }
+        assert!(runs.iter().map(Range::len).sum::<usize>() == count, "runs have each sector once");
         met_if(runs.len() > 1, "a cycle writes several runs of the table");
         for run in runs {
             self.outstanding += 1;
@@ -190,6 +220,9 @@ impl Commit {
         for sector in sectors.clone() {
             encode_table(state.identity, sector, named, &mut bytes);
         }
+        let ends_at = table_offset(sectors.end).0;
+        assert!(ends_at <= state.lines.slot_offset(0).0, "the table ends before the first slot");
+        assert!(bytes.len() == sectors.len() * SECTOR as usize, "sectors are whole");
         state.status.table.0 += bytes.len() as u64;
         let offset = table_offset(sectors.start);
         let fua = !mutant("table_not_forced");
@@ -205,6 +238,8 @@ impl Commit {
         tries: u32,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(self.stage == Stage::Writing, "the table is written in a cycle");
+        assert!(tries <= TRIES_MAX, "a sector is tried {TRIES_MAX} times at most");
         match result {
             Err(_) if tries < TRIES_MAX => {
                 met("the table is written again");
@@ -233,10 +268,16 @@ impl Commit {
     /// Step 4. A cycle that failed has written nothing of the table, or the cache has failed.
     fn end_cycle(&mut self, state: &mut CacheState, result: Result<(), DeviceError>) {
         let done = result.is_ok();
-        self.running = false;
+        assert!(self.stage != Stage::Idle, "a cycle ends once");
+        assert!(self.outstanding == 0, "a cycle ends when all devices have answered");
+        self.stage = Stage::Idle;
         for slot in std::mem::take(&mut self.cycle) {
             let named = state.lines.has(slot, mark::FREEING) != done;
             let cleared = if named { 0 } else { mark::RECORDED };
+            assert!(
+                state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING),
+                "slot {slot} was settled while its cycle went on"
+            );
             state.lines.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
             // What changed in the meantime, or is to be tried again.
             if state.lines.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted")
@@ -252,6 +293,7 @@ impl Commit {
 
     /// The cache has failed: nobody waits for a cycle that will not come.
     fn turn_away(&mut self, state: &mut CacheState) {
+        assert!(state.failure().is_some(), "only a cache that has failed turns away");
         for waiter in std::mem::take(&mut self.next_waiters) {
             let refusal = state.answers.refusal();
             state.answers.answer(waiter.ticket(), Err(refusal));

@@ -27,6 +27,8 @@ use thermocline_units::{Bytes, with_one_bit_changed};
 /// Sectors of the table that are read or written at once: 512 KiB.
 const RUN_SECTORS: u32 = 1024;
 
+const _: () = assert!((RUN_SECTORS as u64) * (SECTOR as u64) <= u32::MAX as u64, "one request");
+
 /// The stage that is under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
@@ -58,6 +60,7 @@ fn name(side: Side) -> &'static str {
 impl Opening {
     /// Begins to format: the contents of both devices are lost.
     pub(crate) fn formatting(state: &mut CacheState) -> Opening {
+        assert!(state.lines.counts() == (0, 0), "a new cache has no lines");
         let stage = match mutant("old_label_not_cleared") {
             true => Stage::WriteTable(next_sectors(state, 0)),
             false => Stage::ClearLabel,
@@ -97,6 +100,8 @@ impl Opening {
                 (Side::Cache, Io::Read { offset: table_offset(sectors.start), length })
             }
         };
+        let needs_label = stage == Stage::ReadLabel(Side::Origin);
+        assert!(label.is_some() == needs_label, "a label waits for the other one, and no longer");
         state.send(side, Task::Open, io);
         Opening { stage, label }
     }
@@ -108,6 +113,7 @@ impl Opening {
         state: &mut CacheState,
         result: Result<Payload, DeviceError>,
     ) -> Option<Opening> {
+        assert!(state.failure().is_none(), "an opening that has failed does not go on");
         let next = result
             .map_err(OpenError::Device)
             .and_then(|payload| after(state, self.stage, self.label, &payload));
@@ -139,6 +145,9 @@ fn after(
     label: Option<Label>,
     payload: &Payload,
 ) -> Result<Option<(Stage, Option<Label>)>, OpenError> {
+    if let Stage::WriteTable(sectors) | Stage::ReadTable(sectors) = &stage {
+        assert!(!sectors.is_empty(), "a stage of the table is about sectors");
+    }
     Ok(match stage {
         Stage::ClearLabel => Some((Stage::WriteTable(next_sectors(state, 0)), None)),
         Stage::FlushTable if mutant("fast_label_first") => {
@@ -198,6 +207,7 @@ fn read_label(side: Side, payload: &Payload) -> Result<Label, OpenError> {
 
 /// Becomes the cache that the labels tell of.
 fn adopt(state: &mut CacheState, cache: Label, origin: Label) -> Result<(), OpenError> {
+    assert!((cache.side, origin.side) == (Side::Cache, Side::Origin), "one label of each device");
     if cache.identity != origin.identity
         || (cache.slots, cache.lines) != (origin.slots, origin.lines)
     {
@@ -222,6 +232,9 @@ fn adopt(state: &mut CacheState, cache: Label, origin: Label) -> Result<(), Open
 /// Puts the lines that sectors of the table name into their slots.
 fn restore(state: &mut CacheState, sectors: &Range<u32>, bytes: &[u8]) -> Result<(), OpenError> {
     let lines = own_label(state, Side::Cache).lines;
+    let (_, before) = state.lines.counts();
+    let mut restored = 0;
+    assert!(bytes.len() == sectors.len() * SECTOR as usize, "all sectors were read");
     for (sector, bytes) in sectors.clone().zip(bytes.chunks(SECTOR as usize)) {
         let decode = |bytes: &[u8]| format::decode_table(state.identity, sector, bytes);
         let corrected = || {
@@ -241,8 +254,11 @@ fn restore(state: &mut CacheState, sectors: &Range<u32>, bytes: &[u8]) -> Result
             state.lines.restore(line, slot);
             state.lines.remark(slot, mark::VALID | mark::RECORDED, 0);
             state.lines.remark(slot, mark::DIRTY, 0);
+            restored += 1;
         }
     }
+    assert!(state.lines.counts().1 == before + restored, "what the table names is dirty");
+    assert!(!state.lines.has_news(), "what the table names is no news to it");
     Ok(())
 }
 /// True if two devices are what a formatting left that was cut off, or blank, and may be formatted.

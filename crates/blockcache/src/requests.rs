@@ -72,6 +72,7 @@ impl Requests {
         let (offset, length) = io.range().expect("a flush is not a request for lines");
         let bytes = offset.0..offset.0 + length.0;
         assert!(bytes.end <= state.geometry.size.0, "{bytes:?} lies outside {:?}", state.geometry);
+        assert!(!bytes.is_empty(), "a request touches bytes");
         let verb = match io {
             Io::Read { .. } => Verb::Read,
             Io::Write { data, fua, .. } => Verb::Write { data, fua },
@@ -95,12 +96,15 @@ impl Requests {
     }
 
     fn start(&mut self, state: &mut CacheState, request: u32, lock: u32) {
-        self.under_way[request].lock = Some(lock);
-        match &self.under_way[request].verb {
+        let it = &mut self.under_way[request];
+        assert!(it.lock.is_none() && it.outstanding == 0, "a request starts once");
+        it.lock = Some(lock);
+        match &it.verb {
             Verb::Read => self.start_read(state, request),
             Verb::Write { .. } => self.start_write(state, request),
             Verb::Zero | Verb::Discard => self.start_drop(state, request),
         }
+        assert!(self.under_way[request].outstanding > 0, "a request that starts asks a device");
     }
 
     /// Gives lines back, and starts who waited for them.
@@ -109,6 +113,14 @@ impl Requests {
         while let Some((request, lock)) = state.locks.next() {
             self.start(state, request, lock);
         }
+        debug_assert!(self.all_hold_or_wait(state), "a request has lost its place in the queue");
+    }
+
+    /// True if each request has its lines or waits for them. For assertions.
+    fn all_hold_or_wait(&self, state: &CacheState) -> bool {
+        let holds_or_waits =
+            |(request, it): (u32, &Request)| it.lock.is_some() != state.locks.is_waiting(request);
+        self.under_way.iter().all(holds_or_waits)
     }
 
     fn start_read(&mut self, state: &mut CacheState, request: u32) {
@@ -123,6 +135,7 @@ impl Requests {
             for missed in segments.iter_mut().filter(|segment| segment.slot.is_none()) {
                 let lines = lines_of(&missed.bytes);
                 missed.bytes = state.bytes_of(lines.start).start..state.bytes_of(lines.end - 1).end;
+                assert!(lines_of(&missed.bytes) == lines, "no line more is read");
             }
         }
         for segment in segments {
@@ -133,6 +146,9 @@ impl Requests {
     fn read(&mut self, state: &mut CacheState, request: u32, segment: &Segment) {
         let (side, offset) = state.place_of(segment);
         let length = segment.length();
+        let is_there = |slot| state.lines.has(slot, mark::VALID);
+        assert!(segment.slot.is_none_or(is_there), "what is read from a slot is there");
+        assert!(self.under_way[request].lock.is_some(), "a request reads lines that it holds");
         match side {
             Side::Cache => state.status.read_hits.0 += u64::from(length),
             Side::Origin => {
@@ -155,6 +171,7 @@ impl Requests {
             unreachable!("only writes are written")
         };
         let bytes = it.bytes.clone();
+        assert!(u64::from(data.len()) == bytes.end - bytes.start, "the data is the range's");
         let around = goes_around(state, &bytes);
         let segments = cut(state, &bytes, |state, line| {
             let whole = state.covers(&bytes, line);
@@ -205,6 +222,8 @@ impl Requests {
     ) {
         let (side, offset) = state.place_of(segment);
         let (at, length) = (segment.bytes.start, segment.length());
+        assert!(data.len() == length, "the data is the segment's");
+        assert!(self.under_way[request].lock.is_some(), "a request writes lines that it holds");
         self.under_way[request].outstanding += 1;
         let task = Task::Piece { request, side, at, length, writes: true };
         state.send(side, task, Io::Write { offset, data, fua });
@@ -216,7 +235,8 @@ impl Requests {
         let (offset, length) = (Bytes(ORIGIN_OFFSET + bytes.start), Bytes(bytes.end - bytes.start));
         let io = match verb {
             Verb::Discard => Io::Discard { offset, length },
-            _ => Io::WriteZeroes { offset, length },
+            Verb::Zero => Io::WriteZeroes { offset, length },
+            Verb::Read | Verb::Write { .. } => unreachable!("only drops are dropped"),
         };
         self.under_way[request].outstanding += 1;
         state.send(Side::Origin, Task::Dropped { request }, io);
@@ -239,6 +259,7 @@ impl Requests {
             let zeroes = Payload::Zeroes(segment.length());
             self.write(state, request, &segment, zeroes, false);
         }
+        assert!(self.under_way[request].outstanding <= 3, "a drop, and zeroes at both ends");
     }
 
     /// The slow device has dropped a range, or has not.
@@ -248,7 +269,9 @@ impl Requests {
         request: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        let bytes = self.under_way[request].bytes.clone();
+        let it = &self.under_way[request];
+        assert!(it.verb.hold() == Hold::Drop, "only a drop forgets dirty lines");
+        let bytes = it.bytes.clone();
         let slots = slots_in(state, &lines_of(&bytes));
         for slot in slots {
             let line = state.lines.line_in(slot).expect("it was found by its line");
@@ -274,9 +297,13 @@ impl Requests {
         bytes: Range<u64>,
         result: Result<Payload, DeviceError>,
     ) {
-        let reads = matches!(self.under_way[request].verb, Verb::Read);
+        let it = &self.under_way[request];
+        let (lines, all) = (lines_of(&bytes), lines_of(&it.bytes));
+        assert!(all.start <= lines.start && lines.end <= all.end, "a piece lies in its request");
+        let reads = matches!(it.verb, Verb::Read);
         match (side, result) {
             (_, Ok(payload)) if reads => {
+                debug_assert!(u64::from(payload.len()) == bytes.end - bytes.start, "all was read");
                 self.under_way[request].pieces.push((bytes.start, payload));
             }
             (Side::Cache, Err(error)) if reads => {
@@ -326,6 +353,7 @@ impl Requests {
 
     fn end(&mut self, state: &mut CacheState, request: u32) {
         let it = self.under_way.remove(request);
+        assert!(it.outstanding == 0, "a request ends when all its parts have");
         self.release(state, it.lock.expect("it had its lines"));
     }
 
@@ -333,6 +361,7 @@ impl Requests {
     fn fill(&mut self, state: &mut CacheState, request: u32) {
         let it = &mut self.under_way[request];
         let (lock, missed) = (it.lock.expect("it had its lines"), it.missed.clone());
+        assert!(it.outstanding == 0, "a read is answered before it fills slots");
         let pieces = std::mem::take(&mut it.pieces);
         let around = goes_around(state, &self.under_way[request].bytes);
         if missed.is_empty() || around || !state.locks.upgrade(lock) {
@@ -375,8 +404,10 @@ impl Requests {
         lines: Range<u32>,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(self.under_way[request].outstanding > 0, "each part is answered once");
         for line in lines {
             let slot = state.lines.find(line).expect("a line that is being filled has a slot");
+            assert!(state.lines.marks(slot) == 0, "nobody wrote a line that is being filled");
             match result {
                 Ok(_) => state.lines.remark(slot, mark::VALID, 0),
                 Err(_) => {
@@ -385,7 +416,6 @@ impl Requests {
                 }
             }
         }
-        assert!(self.under_way[request].outstanding > 0, "each part is answered once");
         self.under_way[request].outstanding -= 1;
         if self.under_way[request].outstanding == 0 {
             self.end(state, request);
@@ -414,5 +444,7 @@ fn cut(
             _ => segments.push(Segment { slot, bytes: part }),
         }
     }
+    let length: u64 = segments.iter().map(|segment| u64::from(segment.length())).sum();
+    assert!(length == bytes.end - bytes.start, "segments are all of {bytes:?}, once");
     segments
 }

@@ -46,16 +46,22 @@ pub(crate) fn lines_of(bytes: &Range<u64>) -> Range<u32> {
 /// The pieces of a read, as one; those that begin before `bytes` or end behind are cut.
 pub(crate) fn assemble(bytes: &Range<u64>, pieces: &mut [(u64, Payload)]) -> Payload {
     pieces.sort_unstable_by_key(|&(at, _)| at);
+    let meet = |two: &[(u64, Payload)]| two[0].0 + u64::from(two[0].1.len()) == two[1].0;
+    assert!(pieces.windows(2).all(meet), "pieces of {bytes:?} do not meet");
     let cut = |(at, payload): &(u64, Payload)| {
         let from = bytes.start.saturating_sub(*at) as u32;
         let to = u64::from(payload.len()).min(bytes.end - at) as u32;
         payload.slice(from..to)
     };
+    let length = (bytes.end - bytes.start) as u32;
     if let [only] = &*pieces {
-        return cut(only);
+        let whole = cut(only);
+        assert!(whole.len() == length, "a piece does not cover {bytes:?}");
+        return whole;
     }
     let parts: Vec<Payload> = pieces.iter().map(cut).collect();
-    let length: u32 = parts.iter().map(Payload::len).sum();
+    let there: u32 = parts.iter().map(Payload::len).sum();
+    assert!(there == length, "pieces do not cover {bytes:?}");
     if parts.iter().all(|part| matches!(part, Payload::Zeroes(_))) {
         return Payload::Zeroes(length);
     }

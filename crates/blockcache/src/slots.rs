@@ -21,7 +21,11 @@ pub(crate) fn make_room(state: &mut CacheState, line: u32) -> Option<u32> {
         sets.marks(slot) & staying == 0 && sets.line_in(slot).is_some_and(|line| !locks.holds(line))
     };
     match state.lines.take_slot(line, may_leave) {
-        Some(slot) => Some(slot),
+        Some(slot) => {
+            assert!(state.lines.marks(slot) == 0, "a slot is given without marks");
+            debug_assert!(locks.holds(line), "a slot is given to a line that is held");
+            Some(slot)
+        }
         None => {
             // Some of the set may be clean, and only named by the table still.
             met("a set has no slot to give");
@@ -51,6 +55,7 @@ pub(crate) fn forget_clean(state: &mut CacheState, bytes: &Range<u64>) -> bool {
     let clean = clean || mutant("dirty_line_read_from_the_slow_device");
     if clean {
         slots.into_iter().for_each(|slot| state.lines.forget(slot));
+        debug_assert!(slots_in(state, &lines_of(bytes)).is_empty(), "they are not cached any more");
     }
     clean
 }
@@ -59,6 +64,7 @@ pub(crate) fn forget_clean(state: &mut CacheState, bytes: &Range<u64>) -> bool {
 pub(crate) fn slots_written(state: &mut CacheState, bytes: &Range<u64>, done: bool) {
     for line in lines_of(bytes) {
         let slot = state.lines.find(line).expect("a line that is being written has a slot");
+        debug_assert!(state.locks.holds(line), "a line is written while it is held");
         if done {
             state.lines.remark(slot, mark::VALID | mark::DIRTY | mark::REWRITTEN, 0);
         } else if state.lines.has(slot, mark::DIRTY) && !mutant("failed_write_forgets_a_dirty_line")

@@ -106,8 +106,14 @@ impl CacheState {
     /// Has a request sent to one of the devices when the step has ended. Offsets on the slow one
     /// are the machine's above, behind its label.
     pub(crate) fn send(&mut self, side: Side, task: Task, io: Io) {
+        assert!(task.is_of(side), "{task:?} is not for the {side:?} device");
         self.traffic.note_sent(&task);
         self.outgoing.push(Outgoing { side, task, io });
+    }
+
+    /// True if no step has left something that is not carried out or sent.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.effects.is_empty() && self.outgoing.is_empty()
     }
 
     /// Requests to be sent, in their order.

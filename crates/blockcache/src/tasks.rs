@@ -46,6 +46,23 @@ pub(crate) enum Task {
     Open,
 }
 
+impl Task {
+    /// The device that does such tasks; `None`: either.
+    fn side(&self) -> Option<Side> {
+        match self {
+            Task::Piece { side, .. } | Task::Flush { side } => Some(*side),
+            Task::Fill { .. } | Task::Table { .. } | Task::BackRead { .. } => Some(Side::Cache),
+            Task::Dropped { .. } | Task::BackWrite { .. } => Some(Side::Origin),
+            Task::Open => None,
+        }
+    }
+
+    /// True if a device may do the task.
+    pub(crate) fn is_of(&self, side: Side) -> bool {
+        self.side().is_none_or(|own| own == side)
+    }
+}
+
 /// True if a completed task leaves something that a flush must make durable.
 fn changes_medium(task: &Task) -> bool {
     match task {

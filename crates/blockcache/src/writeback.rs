@@ -36,6 +36,10 @@ const FLOODED_PERCENT: u64 = 90;
 /// Slots that the hand passes at once, at most.
 const STRIDE: u32 = 4096;
 
+const _: () =
+    assert!((RUN_LINES as u64) * (LINE as u64) <= u32::MAX as u64, "a run is one request");
+const _: () = assert!(FLOODED_PERCENT < 100, "a share of the slots");
+
 /// Pause of taking back after a run that failed.
 const PAUSE: Nanos = Nanos(100_000_000);
 
@@ -84,6 +88,7 @@ impl WriteBack {
             true => 1,
             false => (1 + share).min(u64::from(state.settings.writers_max)) as usize,
         };
+        assert!(self.hand < state.lines.slots(), "the hand is on a slot");
         let pressed = over > most;
         let mut passed = 0;
         while self.runs.len() < writers && passed < STRIDE.min(state.lines.slots()) {
@@ -95,6 +100,8 @@ impl WriteBack {
                 self.take_back(state, line);
             }
         }
+        let most = state.settings.writers_max.max(1) as usize;
+        assert!(self.runs.len() <= most, "{} runs are under way, of {most}", self.runs.len());
     }
 
     /// Takes `line`, and the dirty ones around it, unless somebody drops them just now.
@@ -117,6 +124,7 @@ impl WriteBack {
         });
         for line in lines {
             let slot = state.lines.find(line).expect("just found");
+            assert!(state.lines.has(slot, mark::DIRTY), "only dirty lines go back");
             if !mutant("rewritten_lines_stay_so") {
                 state.lines.remark(slot, 0, mark::REWRITTEN);
             }
@@ -142,6 +150,9 @@ impl WriteBack {
             Ok(payload) => it.pieces.push((u64::from(line) * u64::from(LINE), payload)),
             Err(_) => it.failed = true,
         }
+        let accounted = it.pieces.len() + it.outstanding as usize;
+        assert!(accounted <= it.lines.len(), "a line of a run is read once");
+        assert!(it.failed || accounted == it.lines.len(), "each line of a run is read");
         if it.outstanding > 0 {
             return;
         }
@@ -175,12 +186,14 @@ impl WriteBack {
     }
 
     fn end_run(&mut self, state: &mut CacheState, run: u32, done: bool) {
-        let Run { lines, lock, .. } = self.runs.remove(run);
+        let Run { lines, lock, outstanding, .. } = self.runs.remove(run);
+        assert!(outstanding == 0, "a run ends when all its reads have");
         if !done {
             self.resume_at = Some(Nanos(state.now.0 + PAUSE.0));
         }
         for line in lines {
             let slot = state.lines.find(line).expect("nobody drops a line that is taken back");
+            assert!(state.lines.has(slot, mark::DIRTY), "a line is dirty until its run ends");
             let rewritten = state.lines.has(slot, mark::REWRITTEN);
             met_if(rewritten, "a line is written while it is taken back");
             if done && (!rewritten || mutant("rewritten_line_called_clean")) {
