@@ -300,3 +300,6 @@ impl Commit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

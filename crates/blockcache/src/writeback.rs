@@ -205,3 +205,6 @@ impl WriteBack {
         state.emit(Effect::Unlocked(lock));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -179,3 +179,6 @@ impl Journal {
         self.waiters.pop_front_if(|(upto, _)| *upto <= durable).map(|(_, waiter)| waiter)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,3 +140,6 @@ fn make_room(
     }
     state.nodes.has_doomed()
 }
+
+#[cfg(test)]
+mod tests;

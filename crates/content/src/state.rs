@@ -286,3 +286,6 @@ impl StoreState {
         self.unreferenced().saturating_sub(self.pins.blocks())
     }
 }
+
+#[cfg(test)]
+mod tests;
