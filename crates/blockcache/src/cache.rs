@@ -1,4 +1,6 @@
-//! The block cache itself: two devices, the index of lines, and everything under way between them.
+//! The block cache itself: two devices, and the parts that work between them. It passes requests
+//! and answers to the parts, carries out the effects that they leave, and sends what they want
+//! sent; it decides nothing.
 //!
 //! Event-driven: `submit` and the answers of the two devices change its state; answers to the
 //! machine above wait for `poll`. Between its own requests it keeps working: lines are filled,
@@ -6,45 +8,20 @@
 //! name a moment at which `poll` has nothing to hand out.
 
 use crate::LINE;
-use crate::answers::Answers;
-use crate::commit::Commit;
+use crate::Status;
+use crate::commit::{Commit, Waiter};
 use crate::format::{self, ORIGIN_OFFSET};
 use crate::lines::{Lines, mark};
-use crate::locks::Locks;
-use crate::opening::{OpenError, Opening};
-use crate::pair::{Answered, Pair, Task};
-use crate::requests::Request;
-use crate::status::Status;
+use crate::open_error::OpenError;
+use crate::opening::Opening;
+use crate::pair::{Answered, Pair};
+use crate::requests::Requests;
+use crate::settings::Settings;
+use crate::state::{CacheState, Effect};
+use crate::tasks::Task;
 use crate::writeback::WriteBack;
-use thermocline_policy::cache::SetRule;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Ticket};
-use thermocline_units::{Bytes, Nanos, Slab};
-
-/// Decisions of a block cache. Plain data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Requests of at least so many bytes go around the fast device where their lines are not
-    /// cached: what is read or written in long runs, the slow device does well enough.
-    pub around_from: u32,
-    /// Dirty lines, in percent of all slots, above which lines are taken back.
-    pub dirty_percent: u8,
-    /// Lines or runs of lines being taken back at once, at most.
-    pub writers_max: u32,
-    /// The rule for which line of a full set leaves. It may change between starts: the table on the
-    /// medium does not depend on it.
-    pub policy: SetRule,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            around_from: 64 << 10,
-            dirty_percent: 10,
-            writers_max: 16,
-            policy: SetRule::S3Fifo,
-        }
-    }
-}
+use thermocline_units::{Bytes, Nanos};
 
 /// A cache of one device on another.
 ///
@@ -76,22 +53,13 @@ impl Default for Settings {
 /// assert_eq!(cache.status().read_hits, Bytes(4096), "the second read");
 /// ```
 pub struct BlockCache<C, O> {
-    pub(crate) devices: Pair<C, O>,
-    pub(crate) settings: Settings,
-    pub(crate) geometry: Geometry,
-    pub(crate) identity: u64,
-    pub(crate) lines: Lines,
-    pub(crate) locks: Locks,
-    pub(crate) requests: Slab<Request>,
-    pub(crate) commit: Commit,
-    pub(crate) back: WriteBack,
-    pub(crate) opening: Option<Opening>,
-    pub(crate) failure: Option<OpenError>,
-    /// The latest moment it was told of.
-    pub(crate) now: Nanos,
-    pub(crate) status: Status,
-    /// For the machine above.
-    pub(crate) answers: Answers,
+    devices: Pair<C, O>,
+    state: CacheState,
+    requests: Requests,
+    commit: Commit,
+    back: WriteBack,
+    /// Until it takes requests.
+    opening: Option<Opening>,
     /// Room for what the devices answer.
     answered: Vec<Answered>,
 }
@@ -110,8 +78,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         settings: Settings,
     ) -> Result<BlockCache<C, O>, OpenError> {
         let mut made = BlockCache::closed(cache, origin, settings)?;
-        made.identity = identity;
-        made.start_formatting(now);
+        (made.state.identity, made.state.now) = (identity, now);
+        made.opening = Some(Opening::formatting(&mut made.state));
+        made.settle();
         Ok(made)
     }
 
@@ -127,7 +96,9 @@ impl<C: Device, O: Device> BlockCache<C, O> {
         settings: Settings,
     ) -> Result<BlockCache<C, O>, OpenError> {
         let mut made = BlockCache::closed(cache, origin, settings)?;
-        made.start_reading(now);
+        made.state.now = now;
+        made.opening = Some(Opening::reading(&mut made.state));
+        made.settle();
         Ok(made)
     }
 
@@ -146,27 +117,14 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             return Err(OpenError::OriginTooLarge(origin.geometry().size));
         }
         let lines = Lines::new(slots, settings.policy);
-        let memory = Bytes(lines.bytes());
+        let geometry = Geometry { size, discard_zeroes, far };
         Ok(BlockCache {
             devices: Pair::new(cache, origin),
-            settings,
-            geometry: Geometry { size, discard_zeroes, far },
-            identity: 0,
-            lines,
-            locks: Locks::default(),
-            requests: Slab::default(),
+            state: CacheState::new(settings, geometry, lines),
+            requests: Requests::default(),
             commit: Commit::default(),
             back: WriteBack::default(),
             opening: None,
-            failure: None,
-            now: Nanos(0),
-            status: Status {
-                lines: slots,
-                memory,
-                policy: settings.policy.name(),
-                ..Status::default()
-            },
-            answers: Answers::default(),
             answered: Vec::new(),
         })
     }
@@ -176,7 +134,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     /// # Errors
     /// When it cannot be opened.
     pub fn is_open(&self) -> Result<bool, OpenError> {
-        match self.failure {
+        match self.state.failure() {
             Some(error) => Err(error),
             None => Ok(self.opening.is_none()),
         }
@@ -184,15 +142,16 @@ impl<C: Device, O: Device> BlockCache<C, O> {
 
     /// Counters and state.
     pub fn status(&self) -> Status {
-        let (cached, dirty) = self.lines.counts();
-        Status { cached, dirty, ..self.status }
+        let (cached, dirty) = self.state.lines.counts();
+        Status { cached, dirty, ..self.state.status }
     }
 
     /// Lines cached and lines dirty, counted slot by slot: what [`BlockCache::status`] must say.
     /// O(slots).
     pub fn count_lines(&self) -> (u32, u32) {
-        let with =
-            |marks: u8| (0..self.lines.slots()).filter(|&slot| self.lines.has(slot, marks)).count();
+        let with = |marks: u8| {
+            (0..self.state.lines.slots()).filter(|&slot| self.state.lines.has(slot, marks)).count()
+        };
         (with(mark::VALID) as u32, with(mark::DIRTY) as u32)
     }
 
@@ -212,62 +171,94 @@ impl<C: Device, O: Device> BlockCache<C, O> {
     }
 
     /// An answer of one of the devices.
-    fn land(&mut self, now: Nanos, Answered { side, task, result }: Answered) {
+    fn land(&mut self, Answered { side, task, result }: Answered) {
+        assert!(self.state.is_settled(), "the step before was settled");
+        let is_open = self.opening.is_none();
+        assert!(is_open != matches!(task, Task::Open), "an opening has one request, and no others");
+        let state = &mut self.state;
         if matches!(task, Task::Open) {
-            return self.opening_went_on(now, result);
+            let opening = self.opening.take().expect("its request was under way");
+            self.opening = opening.went_on(state, result);
+            return self.settle();
         }
         if result == Err(DeviceError::Gone) {
-            self.fail(DeviceError::Gone);
+            state.fail(DeviceError::Gone);
         }
-        self.devices.note_answer(side, &task);
+        state.traffic.note_answer(side, &task);
         match task {
             Task::Piece { request, side, at, length, .. } => {
-                self.piece_done(now, request, side, at..at + u64::from(length), result);
+                let bytes = at..at + u64::from(length);
+                self.requests.piece_done(state, request, side, bytes, result);
             }
-            Task::Dropped { request } => self.dropped(now, request, result),
-            Task::Fill { request, lines } => self.filled(now, request, lines, result),
-            Task::Flush { side } => self.flushed(now, side, result),
-            Task::Table { sectors, tries } => self.table_written(now, sectors, tries, result),
-            Task::BackRead { run, at } => self.back_read(now, run, at, result),
-            Task::BackWrite { run } => self.back_written(now, run, result),
+            Task::Dropped { request } => self.requests.dropped(state, request, result),
+            Task::Fill { request, lines } => self.requests.filled(state, request, lines, result),
+            Task::Flush { side } => self.commit.flushed(state, side, result),
+            Task::Table { sectors, tries } => {
+                self.commit.table_written(state, sectors, tries, result);
+            }
+            Task::BackRead { run, at } => self.back.back_read(state, run, at, result),
+            Task::BackWrite { run } => self.back.back_written(state, run, result),
             Task::Open => unreachable!("seen above"),
         }
+        self.settle();
     }
 
     /// Does all that is due after an event.
-    fn pump(&mut self, now: Nanos) {
+    fn pump(&mut self) {
         if self.opening.is_none() {
-            self.pump_writeback(now);
-            self.pump_commit(now);
+            self.back.pump(&mut self.state);
+            self.commit.pump(&mut self.state);
+            self.settle();
         }
+        assert!(self.state.is_settled(), "nothing is left between events");
+    }
+
+    /// Carries out what a step has left, and sends what it wants sent.
+    fn settle(&mut self) {
+        let state = &mut self.state;
+        while let Some(effect) = state.next_effect() {
+            match effect {
+                Effect::TableWanted => self.commit.want(),
+                Effect::WaitsForTable(ticket) => self.commit.join(Waiter::Write(ticket)),
+                Effect::Unlocked(lock) => self.requests.release(state, lock),
+            }
+        }
+        let now = state.now;
+        state.take_outgoing().for_each(|request| self.devices.send(now, request));
+        let is_under_way = self.devices.is_busy() || self.opening.is_none();
+        assert!(is_under_way || state.failure().is_some(), "an opening waits for a device");
     }
 }
 
 impl<C: Device, O: Device> Device for BlockCache<C, O> {
     fn geometry(&self) -> Geometry {
-        self.geometry
+        self.state.geometry
     }
 
     /// # Panics
     /// While it is not open.
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
         assert!(self.opening.is_none(), "a cache that is not open yet takes no requests");
-        self.now = now;
-        if self.failure.is_some() {
-            let refusal = self.answers.refusal();
-            return self.answers.answer(ticket, Err(refusal));
+        let state = &mut self.state;
+        debug_assert!(now >= state.now, "time does not run backwards");
+        state.now = now;
+        if state.failure().is_some() {
+            let refusal = state.answers.refusal();
+            return state.answers.answer(ticket, Err(refusal));
         }
         match io {
-            Io::Flush => self.commit.join(crate::commit::Waiter::Flush(ticket)),
-            io => self.begin(now, ticket, io),
+            Io::Flush => self.commit.join(Waiter::Flush(ticket)),
+            io => self.requests.begin(state, ticket, io),
         }
-        self.pump(now);
+        self.settle();
+        self.pump();
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        self.now = now;
-        if self.back.resume_at.take_if(|at| *at <= now).is_some() {
-            self.pump(now);
+        debug_assert!(now >= self.state.now, "time does not run backwards");
+        self.state.now = now;
+        if self.back.end_pause(now) {
+            self.pump();
         }
         let mut answered = std::mem::take(&mut self.answered);
         loop {
@@ -275,18 +266,19 @@ impl<C: Device, O: Device> Device for BlockCache<C, O> {
             if answered.is_empty() {
                 break;
             }
-            answered.drain(..).for_each(|answer| self.land(now, answer));
-            self.pump(now);
+            answered.drain(..).for_each(|answer| self.land(answer));
+            self.pump();
         }
         self.answered = answered;
-        self.answers.hand_over(done);
+        assert!(self.state.is_settled(), "nothing is left between events");
+        self.state.answers.hand_over(done);
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        if !self.answers.are_none() {
-            return Some(self.now);
+        if !self.state.answers.are_none() {
+            return Some(self.state.now);
         }
-        [self.devices.next_event(), self.back.resume_at].into_iter().flatten().min()
+        [self.devices.next_event(), self.back.resume_at()].into_iter().flatten().min()
     }
 }
 

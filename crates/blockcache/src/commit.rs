@@ -18,13 +18,13 @@
 //! taken back either: a slot may show what was in it before. A flush that took too long is tried
 //! again.
 
-use crate::cache::BlockCache;
 use crate::format::{SECTOR_SLOTS, Side, encode_table, table_offset};
 use crate::lines::mark;
-use crate::pair::Task;
+use crate::state::CacheState;
+use crate::tasks::Task;
+use std::collections::BTreeSet;
 use std::ops::Range;
-use thermocline_ports::{Device, DeviceError, Io, Payload, Ticket};
-use thermocline_units::Nanos;
+use thermocline_ports::{DeviceError, Io, Payload, SECTOR, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
@@ -33,6 +33,8 @@ use thermocline_units::situations::{met, met_if};
 const TRIES_MAX: u32 = 3;
 /// Sectors of the table that are written at once: 128 KiB.
 const RUN_SECTORS: u32 = 256;
+
+const _: () = assert!((RUN_SECTORS as u64) * (SECTOR as u64) <= u32::MAX as u64, "one request");
 
 /// A waiter for a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,12 +53,22 @@ impl Waiter {
     }
 }
 
+/// The stage of the cycle under way, if there is one. It goes from each to the next, and from each
+/// back to the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    #[default]
+    Idle,
+    Flushing,
+    Writing,
+}
+
 /// The group commit of the table's sectors.
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
-    running: bool,
+    stage: Stage,
     /// True if a cycle shall run although nobody waits.
-    pub(crate) wanted: bool,
+    wanted: bool,
     /// Slots of the cycle under way.
     cycle: Vec<u32>,
     waiters: Vec<Waiter>,
@@ -71,91 +83,114 @@ impl Commit {
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.next_waiters.push(waiter);
     }
-}
 
-impl<C: Device, O: Device> BlockCache<C, O> {
+    /// Has a cycle run although nobody waits.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
     /// Starts a cycle when somebody wants one and none is under way.
-    pub(crate) fn pump_commit(&mut self, now: Nanos) {
-        if self.failure.is_some() {
-            return self.turn_away();
+    pub(crate) fn pump(&mut self, state: &mut CacheState) {
+        if state.failure().is_some() {
+            return self.turn_away(state);
         }
-        let wanted = self.commit.wanted && self.lines.has_news();
-        if self.commit.running || self.commit.next_waiters.is_empty() && !wanted {
+        let wanted = self.wanted && state.lines.has_news();
+        if self.stage != Stage::Idle || self.next_waiters.is_empty() && !wanted {
             return;
         }
-        self.commit.wanted = false;
-        self.commit.running = true;
-        self.commit.failed = None;
-        self.commit.waiters = std::mem::take(&mut self.commit.next_waiters);
-        met_if(self.commit.waiters.len() > 1, "several wait for one cycle");
-        self.choose_slots();
+        assert!(self.waiters.is_empty(), "the waiters of the last cycle were answered");
+        assert!(self.outstanding == 0, "nothing of the last cycle is under way");
+        self.wanted = false;
+        self.stage = Stage::Flushing;
+        self.failed = None;
+        self.waiters = std::mem::take(&mut self.next_waiters);
+        met_if(self.waiters.len() > 1, "several wait for one cycle");
+        self.choose_slots(state);
         for side in [Side::Cache, Side::Origin] {
             let skips = match side {
                 Side::Cache => mutant("fast_device_not_flushed"),
                 Side::Origin => mutant("slow_device_not_flushed"),
             };
-            if self.devices.take_volatile(side) && !skips {
-                self.commit.outstanding += 1;
-                self.devices.send(now, side, Task::Flush { side }, Io::Flush);
+            if state.traffic.take_volatile(side) && !skips {
+                self.outstanding += 1;
+                state.send(side, Task::Flush { side }, Io::Flush);
             }
         }
-        if self.commit.outstanding == 0 {
-            self.write_table(now);
+        if self.outstanding == 0 {
+            self.write_table(state);
         }
+        let waits = self.outstanding > 0;
+        assert!(waits == (self.stage != Stage::Idle), "a cycle goes on when a device answers");
     }
 
     /// Step 1. A slot is dirty from the end of its write on, so what it holds comes before the
     /// flush.
-    fn choose_slots(&mut self) {
-        for slot in self.lines.take_news() {
-            let marks = self.lines.marks(slot);
+    fn choose_slots(&mut self, state: &mut CacheState) {
+        assert!(self.cycle.is_empty(), "the slots of the last cycle were settled");
+        for slot in state.lines.take_news() {
+            let marks = state.lines.marks(slot);
             let named = marks & mark::RECORDED != 0;
             match marks & mark::DIRTY != 0 {
-                true if !named => self.lines.remark(slot, mark::RECORDED | mark::RECORDING, 0),
+                true if !named => state.lines.remark(slot, mark::RECORDED | mark::RECORDING, 0),
                 false if named && marks & mark::FREEING == 0 => {
-                    self.lines.remark(slot, mark::FREEING, 0)
+                    state.lines.remark(slot, mark::FREEING, 0)
                 }
                 _ => continue,
             }
-            self.commit.cycle.push(slot);
+            self.cycle.push(slot);
         }
+        let changes = |&slot: &u32| {
+            state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING)
+        };
+        debug_assert!(self.cycle.iter().all(changes), "a cycle is about what changes");
+        let distinct = self.cycle.iter().collect::<BTreeSet<_>>().len();
+        debug_assert!(distinct == self.cycle.len(), "a cycle is about a slot once");
     }
 
     /// A device is flushed, or is not.
-    pub(crate) fn flushed(&mut self, now: Nanos, side: Side, result: Result<Payload, DeviceError>) {
+    pub(crate) fn flushed(
+        &mut self,
+        state: &mut CacheState,
+        side: Side,
+        result: Result<Payload, DeviceError>,
+    ) {
+        assert!(self.stage == Stage::Flushing, "devices are flushed before the table is written");
+        assert!(self.outstanding > 0, "each flush of a cycle is answered once");
         if let Err(error) = result {
             // A device across a network keeps what it could not send.
-            let keeps = side == Side::Origin && self.devices.origin.geometry().far;
+            let keeps = side == Side::Origin && state.geometry.far;
             let forgets = matches!(error, DeviceError::Io | DeviceError::NoSpace) && !keeps;
             if forgets && !mutant("failed_flush_tried_again") {
-                self.answers.forget();
+                state.answers.forget();
             }
-            if self.commit.failed.is_none() || forgets {
-                self.commit.failed = Some(error);
+            if self.failed.is_none() || forgets {
+                self.failed = Some(error);
             }
         }
-        assert!(self.commit.outstanding > 0, "each write of a commit is answered once");
-        self.commit.outstanding -= 1;
-        if self.commit.outstanding > 0 {
+        self.outstanding -= 1;
+        if self.outstanding > 0 {
             return;
         }
-        let Some(error) = self.commit.failed else { return self.write_table(now) };
+        let Some(error) = self.failed else { return self.write_table(state) };
         // Which writes are durable is not known; the table stays as it was.
         met("a flush of a cycle fails");
-        self.devices.set_volatile(!mutant("failed_flush_forgets_what_was_volatile"));
-        self.end_cycle(Err(error));
-        if self.answers.have_forgotten() {
+        state.traffic.set_volatile(!mutant("failed_flush_forgets_what_was_volatile"));
+        self.end_cycle(state, Err(error));
+        if state.answers.have_forgotten() {
             met("a flush of a cycle may have forgotten writes");
-            self.fail(error);
+            state.fail(error);
         }
     }
 
     /// Step 3.
-    fn write_table(&mut self, now: Nanos) {
-        let mut sectors: Vec<u32> =
-            self.commit.cycle.iter().map(|slot| slot / SECTOR_SLOTS).collect();
+    fn write_table(&mut self, state: &mut CacheState) {
+        assert!(self.stage == Stage::Flushing, "a table is written once a cycle");
+        assert!(self.outstanding == 0 && self.failed.is_none(), "and after its flushes ended well");
+        self.stage = Stage::Writing;
+        let mut sectors: Vec<u32> = self.cycle.iter().map(|slot| slot / SECTOR_SLOTS).collect();
         sectors.sort_unstable();
         sectors.dedup();
+        let count = sectors.len();
         let mut runs: Vec<Range<u32>> = Vec::new();
         for sector in sectors {
             match runs.last_mut() {
@@ -163,88 +198,108 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 _ => runs.push(sector..sector + 1),
             }
         }
+        assert!(runs.iter().map(Range::len).sum::<usize>() == count, "runs have each sector once");
         met_if(runs.len() > 1, "a cycle writes several runs of the table");
         for run in runs {
-            self.commit.outstanding += 1;
-            self.write_sectors(now, run, 0);
+            self.outstanding += 1;
+            self.write_sectors(state, run, 0);
         }
-        if self.commit.outstanding == 0 {
-            self.end_cycle(Ok(()));
+        if self.outstanding == 0 {
+            self.end_cycle(state, Ok(()));
         }
     }
 
-    fn write_sectors(&mut self, now: Nanos, sectors: Range<u32>, tries: u32) {
+    fn write_sectors(&self, state: &mut CacheState, sectors: Range<u32>, tries: u32) {
         let named = |slot: u32| {
             let marks =
-                if slot < self.lines.slots() { self.lines.marks(slot) } else { mark::FREEING };
+                if slot < state.lines.slots() { state.lines.marks(slot) } else { mark::FREEING };
             let named = marks & (mark::RECORDED | mark::FREEING) == mark::RECORDED;
-            if named { self.lines.line_in(slot) } else { None }
+            if named { state.lines.line_in(slot) } else { None }
         };
         let mut bytes = Vec::new();
         for sector in sectors.clone() {
-            encode_table(self.identity, sector, named, &mut bytes);
+            encode_table(state.identity, sector, named, &mut bytes);
         }
-        self.status.table.0 += bytes.len() as u64;
+        let ends_at = table_offset(sectors.end).0;
+        assert!(ends_at <= state.lines.slot_offset(0).0, "the table ends before the first slot");
+        assert!(bytes.len() == sectors.len() * SECTOR as usize, "sectors are whole");
+        state.status.table.0 += bytes.len() as u64;
         let offset = table_offset(sectors.start);
         let fua = !mutant("table_not_forced");
         let io = Io::Write { offset, data: Payload::from(bytes), fua };
-        self.devices.send(now, Side::Cache, Task::Table { sectors, tries }, io);
+        state.send(Side::Cache, Task::Table { sectors, tries }, io);
     }
 
     /// A run of the table is written, or is not.
     pub(crate) fn table_written(
         &mut self,
-        now: Nanos,
+        state: &mut CacheState,
         sectors: Range<u32>,
         tries: u32,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(self.stage == Stage::Writing, "the table is written in a cycle");
+        assert!(tries <= TRIES_MAX, "a sector is tried {TRIES_MAX} times at most");
         match result {
             Err(_) if tries < TRIES_MAX => {
                 met("the table is written again");
-                return self.write_sectors(now, sectors, tries + 1);
+                return self.write_sectors(state, sectors, tries + 1);
             }
             Err(_) if mutant("table_failure_ignored") => {}
             Err(error) => {
                 met("the table cannot be written");
-                self.fail(error);
+                state.fail(error);
             }
             Ok(_) => {}
         }
-        assert!(self.commit.outstanding > 0, "each write of a commit is answered once");
-        self.commit.outstanding -= 1;
-        if self.commit.outstanding == 0 {
-            self.end_cycle(match self.failure {
-                None => Ok(()),
-                Some(_) => Err(DeviceError::Gone),
-            });
+        assert!(self.outstanding > 0, "each write of a commit is answered once");
+        self.outstanding -= 1;
+        if self.outstanding == 0 {
+            self.end_cycle(
+                state,
+                match state.failure() {
+                    None => Ok(()),
+                    Some(_) => Err(DeviceError::Gone),
+                },
+            );
         }
     }
 
     /// Step 4. A cycle that failed has written nothing of the table, or the cache has failed.
-    fn end_cycle(&mut self, result: Result<(), DeviceError>) {
+    fn end_cycle(&mut self, state: &mut CacheState, result: Result<(), DeviceError>) {
         let done = result.is_ok();
-        self.commit.running = false;
-        for slot in std::mem::take(&mut self.commit.cycle) {
-            let named = self.lines.has(slot, mark::FREEING) != done;
+        assert!(self.stage != Stage::Idle, "a cycle ends once");
+        assert!(self.outstanding == 0, "a cycle ends when all devices have answered");
+        self.stage = Stage::Idle;
+        for slot in std::mem::take(&mut self.cycle) {
+            let named = state.lines.has(slot, mark::FREEING) != done;
             let cleared = if named { 0 } else { mark::RECORDED };
-            self.lines.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
+            assert!(
+                state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING),
+                "slot {slot} was settled while its cycle went on"
+            );
+            state.lines.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
             // What changed in the meantime, or is to be tried again.
-            if self.lines.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted")
+            if state.lines.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted")
             {
                 met("a slot changes during its cycle");
-                self.lines.note(slot);
+                state.lines.note(slot);
             }
         }
-        for waiter in std::mem::take(&mut self.commit.waiters) {
-            self.answers.answer(waiter.ticket(), result.map(|()| Payload::EMPTY));
+        for waiter in std::mem::take(&mut self.waiters) {
+            state.answers.answer(waiter.ticket(), result.map(|()| Payload::EMPTY));
         }
     }
 
     /// The cache has failed: nobody waits for a cycle that will not come.
-    fn turn_away(&mut self) {
-        for waiter in std::mem::take(&mut self.commit.next_waiters) {
-            self.answers.answer(waiter.ticket(), Err(self.answers.refusal()));
+    fn turn_away(&mut self, state: &mut CacheState) {
+        assert!(state.failure().is_some(), "only a cache that has failed turns away");
+        for waiter in std::mem::take(&mut self.next_waiters) {
+            let refusal = state.answers.refusal();
+            state.answers.answer(waiter.ticket(), Err(refusal));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

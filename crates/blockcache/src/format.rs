@@ -22,6 +22,10 @@ use thermocline_units::mutants::mutant;
 const VERSION: u16 = 1;
 const LABEL_MAGIC: &[u8; 8] = b"THERMOBC";
 const TABLE_MAGIC: u32 = u32::from_le_bytes(*b"TCBT");
+/// Magic 8, CRC 4, version 2, side 2, identity 8; then slots, lines, ways and bytes of a line.
+const LABEL_FIELDS_BYTES: usize = 24 + 4 * 4;
+/// Bytes of a label before those that its checksum is over.
+const LABEL_CRC_FROM: usize = 12;
 /// Magic 4, CRC 4, identity 8.
 const TABLE_HEADER_BYTES: usize = 16;
 /// Bytes of a sector of the table before those that its checksum is over.
@@ -40,6 +44,22 @@ pub(crate) const ORIGIN_OFFSET: u64 = ALIGNMENT;
 pub(crate) const WAYS: u32 = 16;
 /// The fewest slots that make a cache: one set for each way there is.
 pub(crate) const SLOTS_MIN: u32 = WAYS * WAYS;
+
+const _: () = {
+    let sector = SECTOR as usize;
+    let line = LINE as u64;
+    assert!(LABEL_FIELDS_BYTES <= sector, "a label is in one sector, which is written whole");
+    assert!(TABLE_HEADER_BYTES + SECTOR_SLOTS as usize * 4 == sector, "a sector has no rest");
+    assert!(TABLE_CRC_FROM + 8 == TABLE_HEADER_BYTES, "the checksum is over the identity, too");
+    assert!(TABLE_OFFSET >= sector as u64, "the table is behind the label");
+    assert!(TABLE_OFFSET.is_multiple_of(SECTOR as u64), "sectors of the table are the device's");
+    assert!(LINE.is_multiple_of(SECTOR), "lines are whole sectors");
+    assert!(ALIGNMENT.is_multiple_of(line), "slots are aligned as lines are");
+    assert!(ORIGIN_OFFSET >= TABLE_OFFSET, "what the machine above sees is behind the label");
+    assert!(WAYS.is_power_of_two(), "a set is found by its lowest bits");
+    assert!(SLOTS_MIN.is_multiple_of(WAYS), "sets are whole");
+    assert!(LABEL_MAGIC.len() + 4 == LABEL_CRC_FROM, "the checksum is behind the magic");
+};
 
 /// One of the two devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +92,9 @@ impl Label {
         for value in [self.slots, self.lines, WAYS, LINE] {
             out.extend_from_slice(&value.to_le_bytes());
         }
+        assert!(out.len() == LABEL_FIELDS_BYTES, "the fields are those of the picture");
         out.resize(SECTOR as usize, 0);
-        let crc = crc32c::crc32c(out.split_at(12).1);
+        let crc = crc32c::crc32c(out.split_at(LABEL_CRC_FROM).1);
         put_at(&mut out, 8, &crc.to_le_bytes());
         out.resize(TABLE_OFFSET as usize, 0);
         out
@@ -83,7 +104,7 @@ impl Label {
     pub(crate) fn decode(block: &[u8]) -> Option<Label> {
         let block = block.get(..SECTOR as usize)?;
         let sound = block.starts_with(LABEL_MAGIC)
-            && crc32c::crc32c(block.get(12..)?) == u32_at(block, 8)?
+            && crc32c::crc32c(block.get(LABEL_CRC_FROM..)?) == u32_at(block, 8)?
             && u16_at(block, 12)? == VERSION
             && u32_at(block, 32)? == WAYS
             && u32_at(block, 36)? == LINE;
@@ -152,6 +173,7 @@ pub(crate) fn encode_table(
     for slot in sector * SECTOR_SLOTS..(sector + 1) * SECTOR_SLOTS {
         out.extend_from_slice(&line(slot).unwrap_or(NO_LINE).to_le_bytes());
     }
+    assert!(out.len() - start == SECTOR as usize, "a sector of the table is one of the device");
     let crc = table_crc(sector, out.split_at(start + TABLE_CRC_FROM).1);
     put_at(out, start + 4, &crc.to_le_bytes());
 }

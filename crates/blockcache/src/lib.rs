@@ -11,9 +11,11 @@
 //! is a device made of two devices. It is written back: a write is done when the fast device has
 //! it. It loses nothing in a crash: what a flush promised is found again, wherever it is.
 //!
-//! Start at `cache`; `requests` cuts requests into lines, `locks` keeps them in order, `commit`
-//! makes the table of dirty lines durable, `writeback` takes dirty lines to the slow device,
-//! `opening` formats and finds all of it again, `format` is the bytes.
+//! Start at `cache`, which routes. The parts are `requests`, which cuts requests into lines,
+//! `commit`, which makes the table of dirty lines durable, `writeback`, which takes dirty lines to
+//! the slow device, and `opening`, which formats and finds all of it again. They share `state`, of
+//! which `lines` and `locks` are the largest pieces, and know neither each other nor the devices.
+//! `format` is the bytes.
 
 mod answers;
 mod cache;
@@ -22,15 +24,23 @@ mod device;
 mod format;
 mod lines;
 mod locks;
+mod open_error;
 mod opening;
 mod pair;
 mod requests;
+mod segments;
+mod settings;
+mod slots;
+mod state;
 mod status;
+mod tasks;
 mod writeback;
 
-pub use cache::{BlockCache, Settings};
+pub use cache::BlockCache;
 pub use device::PoolDevice;
-pub use opening::{OpenError, is_unfinished};
+pub use open_error::OpenError;
+pub use opening::is_unfinished;
+pub use settings::Settings;
 pub use status::Status;
 
 /// Bytes of a line.

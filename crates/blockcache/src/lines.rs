@@ -23,6 +23,15 @@ pub(crate) mod mark {
     pub(crate) const RECORDING: u8 = 16;
     /// The line was written since it began to be taken back.
     pub(crate) const REWRITTEN: u8 = 32;
+
+    /// True if marks agree with each other: only contents that are there are dirty or rewritten,
+    /// and the table is told one thing of a slot that it names.
+    pub(crate) fn agree(marks: u8) -> bool {
+        let has = |mark: u8| marks & mark != 0;
+        let is_there = has(VALID) || !has(DIRTY | REWRITTEN);
+        let is_named = has(RECORDED) || !has(FREEING | RECORDING);
+        is_there && is_named && !(has(FREEING) && has(RECORDING))
+    }
 }
 
 /// All slots, with their lines and marks.
@@ -57,13 +66,15 @@ impl Lines {
     pub(crate) fn remark(&mut self, slot: u32, set: u8, clear: u8) {
         let before = self.index.marks(slot);
         let after = before & !clear | set;
+        assert!(mark::agree(after), "marks {after:#b} of slot {slot} contradict each other");
+        assert!(self.index.line_in(slot).is_some(), "only a slot with a line has marks");
         self.index.set_marks(slot, after);
         let gained =
             |mark: u8| u32::from(after & mark != 0).wrapping_sub(u32::from(before & mark != 0));
         self.cached = self.cached.wrapping_add(gained(mark::VALID));
         self.dirty = self.dirty.wrapping_add(gained(mark::DIRTY));
         assert!(self.cached <= self.index.slots(), "no more lines are cached than there are slots");
-        assert!(self.dirty <= self.index.slots(), "no more lines are dirty than there are slots");
+        assert!(self.dirty <= self.cached, "a dirty line is cached");
         // The table names dirty lines; whoever became one, or is none any more, is looked at.
         let named = after & mark::RECORDED != 0;
         if gained(mark::DIRTY) != 0 && (after & mark::DIRTY != 0) != named {
@@ -104,6 +115,7 @@ impl Lines {
         line: u32,
         may_leave: impl Fn(&Sets, u32) -> bool,
     ) -> Option<u32> {
+        debug_assert!(self.index.find(line).is_none(), "a line is in one slot");
         let Placed { slot, marks, .. } = self.index.place(line, may_leave)?;
         met_if(marks & mark::VALID != 0, "a line leaves for another");
         if marks & mark::VALID != 0 && !mutant("line_that_left_stays_counted") {
@@ -111,6 +123,7 @@ impl Lines {
             self.cached -= 1;
         }
         assert!(marks & mark::DIRTY == 0, "the slow device has what leaves");
+        assert!(self.index.line_in(slot) == Some(line), "the slot is the line's from now on");
         Some(slot)
     }
 

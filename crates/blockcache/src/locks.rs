@@ -56,6 +56,20 @@ impl Locks {
         !self.held.iter().any(|(_, held)| held.is_in_the_way_of(lines, hold))
     }
 
+    /// True if nobody holds lines beside somebody who excludes that. O(held²), for assertions.
+    fn are_apart(&self) -> bool {
+        let meets = |one: u32, held: &Held| {
+            let mut others = self.held.iter().filter(|(other, _)| *other > one);
+            others.any(|(_, other)| other.is_in_the_way_of(&held.lines, held.hold))
+        };
+        !self.held.iter().any(|(lock, held)| meets(lock, held))
+    }
+
+    /// True if a request waits for lines.
+    pub(crate) fn is_waiting(&self, request: u32) -> bool {
+        self.waiting.iter().any(|(waiter, _)| *waiter == request)
+    }
+
     /// Takes the lines for a request, or lets it wait: [`Locks::next`] names it later.
     pub(crate) fn take_or_wait(
         &mut self,
@@ -63,16 +77,21 @@ impl Locks {
         lines: Range<u32>,
         hold: Hold,
     ) -> Option<u32> {
+        assert!(!lines.is_empty(), "a lock is on lines");
+        debug_assert!(!self.is_waiting(request), "a request waits once");
         let queued = self.waiting.iter().any(|(_, other)| other.is_in_the_way_of(&lines, hold));
         if queued || !self.is_free(&lines, hold) {
             self.waiting.push_back((request, Held { lines, hold }));
             return None;
         }
-        Some(self.held.insert(Held { lines, hold }))
+        let lock = self.held.insert(Held { lines, hold });
+        debug_assert!(self.are_apart(), "lines were given to somebody beside another");
+        Some(lock)
     }
 
     /// Takes the lines if nobody holds them and nobody waits for them.
     pub(crate) fn take(&mut self, lines: Range<u32>, hold: Hold) -> Option<u32> {
+        assert!(!lines.is_empty(), "a lock is on lines");
         let queued = self.waiting.iter().any(|(_, other)| other.is_in_the_way_of(&lines, hold));
         let free = !queued && self.is_free(&lines, hold);
         free.then(|| self.held.insert(Held { lines, hold }))
@@ -80,6 +99,7 @@ impl Locks {
 
     /// Makes a read's hold a write's, when nobody else is on the lines or waits for them.
     pub(crate) fn upgrade(&mut self, lock: u32) -> bool {
+        assert!(self.held[lock].hold == Hold::Read, "only a read's hold becomes a write's");
         let lines = self.held[lock].lines.clone();
         let in_the_way = |held: &Held| held.is_in_the_way_of(&lines, Hold::Write);
         let alone = self.held.iter().all(|(other, held)| other == lock || !in_the_way(held));
@@ -91,6 +111,7 @@ impl Locks {
         if alone {
             self.held[lock].hold = Hold::Write;
         }
+        debug_assert!(self.are_apart(), "a hold became stronger beside another");
         alone
     }
 
@@ -110,7 +131,10 @@ impl Locks {
                     .any(|(_, other)| other.is_in_the_way_of(&wanted.lines, wanted.hold))
         })?;
         let (request, wanted) = self.waiting.remove(found).expect("just found");
-        Some((request, self.held.insert(wanted)))
+        let lock = self.held.insert(wanted);
+        debug_assert!(self.are_apart(), "lines were given to somebody beside another");
+        debug_assert!(!self.is_waiting(request), "a request waits once");
+        Some((request, lock))
     }
 
     /// True if somebody holds `line`.

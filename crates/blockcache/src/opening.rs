@@ -13,49 +13,21 @@
 //! flushed before anybody reads it. One request is under way at a time.
 
 use crate::LINE;
-use crate::cache::BlockCache;
 use crate::format::{self, Label, Side, is_label, table_offset, table_sectors};
 use crate::lines::{Lines, mark};
+use crate::open_error::OpenError;
+use crate::state::CacheState;
+use crate::tasks::Task;
 use std::ops::Range;
-use thermocline_ports::{Device, DeviceError, Io, Payload, SECTOR};
+use thermocline_ports::{DeviceError, Io, Payload, SECTOR};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
-use thermocline_units::{Bytes, Nanos, with_one_bit_changed};
+use thermocline_units::{Bytes, with_one_bit_changed};
 
 /// Sectors of the table that are read or written at once: 512 KiB.
 const RUN_SECTORS: u32 = 1024;
 
-/// A reason that a block cache cannot be opened, or has failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// The fast device has no room for the smallest cache.
-    #[error("the cache device has {0}; the smallest cache takes 2 MiB")]
-    CacheTooSmall(Bytes),
-    /// The slow device has no room behind its label.
-    #[error("the slow device has {0}; there is no room behind its label of 64 KiB")]
-    OriginTooSmall(Bytes),
-    /// The slow device has more lines than can be numbered.
-    #[error("the slow device has {0}; a cache takes less than 16 TiB")]
-    OriginTooLarge(Bytes),
-    /// A device carries no label of a cache.
-    #[error("the {0} device carries no label of a block cache")]
-    NoLabel(&'static str),
-    /// A device carries a label that cannot be read.
-    #[error("the label on the {0} device is damaged, or of another version of this program")]
-    BadLabel(&'static str),
-    /// The devices belong to different caches.
-    #[error("the cache device and the slow device do not belong together")]
-    Strangers,
-    /// A device has become smaller.
-    #[error("the {0} device is smaller than its label says")]
-    Shrunk(&'static str),
-    /// The table of dirty lines cannot be believed.
-    #[error("sector {0} of the table of dirty lines is damaged")]
-    Table(u32),
-    /// A device failed.
-    #[error("a device of the block cache failed: {0}")]
-    Device(DeviceError),
-}
+const _: () = assert!((RUN_SECTORS as u64) * (SECTOR as u64) <= u32::MAX as u64, "one request");
 
 /// The stage that is under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,29 +57,24 @@ fn name(side: Side) -> &'static str {
     }
 }
 
-impl<C: Device, O: Device> BlockCache<C, O> {
-    pub(crate) fn start_formatting(&mut self, now: Nanos) {
+impl Opening {
+    /// Begins to format: the contents of both devices are lost.
+    pub(crate) fn formatting(state: &mut CacheState) -> Opening {
+        assert!(state.lines.counts() == (0, 0), "a new cache has no lines");
         let stage = match mutant("old_label_not_cleared") {
-            true => Stage::WriteTable(self.next_sectors(0)),
+            true => Stage::WriteTable(next_sectors(state, 0)),
             false => Stage::ClearLabel,
         };
-        self.step(now, stage, None);
+        Opening::begin(state, stage, None)
     }
 
-    pub(crate) fn start_reading(&mut self, now: Nanos) {
-        self.step(now, Stage::ReadLabel(Side::Cache), None);
+    /// Begins to read what is there.
+    pub(crate) fn reading(state: &mut CacheState) -> Opening {
+        Opening::begin(state, Stage::ReadLabel(Side::Cache), None)
     }
 
-    fn next_sectors(&self, from: u32) -> Range<u32> {
-        from..table_sectors(self.lines.slots()).min(from + RUN_SECTORS)
-    }
-
-    fn label(&self, side: Side) -> Label {
-        let lines = self.geometry.size.0.div_ceil(u64::from(LINE)) as u32;
-        Label { side, identity: self.identity, slots: self.lines.slots(), lines }
-    }
-
-    fn step(&mut self, now: Nanos, stage: Stage, label: Option<Label>) {
+    /// Sends the request of a stage.
+    fn begin(state: &mut CacheState, stage: Stage, label: Option<Label>) -> Opening {
         let (side, io) = match &stage {
             Stage::ClearLabel => {
                 let data = Payload::Zeroes(table_offset(0).0 as u32);
@@ -116,7 +83,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             Stage::WriteTable(sectors) => {
                 let mut bytes = Vec::new();
                 for sector in sectors.clone() {
-                    format::encode_table(self.identity, sector, |_| None, &mut bytes);
+                    format::encode_table(state.identity, sector, |_| None, &mut bytes);
                 }
                 let data = Payload::from(bytes);
                 (Side::Cache, Io::Write { offset: table_offset(sectors.start), data, fua: false })
@@ -124,7 +91,7 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             Stage::FlushTable => (Side::Cache, Io::Flush),
             Stage::FlushFound(side) => (*side, Io::Flush),
             Stage::WriteLabel(side) => {
-                let data = Payload::from(self.label(*side).encode());
+                let data = Payload::from(own_label(state, *side).encode());
                 (*side, Io::Write { offset: Bytes(0), data, fua: true })
             }
             Stage::ReadLabel(side) => (*side, Io::Read { offset: Bytes(0), length: 4096 }),
@@ -133,136 +100,167 @@ impl<C: Device, O: Device> BlockCache<C, O> {
                 (Side::Cache, Io::Read { offset: table_offset(sectors.start), length })
             }
         };
-        self.opening = Some(Opening { stage, label });
-        self.devices.send(now, side, crate::pair::Task::Open, io);
+        let needs_label = stage == Stage::ReadLabel(Side::Origin);
+        assert!(label.is_some() == needs_label, "a label waits for the other one, and no longer");
+        state.send(side, Task::Open, io);
+        Opening { stage, label }
     }
 
-    /// A step has ended.
-    pub(crate) fn opening_went_on(&mut self, now: Nanos, result: Result<Payload, DeviceError>) {
-        let opening = self.opening.take().expect("its request was under way");
+    /// The request of the stage has ended. Returns the next stage; `None` when there is none: the
+    /// cache is open, or has failed.
+    pub(crate) fn went_on(
+        self,
+        state: &mut CacheState,
+        result: Result<Payload, DeviceError>,
+    ) -> Option<Opening> {
+        assert!(state.failure().is_none(), "an opening that has failed does not go on");
         let next = result
             .map_err(OpenError::Device)
-            .and_then(|payload| self.after(opening.stage, opening.label, &payload));
+            .and_then(|payload| after(state, self.stage, self.label, &payload));
         match next {
-            Ok(Some((stage, label))) => self.step(now, stage, label),
-            Ok(None) => {}
-            Err(error) => self.failure = Some(error),
-        }
-    }
-
-    fn after(
-        &mut self,
-        stage: Stage,
-        label: Option<Label>,
-        payload: &Payload,
-    ) -> Result<Option<(Stage, Option<Label>)>, OpenError> {
-        Ok(match stage {
-            Stage::ClearLabel => Some((Stage::WriteTable(self.next_sectors(0)), None)),
-            Stage::FlushTable if mutant("fast_label_first") => {
-                Some((Stage::WriteLabel(Side::Cache), None))
-            }
-            Stage::WriteLabel(Side::Cache) if mutant("fast_label_first") => {
-                Some((Stage::WriteLabel(Side::Origin), None))
-            }
-            Stage::WriteLabel(Side::Origin) if mutant("fast_label_first") => None,
-            Stage::WriteTable(sectors) => match self.next_sectors(sectors.end) {
-                next if next.is_empty() && mutant("table_not_flushed_before_the_labels") => {
-                    Some((Stage::WriteLabel(Side::Origin), None))
-                }
-                next if next.is_empty() => Some((Stage::FlushTable, None)),
-                next => Some((Stage::WriteTable(next), None)),
-            },
-            Stage::FlushTable => Some((Stage::WriteLabel(Side::Origin), None)),
-            Stage::WriteLabel(Side::Origin) => Some((Stage::WriteLabel(Side::Cache), None)),
-            Stage::WriteLabel(Side::Cache) => None,
-            Stage::ReadLabel(side) => {
-                let found = self.read_label(side, payload)?;
-                match label {
-                    None => Some((Stage::ReadLabel(Side::Origin), Some(found))),
-                    Some(own) => {
-                        self.adopt(own, found)?;
-                        Some((Stage::ReadTable(self.next_sectors(0)), None))
-                    }
-                }
-            }
-            Stage::ReadTable(sectors) => {
-                self.restore(&sectors, &payload.to_vec())?;
-                match self.next_sectors(sectors.end) {
-                    next if !next.is_empty() => Some((Stage::ReadTable(next), None)),
-                    _ if mutant("found_lines_taken_for_flushed") => None,
-                    _ => Some((Stage::FlushFound(Side::Cache), None)),
-                }
-            }
-            Stage::FlushFound(Side::Cache) if mutant("slow_device_taken_for_flushed") => None,
-            Stage::FlushFound(Side::Cache) => Some((Stage::FlushFound(Side::Origin), None)),
-            Stage::FlushFound(Side::Origin) => None,
-        })
-    }
-
-    fn read_label(&self, side: Side, payload: &Payload) -> Result<Label, OpenError> {
-        let block = payload.to_vec();
-        let corrected = || {
-            let sector = block.get(..SECTOR as usize).filter(|block| is_label(block))?;
-            with_one_bit_changed(sector, Label::decode)
-        };
-        match Label::decode(&block).or_else(corrected) {
-            Some(label) if label.side == side => Ok(label),
-            Some(_) => Err(OpenError::Strangers),
-            None if is_label(&block) => Err(OpenError::BadLabel(name(side))),
-            None => Err(OpenError::NoLabel(name(side))),
-        }
-    }
-
-    /// Becomes the cache that the labels tell of.
-    fn adopt(&mut self, cache: Label, origin: Label) -> Result<(), OpenError> {
-        if cache.identity != origin.identity
-            || (cache.slots, cache.lines) != (origin.slots, origin.lines)
-        {
-            return Err(OpenError::Strangers);
-        }
-        if cache.slots > self.lines.slots() {
-            return Err(OpenError::Shrunk(name(Side::Cache)));
-        }
-        if u64::from(cache.lines) > self.geometry.size.0.div_ceil(u64::from(LINE)) {
-            return Err(OpenError::Shrunk(name(Side::Origin)));
-        }
-        if cache.slots < format::SLOTS_MIN {
-            return Err(OpenError::BadLabel(name(Side::Cache)));
-        }
-        self.identity = cache.identity;
-        self.lines = Lines::new(cache.slots, self.settings.policy);
-        self.status.lines = cache.slots;
-        self.status.memory = Bytes(self.lines.bytes());
-        Ok(())
-    }
-
-    fn restore(&mut self, sectors: &Range<u32>, bytes: &[u8]) -> Result<(), OpenError> {
-        let lines = self.label(Side::Cache).lines;
-        for (sector, bytes) in sectors.clone().zip(bytes.chunks(SECTOR as usize)) {
-            let decode = |bytes: &[u8]| format::decode_table(self.identity, sector, bytes);
-            let corrected = || {
-                let named = with_one_bit_changed(bytes, decode);
-                met_if(named.is_some(), "a flipped bit of the table is set right");
-                named
-            };
-            let named = decode(bytes).or_else(corrected);
-            for (slot, line) in named.ok_or(OpenError::Table(sector))? {
-                let sound = line < lines
-                    && self.lines.fits(line, slot)
-                    && self.lines.find(line).is_none()
-                    && self.lines.line_in(slot).is_none();
-                if !sound {
-                    return Err(OpenError::Table(sector));
-                }
-                self.lines.restore(line, slot);
-                self.lines.remark(slot, mark::VALID | mark::RECORDED, 0);
-                self.lines.remark(slot, mark::DIRTY, 0);
+            Ok(Some((stage, label))) => Some(Opening::begin(state, stage, label)),
+            Ok(None) => None,
+            Err(error) => {
+                state.refuse(error);
+                None
             }
         }
-        Ok(())
     }
 }
 
+fn next_sectors(state: &CacheState, from: u32) -> Range<u32> {
+    from..table_sectors(state.lines.slots()).min(from + RUN_SECTORS)
+}
+
+/// The label of this cache on one of the devices.
+fn own_label(state: &CacheState, side: Side) -> Label {
+    let lines = state.geometry.size.0.div_ceil(u64::from(LINE)) as u32;
+    Label { side, identity: state.identity, slots: state.lines.slots(), lines }
+}
+
+/// The stage after one that has ended well, with the label that it needs; `None` after the last.
+fn after(
+    state: &mut CacheState,
+    stage: Stage,
+    label: Option<Label>,
+    payload: &Payload,
+) -> Result<Option<(Stage, Option<Label>)>, OpenError> {
+    if let Stage::WriteTable(sectors) | Stage::ReadTable(sectors) = &stage {
+        assert!(!sectors.is_empty(), "a stage of the table is about sectors");
+    }
+    Ok(match stage {
+        Stage::ClearLabel => Some((Stage::WriteTable(next_sectors(state, 0)), None)),
+        Stage::FlushTable if mutant("fast_label_first") => {
+            Some((Stage::WriteLabel(Side::Cache), None))
+        }
+        Stage::WriteLabel(Side::Cache) if mutant("fast_label_first") => {
+            Some((Stage::WriteLabel(Side::Origin), None))
+        }
+        Stage::WriteLabel(Side::Origin) if mutant("fast_label_first") => None,
+        Stage::WriteTable(sectors) => match next_sectors(state, sectors.end) {
+            next if next.is_empty() && mutant("table_not_flushed_before_the_labels") => {
+                Some((Stage::WriteLabel(Side::Origin), None))
+            }
+            next if next.is_empty() => Some((Stage::FlushTable, None)),
+            next => Some((Stage::WriteTable(next), None)),
+        },
+        Stage::FlushTable => Some((Stage::WriteLabel(Side::Origin), None)),
+        Stage::WriteLabel(Side::Origin) => Some((Stage::WriteLabel(Side::Cache), None)),
+        Stage::WriteLabel(Side::Cache) => None,
+        Stage::ReadLabel(side) => {
+            let found = read_label(side, payload)?;
+            match label {
+                None => Some((Stage::ReadLabel(Side::Origin), Some(found))),
+                Some(own) => {
+                    adopt(state, own, found)?;
+                    Some((Stage::ReadTable(next_sectors(state, 0)), None))
+                }
+            }
+        }
+        Stage::ReadTable(sectors) => {
+            restore(state, &sectors, &payload.to_vec())?;
+            match next_sectors(state, sectors.end) {
+                next if !next.is_empty() => Some((Stage::ReadTable(next), None)),
+                _ if mutant("found_lines_taken_for_flushed") => None,
+                _ => Some((Stage::FlushFound(Side::Cache), None)),
+            }
+        }
+        Stage::FlushFound(Side::Cache) if mutant("slow_device_taken_for_flushed") => None,
+        Stage::FlushFound(Side::Cache) => Some((Stage::FlushFound(Side::Origin), None)),
+        Stage::FlushFound(Side::Origin) => None,
+    })
+}
+
+fn read_label(side: Side, payload: &Payload) -> Result<Label, OpenError> {
+    let block = payload.to_vec();
+    let corrected = || {
+        let sector = block.get(..SECTOR as usize).filter(|block| is_label(block))?;
+        with_one_bit_changed(sector, Label::decode)
+    };
+    match Label::decode(&block).or_else(corrected) {
+        Some(label) if label.side == side => Ok(label),
+        Some(_) => Err(OpenError::Strangers),
+        None if is_label(&block) => Err(OpenError::BadLabel(name(side))),
+        None => Err(OpenError::NoLabel(name(side))),
+    }
+}
+
+/// Becomes the cache that the labels tell of.
+fn adopt(state: &mut CacheState, cache: Label, origin: Label) -> Result<(), OpenError> {
+    assert!((cache.side, origin.side) == (Side::Cache, Side::Origin), "one label of each device");
+    if cache.identity != origin.identity
+        || (cache.slots, cache.lines) != (origin.slots, origin.lines)
+    {
+        return Err(OpenError::Strangers);
+    }
+    if cache.slots > state.lines.slots() {
+        return Err(OpenError::Shrunk(name(Side::Cache)));
+    }
+    if u64::from(cache.lines) > state.geometry.size.0.div_ceil(u64::from(LINE)) {
+        return Err(OpenError::Shrunk(name(Side::Origin)));
+    }
+    if cache.slots < format::SLOTS_MIN {
+        return Err(OpenError::BadLabel(name(Side::Cache)));
+    }
+    state.identity = cache.identity;
+    state.lines = Lines::new(cache.slots, state.settings.policy);
+    state.status.lines = cache.slots;
+    state.status.memory = Bytes(state.lines.bytes());
+    Ok(())
+}
+
+/// Puts the lines that sectors of the table name into their slots.
+fn restore(state: &mut CacheState, sectors: &Range<u32>, bytes: &[u8]) -> Result<(), OpenError> {
+    let lines = own_label(state, Side::Cache).lines;
+    let (_, before) = state.lines.counts();
+    let mut restored = 0;
+    assert!(bytes.len() == sectors.len() * SECTOR as usize, "all sectors were read");
+    for (sector, bytes) in sectors.clone().zip(bytes.chunks(SECTOR as usize)) {
+        let decode = |bytes: &[u8]| format::decode_table(state.identity, sector, bytes);
+        let corrected = || {
+            let named = with_one_bit_changed(bytes, decode);
+            met_if(named.is_some(), "a flipped bit of the table is set right");
+            named
+        };
+        let named = decode(bytes).or_else(corrected);
+        for (slot, line) in named.ok_or(OpenError::Table(sector))? {
+            let sound = line < lines
+                && state.lines.fits(line, slot)
+                && state.lines.find(line).is_none()
+                && state.lines.line_in(slot).is_none();
+            if !sound {
+                return Err(OpenError::Table(sector));
+            }
+            state.lines.restore(line, slot);
+            state.lines.remark(slot, mark::VALID | mark::RECORDED, 0);
+            state.lines.remark(slot, mark::DIRTY, 0);
+            restored += 1;
+        }
+    }
+    assert!(state.lines.counts().1 == before + restored, "what the table names is dirty");
+    assert!(!state.lines.has_news(), "what the table names is no news to it");
+    Ok(())
+}
 /// True if two devices are what a formatting left that was cut off, or blank, and may be formatted.
 /// `size` is that of the fast device, `slow` how the slow one begins: its label and the start of
 /// what the machine above sees, where that keeps its own label. `read` fills a buffer from an

@@ -16,14 +16,14 @@
 //! device themselves: that is what holds writers back.
 
 use crate::LINE;
-use crate::cache::BlockCache;
 use crate::format::{ORIGIN_OFFSET, Side};
 use crate::lines::mark;
 use crate::locks::Hold;
-use crate::pair::Task;
-use crate::requests::assemble;
+use crate::segments::assemble;
+use crate::state::{CacheState, Effect};
+use crate::tasks::Task;
 use std::ops::Range;
-use thermocline_ports::{Device, DeviceError, Io, Payload};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, Nanos, Slab};
@@ -35,6 +35,10 @@ const RUN_LINES: u32 = 64;
 const FLOODED_PERCENT: u64 = 90;
 /// Slots that the hand passes at once, at most.
 const STRIDE: u32 = 4096;
+
+const _: () =
+    assert!((RUN_LINES as u64) * (LINE as u64) <= u32::MAX as u64, "a run is one request");
+const _: () = assert!(FLOODED_PERCENT < 100, "a share of the slots");
 
 /// Pause of taking back after a run that failed.
 const PAUSE: Nanos = Nanos(100_000_000);
@@ -56,49 +60,62 @@ pub(crate) struct WriteBack {
     runs: Slab<Run>,
     hand: u32,
     /// End of the pause after a run that failed; `None`: no pause.
-    pub(crate) resume_at: Option<Nanos>,
+    resume_at: Option<Nanos>,
 }
 
-impl<C: Device, O: Device> BlockCache<C, O> {
+impl WriteBack {
+    /// End of the pause, if there is one.
+    pub(crate) fn resume_at(&self) -> Option<Nanos> {
+        self.resume_at
+    }
+
+    /// Ends a pause whose time has come; true if there was one.
+    pub(crate) fn end_pause(&mut self, now: Nanos) -> bool {
+        self.resume_at.take_if(|at| *at <= now).is_some()
+    }
+
     /// Starts as many runs as there should be.
-    pub(crate) fn pump_writeback(&mut self, now: Nanos) {
-        let slots = u64::from(self.lines.slots());
-        let most = slots * u64::from(self.settings.dirty_percent) / 100;
-        let over = u64::from(self.lines.counts().1).saturating_sub(most);
-        if over == 0 || self.failure.is_some() || self.back.resume_at.is_some() {
+    pub(crate) fn pump(&mut self, state: &mut CacheState) {
+        let slots = u64::from(state.lines.slots());
+        let most = slots * u64::from(state.settings.dirty_percent) / 100;
+        let over = u64::from(state.lines.counts().1).saturating_sub(most);
+        if over == 0 || state.failure().is_some() || self.resume_at.is_some() {
             return;
         }
-        let share = over * u64::from(self.settings.writers_max) / most.max(1);
-        let flooded = u64::from(self.lines.counts().1) * 100 > slots * FLOODED_PERCENT;
-        let writers = match self.devices.is_origin_awaited() && !flooded {
+        let share = over * u64::from(state.settings.writers_max) / most.max(1);
+        let flooded = u64::from(state.lines.counts().1) * 100 > slots * FLOODED_PERCENT;
+        let writers = match state.traffic.is_origin_awaited() && !flooded {
             true => 1,
-            false => (1 + share).min(u64::from(self.settings.writers_max)) as usize,
+            false => (1 + share).min(u64::from(state.settings.writers_max)) as usize,
         };
+        assert!(self.hand < state.lines.slots(), "the hand is on a slot");
         let pressed = over > most;
         let mut passed = 0;
-        while self.back.runs.len() < writers && passed < STRIDE.min(self.lines.slots()) {
-            let slot = self.back.hand;
-            self.back.hand = (slot + 1) % self.lines.slots();
+        while self.runs.len() < writers && passed < STRIDE.min(state.lines.slots()) {
+            let slot = self.hand;
+            self.hand = (slot + 1) % state.lines.slots();
             passed += 1;
-            if self.lines.has(slot, mark::DIRTY) && (pressed || !self.lines.is_near(slot)) {
-                let line = self.lines.line_in(slot).expect("a dirty slot has a line");
-                self.take_back(now, line);
+            if state.lines.has(slot, mark::DIRTY) && (pressed || !state.lines.is_near(slot)) {
+                let line = state.lines.line_in(slot).expect("a dirty slot has a line");
+                self.take_back(state, line);
             }
         }
+        let most = state.settings.writers_max.max(1) as usize;
+        assert!(self.runs.len() <= most, "{} runs are under way, of {most}", self.runs.len());
     }
 
     /// Takes `line`, and the dirty ones around it, unless somebody drops them just now.
-    fn take_back(&mut self, now: Nanos, line: u32) {
+    fn take_back(&mut self, state: &mut CacheState, line: u32) {
         let dirty = |line: &u32| {
-            self.lines.find(*line).is_some_and(|slot| self.lines.has(slot, mark::DIRTY))
+            state.lines.find(*line).is_some_and(|slot| state.lines.has(slot, mark::DIRTY))
         };
         let earliest = line.saturating_sub(RUN_LINES - 1);
         let start = (earliest..line).rev().take_while(dirty).last().unwrap_or(line);
         let end = (line..start + RUN_LINES).take_while(dirty).last().expect("the first one is") + 1;
         let lines = start..end;
         assert!(lines.contains(&line) && lines.len() <= RUN_LINES as usize, "a run is bounded");
-        let Some(lock) = self.locks.take(lines.clone(), Hold::Back) else { return };
-        let run = self.back.runs.insert(Run {
+        let Some(lock) = state.locks.take(lines.clone(), Hold::Back) else { return };
+        let run = self.runs.insert(Run {
             lines: lines.clone(),
             lock,
             outstanding: lines.end - lines.start,
@@ -106,79 +123,88 @@ impl<C: Device, O: Device> BlockCache<C, O> {
             failed: false,
         });
         for line in lines {
-            let slot = self.lines.find(line).expect("just found");
+            let slot = state.lines.find(line).expect("just found");
+            assert!(state.lines.has(slot, mark::DIRTY), "only dirty lines go back");
             if !mutant("rewritten_lines_stay_so") {
-                self.lines.remark(slot, 0, mark::REWRITTEN);
+                state.lines.remark(slot, 0, mark::REWRITTEN);
             }
-            let bytes = self.bytes_of(line);
+            let bytes = state.bytes_of(line);
             let length = (bytes.end - bytes.start) as u32;
-            let io = Io::Read { offset: self.lines.slot_offset(slot), length };
-            self.devices.send(now, Side::Cache, Task::BackRead { run, at: line }, io);
+            let io = Io::Read { offset: state.lines.slot_offset(slot), length };
+            state.send(Side::Cache, Task::BackRead { run, at: line }, io);
         }
     }
 
     /// A line of a run was read, or was not.
     pub(crate) fn back_read(
         &mut self,
-        now: Nanos,
+        state: &mut CacheState,
         run: u32,
         line: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        let state = &mut self.back.runs[run];
-        assert!(state.outstanding > 0, "each request of a write-back is answered once");
-        state.outstanding -= 1;
+        let it = &mut self.runs[run];
+        assert!(it.outstanding > 0, "each request of a write-back is answered once");
+        it.outstanding -= 1;
         match result {
-            Ok(payload) => state.pieces.push((u64::from(line) * u64::from(LINE), payload)),
-            Err(_) => state.failed = true,
+            Ok(payload) => it.pieces.push((u64::from(line) * u64::from(LINE), payload)),
+            Err(_) => it.failed = true,
         }
-        if state.outstanding > 0 {
+        let accounted = it.pieces.len() + it.outstanding as usize;
+        assert!(accounted <= it.lines.len(), "a line of a run is read once");
+        assert!(it.failed || accounted == it.lines.len(), "each line of a run is read");
+        if it.outstanding > 0 {
             return;
         }
-        if self.answers.have_forgotten() {
+        if state.answers.have_forgotten() {
             // The fast device may show what was in the slot before, and the slow one has better.
             met("a line is not taken back after a flush that forgot");
-            return self.end_run(now, run, false);
+            return self.end_run(state, run, false);
         }
-        if state.failed {
+        if it.failed {
             met("a line that is taken back cannot be read");
-            return self.end_run(now, run, false);
+            return self.end_run(state, run, false);
         }
-        let lines = state.lines.clone();
-        let mut pieces = std::mem::take(&mut state.pieces);
-        let bytes = self.bytes_of(lines.start).start..self.bytes_of(lines.end - 1).end;
+        let lines = it.lines.clone();
+        let mut pieces = std::mem::take(&mut it.pieces);
+        let bytes = state.bytes_of(lines.start).start..state.bytes_of(lines.end - 1).end;
         let data = assemble(&bytes, &mut pieces);
         let offset = Bytes(ORIGIN_OFFSET + bytes.start);
         let io = Io::Write { offset, data, fua: false };
-        self.devices.send(now, Side::Origin, Task::BackWrite { run }, io);
+        state.send(Side::Origin, Task::BackWrite { run }, io);
     }
 
     /// A run is on the slow device, or is not.
     pub(crate) fn back_written(
         &mut self,
-        now: Nanos,
+        state: &mut CacheState,
         run: u32,
         result: Result<Payload, DeviceError>,
     ) {
         met_if(result.is_err(), "a line cannot be taken back");
-        self.end_run(now, run, result.is_ok() || mutant("failed_taking_back_counts"));
+        self.end_run(state, run, result.is_ok() || mutant("failed_taking_back_counts"));
     }
 
-    fn end_run(&mut self, now: Nanos, run: u32, done: bool) {
-        let Run { lines, lock, .. } = self.back.runs.remove(run);
+    fn end_run(&mut self, state: &mut CacheState, run: u32, done: bool) {
+        let Run { lines, lock, outstanding, .. } = self.runs.remove(run);
+        assert!(outstanding == 0, "a run ends when all its reads have");
         if !done {
-            self.back.resume_at = Some(Nanos(now.0 + PAUSE.0));
+            self.resume_at = Some(Nanos(state.now.0 + PAUSE.0));
         }
         for line in lines {
-            let slot = self.lines.find(line).expect("nobody drops a line that is taken back");
-            let rewritten = self.lines.has(slot, mark::REWRITTEN);
+            let slot = state.lines.find(line).expect("nobody drops a line that is taken back");
+            assert!(state.lines.has(slot, mark::DIRTY), "a line is dirty until its run ends");
+            let rewritten = state.lines.has(slot, mark::REWRITTEN);
             met_if(rewritten, "a line is written while it is taken back");
             if done && (!rewritten || mutant("rewritten_line_called_clean")) {
-                let bytes = self.bytes_of(line);
-                self.status.written_back.0 += bytes.end - bytes.start;
-                self.lines.remark(slot, 0, mark::DIRTY);
+                let bytes = state.bytes_of(line);
+                state.status.written_back.0 += bytes.end - bytes.start;
+                state.lines.remark(slot, 0, mark::DIRTY);
             }
         }
-        self.release(now, lock);
+        state.emit(Effect::Unlocked(lock));
     }
 }
+
+#[cfg(test)]
+mod tests;

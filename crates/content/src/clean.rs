@@ -11,8 +11,9 @@ use crate::format::{Record, Stored, decode_trailer};
 use crate::name::{BLOCK, ContentId};
 use crate::segments::{Class, State};
 use crate::settings::{CLEANING_RESERVE, MAP_RESERVE};
-use crate::store::{Store, Task, offset};
-use thermocline_ports::{Device, DeviceError, Io, Payload};
+use crate::state::{Progress, StoreState};
+use crate::tasks::{Task, offset};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
@@ -39,121 +40,108 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
+    /// True if no segment is being cleaned.
     pub(crate) fn is_idle(&self) -> bool {
         self.victim.is_none()
     }
-}
 
-impl<D: Device> Store<D> {
     /// Goes on with a cleaning, or begins one when few segments are free.
-    pub(crate) fn pump_cleaner(&mut self) {
-        if self.cleaner.victim.is_some() {
-            if !self.cleaner.is_busy {
-                self.clean_run();
+    pub(crate) fn pump(&mut self, state: &mut StoreState, progress: Progress) {
+        if self.victim.is_some() {
+            if !self.is_busy {
+                self.read_run(state);
             }
             return;
         }
-        let percent = u32::from(self.settings.clean_below_percent);
+        let percent = u32::from(state.settings.clean_below_percent);
         let reserve = CLEANING_RESERVE + MAP_RESERVE + 1;
-        let low = (self.layout.segments * percent / 100).max(reserve);
-        if self.segments.free_count() >= low || self.segments.are_moving() {
+        let low = (state.layout.segments * percent / 100).max(reserve);
+        if state.segments.free_count() >= low || state.segments.are_moving() {
             return;
         }
         // What a sweep would free need not be moved.
-        if self.sweepable() > self.layout.slots() / 2 && self.sweep.is_idle() && !self.sweep.wanted
+        let is_swept = progress.is_sweeping || state.wants.sweep;
+        if state.sweepable() > state.layout.slots() / 2 && !is_swept {
+            state.wants.sweep = true;
+        } else if !progress.is_sweeping
+            && let Some(victim) = victim(state, state.layout.slots() / 16 + 1)
         {
-            self.sweep.wanted = true;
-        } else if self.sweep.is_idle() && self.segments.free_count() < low {
-            let slots = self.layout.slots();
-            self.choose_victim(slots / 16 + 1);
+            self.begin(state, victim);
         }
     }
 
-    /// Begins to clean the best segment that has holes; returns false if there is none.
-    pub(crate) fn clean_some(&mut self) -> bool {
-        self.choose_victim(1)
-    }
-
-    fn choose_victim(&mut self, holes_min: u32) -> bool {
-        let slots = self.layout.slots();
-        let newest = self.segments.next_sequence;
-        let worth = |live: u32, sequence: u64| {
-            u64::from(slots - live) * (newest - sequence) * 1024 / u64::from(live + 1)
-        };
-        let victim = self
-            .segments
-            .iter()
-            .filter(|(_, segment)| segment.state == State::Sealed && !segment.is_rotten)
-            .filter(|(_, segment)| segment.live > 0 && slots - segment.live >= holes_min)
-            .max_by_key(|(_, segment)| worth(segment.live, segment.sequence));
-        let Some((victim, _)) = victim else { return false };
+    /// Begins to clean a segment.
+    pub(crate) fn begin(&mut self, state: &mut StoreState, victim: u32) {
         met("segment cleaned");
-        self.counters.cleanings += 1;
-        self.cleaner.victim = Some(victim);
-        self.cleaner.is_busy = true;
-        self.segments.get_mut(victim).readers += 1;
+        state.counters.cleanings += 1;
+        self.victim = Some(victim);
+        self.is_busy = true;
+        state.segments.get_mut(victim).readers += 1;
         let io = Io::Read {
-            offset: offset(u64::from(self.layout.trailer(victim))),
-            length: self.layout.trailer_blocks() * BLOCK,
+            offset: offset(u64::from(state.layout.trailer(victim))),
+            length: state.layout.trailer_blocks() * BLOCK,
         };
-        self.send(Task::CleanTrailer, io);
-        true
+        state.send(Task::CleanTrailer, io);
     }
 
-    pub(crate) fn clean_trailer_read(&mut self, result: Result<Payload, DeviceError>) {
-        self.cleaner.is_busy = false;
-        let victim = self.cleaner.victim.expect("cleaning");
-        let slots = self.layout.slots();
+    /// The trailer of the segment was read, or was not.
+    pub(crate) fn trailer_read(
+        &mut self,
+        state: &mut StoreState,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.is_busy = false;
+        let victim = self.victim.expect("cleaning");
+        let slots = state.layout.slots();
         let trailer = result
             .ok()
-            .and_then(|data| decode_trailer(&data.to_vec(), self.identity, victim, slots));
+            .and_then(|data| decode_trailer(&data.to_vec(), state.identity, victim, slots));
         let Some(trailer) = trailer else {
             met("trailer of a victim could not be read");
-            return self.end_cleaning(true);
+            return self.end(state, true);
         };
-        let first = self.layout.first_slot(victim);
+        let first = state.layout.first_slot(victim);
         let there = (first..).zip(trailer.entries).filter_map(|(place, entry)| {
             let entry = entry?;
-            self.is_there(place, &entry).then_some((place, entry))
+            is_there(state, place, &entry).then_some((place, entry))
         });
         let mut blocks: Vec<(u32, Stored)> = there.collect();
         blocks.reverse();
-        self.cleaner.blocks = blocks;
-    }
-
-    /// True if the block still lies there.
-    fn is_there(&self, place: u32, stored: &Stored) -> bool {
-        let entry = self.blocks.entry(stored.number);
-        entry.place == place && entry.generation == stored.generation
+        self.blocks = blocks;
     }
 
     /// Reads the next run.
-    fn clean_run(&mut self) {
+    fn read_run(&mut self, state: &mut StoreState) {
         let mut blocks: Vec<(u32, Stored)> = Vec::new();
-        while let Some((place, stored)) = self.cleaner.blocks.last() {
+        while let Some((place, stored)) = self.blocks.last() {
             let goes_on = blocks.last().is_none_or(|(last, _)| last + 1 == *place);
-            if !self.is_there(*place, stored) {
+            if !is_there(state, *place, stored) {
                 met("block swept while its segment was cleaned");
-                self.cleaner.blocks.pop();
+                self.blocks.pop();
             } else if goes_on && blocks.len() < RUN_MAX {
-                blocks.extend(self.cleaner.blocks.pop());
+                blocks.extend(self.blocks.pop());
             } else {
                 break;
             }
         }
-        let Some(&(place, _)) = blocks.first() else { return self.end_cleaning(false) };
+        let Some(&(place, _)) = blocks.first() else { return self.end(state, false) };
         let length = blocks.len() as u32 * BLOCK;
-        self.cleaner.run = Some(Run { blocks, data: Payload::EMPTY, outstanding: 0 });
-        self.cleaner.is_busy = true;
-        self.send(Task::CleanRead, Io::Read { offset: offset(u64::from(place)), length });
+        self.run = Some(Run { blocks, data: Payload::EMPTY, outstanding: 0 });
+        self.is_busy = true;
+        state.send(Task::CleanRead, Io::Read { offset: offset(u64::from(place)), length });
     }
 
-    pub(crate) fn clean_read(&mut self, result: Result<Payload, DeviceError>) {
-        self.cleaner.is_busy = false;
-        let victim = self.cleaner.victim.expect("cleaning");
-        let Some(mut run) = self.cleaner.run.take() else { return };
+    /// The blocks of a run were read, or were not.
+    pub(crate) fn run_read(
+        &mut self,
+        state: &mut StoreState,
+        result: Result<Payload, DeviceError>,
+    ) {
+        self.is_busy = false;
+        let victim = self.victim.expect("cleaning");
+        let Some(mut run) = self.run.take() else { return };
         let Ok(data) = result else {
-            self.segments.get_mut(victim).is_rotten = true;
+            state.segments.get_mut(victim).is_rotten = true;
             return;
         };
         let bytes = data.to_vec();
@@ -162,8 +150,8 @@ impl<D: Device> Store<D> {
         for (&(place, stored), block) in run.blocks.iter().zip(bytes.chunks(BLOCK as usize)) {
             if ContentId::of(block) != stored.content {
                 met("damaged block met while cleaning");
-                self.counters.damaged += 1;
-                self.segments.get_mut(victim).is_rotten = true;
+                state.counters.damaged += 1;
+                state.segments.get_mut(victim).is_rotten = true;
                 continue;
             }
             kept.push((place, stored));
@@ -171,20 +159,20 @@ impl<D: Device> Store<D> {
         }
         run.blocks = kept;
         run.data = Payload::from(contents);
-        self.counters.cleaned_blocks += run.blocks.len() as u64;
-        self.write_run(run);
+        state.counters.cleaned_blocks += run.blocks.len() as u64;
+        self.write_run(state, run);
     }
 
-    fn write_run(&mut self, mut run: Run) {
+    fn write_run(&mut self, state: &mut StoreState, mut run: Run) {
         // Slots one behind the other are written at once: first place, index of the first block.
         let mut pieces: Vec<(u32, u32, u32)> = Vec::new();
         for index in 0..run.blocks.len() as u32 {
-            let Some((place, opened)) = self.segments.take_slot(Class::Cold) else {
+            let Some((place, opened)) = state.segments.take_slot(Class::Cold) else {
                 met("cleaning found no free segment");
                 break;
             };
             if let Some((segment, sequence)) = opened {
-                self.commit.append(&Record::Open { segment, sequence, class: Class::Cold as u8 });
+                state.journal.append(&Record::Open { segment, sequence, class: Class::Cold as u8 });
             }
             match pieces.last_mut() {
                 Some((first, _, count)) if *first + *count == place => *count += 1,
@@ -193,60 +181,84 @@ impl<D: Device> Store<D> {
         }
         if pieces.is_empty() {
             if !run.blocks.is_empty() {
-                self.end_cleaning(false);
+                self.end(state, false);
             }
             return;
         }
         run.outstanding = pieces.len() as u32;
         let data = run.data.clone();
-        self.cleaner.run = Some(run);
-        self.cleaner.is_busy = true;
+        self.run = Some(run);
+        self.is_busy = true;
         for (place, first, count) in pieces {
             let data = data.slice(first * BLOCK..(first + count) * BLOCK);
             let io = Io::Write { offset: offset(u64::from(place)), data, fua: false };
-            self.send(Task::CleanWrite { place, first, count }, io);
+            state.send(Task::CleanWrite { place, first, count }, io);
         }
     }
 
-    pub(crate) fn clean_written(
+    /// Blocks of a run were written, or were not.
+    pub(crate) fn run_written(
         &mut self,
+        state: &mut StoreState,
         place: u32,
         first: u32,
         count: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        self.is_volatile = true;
+        state.is_volatile = true;
         for index in 0..count {
-            let run = self.cleaner.run.as_ref().expect("under way");
+            let run = self.run.as_ref().expect("under way");
             let (from, stored) = run.blocks[(first + index) as usize];
             let to = place + index;
-            let is_there = self.is_there(from, &stored);
+            let is_there = is_there(state, from, &stored);
             met_if(!is_there, "block swept while it was moved");
             if result.is_err() || !(is_there || mutant("swept_block_moved")) {
-                self.slot_written(to, None);
+                state.slot_written(to, None);
                 continue;
             }
-            self.commit.append(&Record::Block(to, stored));
-            self.slot_written(to, Some(stored));
-            self.blocks.move_to(stored.number, to);
-            self.segments.leave(from);
+            state.journal.append(&Record::Block(to, stored));
+            state.slot_written(to, Some(stored));
+            state.blocks.move_to(stored.number, to);
+            state.segments.leave(from);
         }
-        let run = self.cleaner.run.as_mut().expect("under way");
+        let run = self.run.as_mut().expect("under way");
         run.outstanding -= 1;
         if run.outstanding == 0 {
-            self.cleaner.run = None;
-            self.cleaner.is_busy = false;
+            self.run = None;
+            self.is_busy = false;
         }
     }
 
-    fn end_cleaning(&mut self, is_rotten: bool) {
-        self.steps += 1;
-        let victim = self.cleaner.victim.take().expect("cleaning");
-        self.cleaner.blocks.clear();
-        self.cleaner.run = None;
-        let segment = self.segments.get_mut(victim);
+    fn end(&mut self, state: &mut StoreState, is_rotten: bool) {
+        state.note_step();
+        let victim = self.victim.take().expect("cleaning");
+        self.blocks.clear();
+        self.run = None;
+        let segment = state.segments.get_mut(victim);
         segment.readers -= 1;
         segment.is_rotten |= is_rotten;
-        self.commit.wanted = true;
+        state.wants.commit = true;
     }
+}
+
+/// The best segment to be cleaned, of those with at least so many holes.
+pub(crate) fn victim(state: &StoreState, holes_min: u32) -> Option<u32> {
+    let slots = state.layout.slots();
+    let newest = state.segments.next_sequence;
+    let worth = |live: u32, sequence: u64| {
+        u64::from(slots - live) * (newest - sequence) * 1024 / u64::from(live + 1)
+    };
+    let victim = state
+        .segments
+        .iter()
+        .filter(|(_, segment)| segment.state == State::Sealed && !segment.is_rotten)
+        .filter(|(_, segment)| segment.live > 0 && slots - segment.live >= holes_min)
+        .max_by_key(|(_, segment)| worth(segment.live, segment.sequence));
+    victim.map(|(victim, _)| victim)
+}
+
+/// True if the block still lies there.
+fn is_there(state: &StoreState, place: u32, stored: &Stored) -> bool {
+    let entry = state.blocks.entry(stored.number);
+    entry.place == place && entry.generation == stored.generation
 }

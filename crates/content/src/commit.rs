@@ -1,173 +1,150 @@
-//! Making changes durable: records in pages, cycles of flush and journal, and who waits for them.
+//! Making changes durable: cycles of flush and journal.
 //!
-//! Every change of maps and blocks is appended as a record, in the order of the changes. A cycle
-//! takes the pages filled so far, flushes the device (so that the blocks that the records name are
-//! durable), writes the pages to the journal with FUA, and serves the waiters whose records are
-//! durable. One cycle runs at a time; requests that come meanwhile share the next.
-//!
-//! This file is the part's state; `durability` has the store's side of it.
+//! A cycle takes the pages filled so far, flushes the device (so that the blocks that the records
+//! name are durable), writes the pages to the journal with FUA, and serves the waiters whose
+//! records are durable. One cycle runs at a time; requests that come meanwhile share the next.
 
-use crate::format::{PAYLOAD_BYTES, Record, encode_record};
-use crate::request::{Completed, RequestId};
-use std::collections::VecDeque;
+use crate::format::{Head, Kind, seal_block};
+use crate::journal::{Page, Waiter};
+use crate::name::BLOCK;
+use crate::state::{Effect, Mode, Progress, StoreState};
+use crate::tasks::{TRIES_MAX, Task, offset};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 
 /// Pages of one cycle.
-pub(crate) const COMMIT_BLOCKS_MAX: usize = 256;
+const COMMIT_BLOCKS_MAX: usize = 256;
 
-/// Action that waits until records are durable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Waiter {
-    /// A request ends with this outcome.
-    Answer(RequestId, Completed),
-    /// Swept numbers become free.
-    Free(Vec<u32>),
-    /// A full segment gets its trailer.
-    Seal(u32),
-    /// An emptied segment loses its trailer.
-    Wipe(u32),
+/// The cycle that is under way, if any.
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    taken: Vec<Page>,
+    /// Writes of the journal under way.
+    outstanding: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Idle,
-    Flushing,
-    Writing,
-}
-
-/// Records that fit into a block of the journal.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) bytes: Vec<u8>,
-    /// Records appended up to its end.
-    upto: u64,
-}
-
-/// Queue of records, and the commit cycle that is under way.
-#[derive(Debug)]
-pub(crate) struct Commit {
-    pub(crate) stage: Stage,
-    /// True if a cycle is to run although nothing waits for it.
-    pub(crate) wanted: bool,
-    pages: VecDeque<Page>,
-    /// Records ever appended.
-    records: u64,
-    /// Records that are durable.
-    durable: u64,
-    waiters: VecDeque<(u64, Waiter)>,
-    /// Pages of the cycle under way.
-    pub(crate) taken: Vec<Page>,
-    pub(crate) outstanding: u32,
-    pub(crate) generation: u64,
-    /// Sequence of the next block.
-    pub(crate) next: u64,
-    /// Sequence of the first block that a recovery needs.
-    pub(crate) start: u64,
-}
-
-impl Commit {
-    pub(crate) fn new(generation: u64, next: u64) -> Commit {
-        Commit {
-            stage: Stage::Idle,
-            wanted: false,
-            pages: VecDeque::new(),
-            records: 0,
-            durable: 0,
-            waiters: VecDeque::new(),
-            taken: Vec::new(),
-            outstanding: 0,
-            generation,
-            next,
-            start: next,
+impl Commits {
+    /// Starts a cycle when one is wanted.
+    pub(crate) fn pump(&mut self, state: &mut StoreState, progress: Progress) {
+        let is_instead = state.wants.checkpoint == Some(Mode::Instead);
+        let holds = progress.checkpoint_holds_commits || is_instead && !progress.is_checkpointing;
+        if state.journal.is_busy() || holds {
+            return;
+        }
+        let is_wanted =
+            |state: &StoreState| state.wants.checkpoint.is_some() && !progress.is_checkpointing;
+        let ring = u64::from(state.layout.journal_blocks);
+        let pile = (ring / 4).min(COMMIT_BLOCKS_MAX as u64) as usize;
+        let someone = state.journal.has_waiters() || state.wants.commit || is_wanted(state);
+        if state.journal.is_settled() || (!someone && state.journal.queued() < pile) {
+            state.wants.commit = false;
+            return;
+        }
+        if state.journal.used() * 2 > ring {
+            state.wants.checkpoint(Mode::Beside);
+        }
+        let room = ring.saturating_sub(state.journal.used()) as usize;
+        if room == 0 {
+            met("journal was full");
+            state.wants.checkpoint(Mode::Instead);
+            return;
+        }
+        state.wants.commit = false;
+        let (taken, has_all) = state.journal.take(room.min(COMMIT_BLOCKS_MAX));
+        self.taken = taken;
+        met_if(!has_all, "commit took a part of the records");
+        met_if(self.taken.len() > 1, "commit of several blocks");
+        if has_all && is_wanted(state) {
+            state.emit(Effect::AllTaken);
+        }
+        if state.is_volatile && !mutant("record_before_its_block") {
+            state.is_volatile = false;
+            state.send(Task::CommitFlush, Io::Flush);
+        } else {
+            self.write_journal(state);
         }
     }
 
-    /// Appends a record.
-    pub(crate) fn append(&mut self, record: &Record) {
-        let mut bytes = Vec::with_capacity(64);
-        encode_record(record, &mut bytes);
-        self.records += 1;
-        match self.pages.back_mut() {
-            Some(page) if page.bytes.len() + bytes.len() <= PAYLOAD_BYTES => {
-                page.bytes.extend_from_slice(&bytes);
-                page.upto = self.records;
-            }
-            _ => {
-                let mut page = Page { bytes: Vec::with_capacity(PAYLOAD_BYTES), upto: 0 };
-                page.bytes.extend_from_slice(&bytes);
-                page.upto = self.records;
-                self.pages.push_back(page);
+    /// The device was flushed, or was not.
+    pub(crate) fn flushed(&mut self, state: &mut StoreState, result: Result<Payload, DeviceError>) {
+        match result {
+            Ok(_) => self.write_journal(state),
+            // What was to become durable may be forgotten: nothing that was not acknowledged.
+            Err(error) => state.stop(error),
+        }
+    }
+
+    fn write_journal(&mut self, state: &mut StoreState) {
+        let count = self.taken.len() as u32;
+        let ring = u64::from(state.layout.journal_blocks);
+        let to_end = (ring - state.journal.next_block() % ring).min(u64::from(count)) as u32;
+        met_if(to_end < count, "commit across the journal's end");
+        self.outstanding = 0;
+        for (first, end) in [(0, to_end), (to_end, count)] {
+            if first < end {
+                self.outstanding += 1;
+                self.send_journal(state, first, end - first, 0);
             }
         }
     }
 
-    /// Adds a waiter for all records appended so far.
-    pub(crate) fn join(&mut self, waiter: Waiter) {
-        self.waiters.push_back((self.records, waiter));
-    }
-
-    /// Requests that wait.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.waiters.iter().filter_map(|(_, waiter)| match waiter {
-            Waiter::Answer(id, _) => Some(*id),
-            _ => None,
-        })
-    }
-
-    /// True if everything appended is durable.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.durable == self.records
-    }
-
-    /// True if there are waiters.
-    pub(crate) fn has_waiters(&self) -> bool {
-        !self.waiters.is_empty()
-    }
-
-    /// Pages that wait for a cycle.
-    pub(crate) fn queued(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// Blocks of the ring that a recovery would need.
-    pub(crate) fn used(&self) -> u64 {
-        self.next - self.start
-    }
-
-    /// Takes up to `pages` pages into a cycle; returns true if none is left.
-    pub(crate) fn take(&mut self, pages: usize) -> bool {
-        self.taken.extend(self.pages.drain(..pages.min(self.pages.len())));
-        self.pages.is_empty()
-    }
-
-    /// Notes that the pages under way are durable.
-    pub(crate) fn written(&mut self) {
-        let taken = std::mem::take(&mut self.taken);
-        self.next += taken.len() as u64;
-        if let Some(last) = taken.last() {
-            self.durable = last.upto;
+    fn send_journal(&self, state: &mut StoreState, first: u32, count: u32, tries: u32) {
+        let mut data = Vec::with_capacity((count * BLOCK) as usize);
+        let sequence = state.journal.next_block() + u64::from(first);
+        for index in first..first + count {
+            let head = Head {
+                identity: state.identity,
+                generation: state.journal.generation(),
+                sequence: state.journal.next_block() + u64::from(index),
+                part: if mutant("block_forgets_its_commit") { 0 } else { index as u16 },
+                extra: 0,
+            };
+            seal_block(Kind::Journal, head, &self.taken[index as usize].bytes, &mut data);
         }
-        if mutant("flush_answered_with_records_left") {
-            self.durable = self.records;
+        let offset = offset(state.layout.journal(sequence));
+        let fua = !mutant("journal_not_forced");
+        let io = Io::Write { offset, data: Payload::from(data), fua };
+        state.send(Task::Journal { first, count, tries }, io);
+    }
+
+    /// Blocks of the journal were written, or were not.
+    pub(crate) fn journal_written(
+        &mut self,
+        state: &mut StoreState,
+        first: u32,
+        count: u32,
+        tries: u32,
+        result: Result<Payload, DeviceError>,
+    ) {
+        match result {
+            Ok(_) => {
+                self.outstanding -= 1;
+                if self.outstanding == 0 {
+                    let taken = std::mem::take(&mut self.taken);
+                    state.counters.commits += 1;
+                    state.counters.journal_blocks += taken.len() as u64;
+                    state.journal.written(&taken);
+                    serve(state);
+                }
+            }
+            Err(DeviceError::Io | DeviceError::TimedOut) if tries < TRIES_MAX => {
+                met("journal written again");
+                self.send_journal(state, first, count, tries + 1);
+            }
+            Err(error) => state.stop(error),
         }
-        self.stage = Stage::Idle;
     }
+}
 
-    /// Drops the queued pages, because a checkpoint contains their changes. Returns the mark for
-    /// [`Commit::covered`].
-    pub(crate) fn cover(&mut self) -> u64 {
-        self.pages.clear();
-        self.records
-    }
-
-    /// Notes that the checkpoint that covers all records up to `mark` is durable.
-    pub(crate) fn covered(&mut self, mark: u64) {
-        self.durable = self.durable.max(mark);
-    }
-
-    /// The next waiter whose records are durable.
-    pub(crate) fn served(&mut self) -> Option<Waiter> {
-        let durable = self.durable;
-        self.waiters.pop_front_if(|(upto, _)| *upto <= durable).map(|(_, waiter)| waiter)
+/// Carries out the actions of all waiters whose records are durable.
+pub(crate) fn serve(state: &mut StoreState) {
+    while let Some(waiter) = state.journal.served() {
+        match waiter {
+            Waiter::Answer(id, completed) => state.answer(id, Ok(completed)),
+            Waiter::Free(numbers) => state.emit(Effect::Swept(numbers)),
+            Waiter::Seal(segment) => state.emit(Effect::Seal(segment)),
+            Waiter::Wipe(segment) => state.emit(Effect::Leave(segment)),
+        }
     }
 }

@@ -16,33 +16,46 @@
 //! - Volumes of different domains share nothing, and cannot tell what others hold.
 //! - Every queue has a bound with a name ([`settings`]).
 //!
-//! Start at `store`; `writing` is the way of a write, `commit` and `checkpoint` how changes become
-//! durable, `opening` how they are found again, `sweep` and `clean` how room comes back, `format`
-//! and `layout` are the bytes (docs/formats/content.md).
+//! Start at `store`, which routes; requests come in through `calls`, and those about volumes go on
+//! to `admin`. The parts stand beside each other on `state`, which has what all share, and leave
+//! effects: `reading`; `writing`, the way of a write; `room`, which writes wait for; `sweep` and
+//! `clean`, which give room back; `sealing`; `commit` and `checkpoint`, which make changes durable;
+//! `formatting` and `opening`. `check` has the invariants, `format` and `layout` are the bytes
+//! (docs/formats/content.md).
 
 mod admin;
 mod blocks;
+mod calls;
 mod check;
 mod checkpoint;
 mod clean;
 mod commit;
-mod durability;
 mod format;
+mod formatting;
 mod index;
+mod journal;
+mod known;
 mod layout;
 mod locks;
 mod name;
 mod open_error;
 mod opening;
+mod pins;
 mod reading;
 mod request;
 mod room;
+mod root;
+mod sealing;
 mod segments;
+mod service;
 pub mod settings;
+mod state;
 mod status;
 mod store;
 mod sweep;
+mod tasks;
 mod tree;
+mod volume;
 mod writing;
 
 pub use check::Flaw;
@@ -51,6 +64,7 @@ pub use open_error::OpenError;
 pub use request::{
     Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId, Tag,
 };
+pub use service::Service;
 pub use settings::Settings;
 pub use status::{Counters, Status, VolumeStatus};
-pub use store::{BACKGROUND, Service, Store};
+pub use store::{BACKGROUND, Store};

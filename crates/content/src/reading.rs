@@ -5,11 +5,12 @@
 
 use crate::name::{BLOCK, BlockId, ContentId, Domain};
 use crate::request::{Completed, Mapped, RequestError, RequestId};
-use crate::store::{Store, Task, offset};
-use thermocline_ports::{Device, DeviceError, Io, Payload};
-use thermocline_units::VolumeId;
+use crate::state::{Edge, Effect, StoreState};
+use crate::tasks::{Task, offset};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
+use thermocline_units::{Slab, VolumeId};
 
 /// Purpose of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub(crate) enum For {
     /// A client that asks for a block by its number.
     Block,
     /// A piece of a write, which changes its block in part.
-    Edge { write: u32, piece: u32 },
+    Edge(Edge),
 }
 
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ struct Run {
 
 /// A read under way.
 #[derive(Debug)]
-pub(crate) struct Read {
+struct Read {
     id: RequestId,
     volume: VolumeId,
     wanted: For,
@@ -46,31 +47,43 @@ pub(crate) struct Read {
     error: Option<RequestError>,
 }
 
-impl Read {
-    /// Request of the client that waits for it; `None` if a write does.
-    pub(crate) fn client(&self) -> Option<RequestId> {
-        (!matches!(self.wanted, For::Edge { .. })).then_some(self.id)
-    }
+/// The reads under way.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    under_way: Slab<Read>,
 }
 
-impl<D: Device> Store<D> {
+impl Reads {
+    /// Number of reads under way.
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
+    /// Gives all reads up, and returns the requests of clients that wait for them.
+    pub(crate) fn give_up(&mut self) -> Vec<RequestId> {
+        let given_up = std::mem::take(&mut self.under_way);
+        let is_client = |read: &&Read| !matches!(read.wanted, For::Edge(_));
+        given_up.iter().map(|(_, read)| read).filter(is_client).map(|read| read.id).collect()
+    }
+
     /// Reads blocks of a volume that has them.
     pub(crate) fn read_blocks(
         &mut self,
+        state: &mut StoreState,
         id: RequestId,
         volume: VolumeId,
         first: u32,
         count: u32,
         wanted: For,
     ) {
-        let (root, level) = (self.volumes[&volume].root, self.volumes[&volume].level);
+        let (root, level) = (state.volumes[&volume].root, state.volumes[&volume].level);
         let mut runs: Vec<Run> = Vec::new();
         let mut names = Vec::new();
         for index in 0..count {
-            let number = self.nodes.get(root, level, first + index);
+            let number = state.nodes.get(root, level, first + index);
             if wanted == For::Names {
-                let known = if number == 0 { None } else { self.recall(number) };
-                let known = known.map(|content| Mapped::Block(self.blocks.id(number), content));
+                let known = if number == 0 { None } else { state.recall(number) };
+                let known = known.map(|content| Mapped::Block(state.blocks.id(number), content));
                 names.push(known.unwrap_or(Mapped::Zeroes));
                 if known.is_some() {
                     continue;
@@ -79,8 +92,8 @@ impl<D: Device> Store<D> {
             if number == 0 {
                 continue;
             }
-            let entry = self.blocks.entry(number);
-            let (place, short, id) = (entry.place, entry.short, self.blocks.id(number));
+            let entry = state.blocks.entry(number);
+            let (place, short, id) = (entry.place, entry.short, state.blocks.id(number));
             match runs.last_mut() {
                 Some(run)
                     if run.place + run.blocks.len() as u32 == place
@@ -94,64 +107,56 @@ impl<D: Device> Store<D> {
         let buffer = if runs.is_empty() { Vec::new() } else { vec![0; (count * BLOCK) as usize] };
         let outstanding = runs.len() as u32;
         let read = Read { id, volume, wanted, buffer, names, runs, outstanding, error: None };
-        let read = self.send_read(read);
+        let read = self.send_read(state, read);
         if outstanding == 0 {
-            self.end_read(read, count);
+            self.end(state, read, count);
         }
     }
 
-    /// Reads a stored block by its number.
-    pub(crate) fn read_by_number(&mut self, id: RequestId, block: BlockId) {
-        let is_there = block.number != 0
-            && self.blocks.is_used(block.number)
-            && self.blocks.id(block.number) == block
-            && !self.fresh.contains_key(&block.number)
-            && !self.failed.contains(&block.number);
-        if !is_there {
-            met("block that was swept is asked for by its number");
-            return self.answer(id, Ok(Completed::Unknown));
-        }
-        let entry = self.blocks.entry(block.number);
+    /// Reads a stored block that is there, by its number.
+    pub(crate) fn read_by_number(&mut self, state: &mut StoreState, id: RequestId, block: BlockId) {
+        assert!(state.blocks.id(block.number) == block, "a block that is there");
+        let entry = state.blocks.entry(block.number);
         let blocks = vec![(block, entry.short)];
         let runs = vec![Run { first: 0, place: entry.place, blocks }];
-        self.send_read(Read {
-            id,
-            volume: VolumeId(0),
-            wanted: For::Block,
-            buffer: vec![0; BLOCK as usize],
-            names: Vec::new(),
-            runs,
-            outstanding: 1,
-            error: None,
-        });
+        self.send_read(
+            state,
+            Read {
+                id,
+                volume: VolumeId(0),
+                wanted: For::Block,
+                buffer: vec![0; BLOCK as usize],
+                names: Vec::new(),
+                runs,
+                outstanding: 1,
+                error: None,
+            },
+        );
     }
 
-    /// True if contents match the short hash in the volume's domain. Without a domain (a block that
-    /// was requested by its number), a match in the domain of any volume counts.
-    fn is_stored_as(&self, domain: Option<Domain>, content: ContentId, short: u64) -> bool {
-        let bits = self.settings.index_bits;
-        match domain {
-            Some(domain) => content.short(domain, bits) == short,
-            None => self.volumes.values().any(|it| content.short(it.domain, bits) == short),
-        }
-    }
-
-    fn send_read(&mut self, read: Read) -> u32 {
+    fn send_read(&mut self, state: &mut StoreState, read: Read) -> u32 {
         let runs = read.runs.clone();
-        let read = self.reads.insert(read);
+        let read = self.under_way.insert(read);
         for (run, Run { place, blocks, .. }) in runs.iter().enumerate() {
-            let segment = self.segments.of(*place);
-            self.segments.get_mut(segment).readers += 1;
+            let segment = state.segments.of(*place);
+            state.segments.get_mut(segment).readers += 1;
             let length = blocks.len() as u32 * BLOCK;
             let io = Io::Read { offset: offset(u64::from(*place)), length };
-            self.send(Task::Fetch { read, run: run as u32 }, io);
+            state.send(Task::Fetch { read, run: run as u32 }, io);
         }
         read
     }
 
-    pub(crate) fn fetched(&mut self, id: u32, run: u32, result: Result<Payload, DeviceError>) {
-        let verifies = self.settings.verify_reads && !mutant("reads_not_verified");
-        let read = &mut self.reads[id];
+    /// A run of blocks was read, or was not.
+    pub(crate) fn fetched(
+        &mut self,
+        state: &mut StoreState,
+        id: u32,
+        run: u32,
+        result: Result<Payload, DeviceError>,
+    ) {
+        let verifies = state.settings.verify_reads && !mutant("reads_not_verified");
+        let read = &mut self.under_way[id];
         let Run { first, place, blocks } = read.runs[run as usize].clone();
         let (volume, wanted) = (read.volume, read.wanted);
         let mut found = Vec::new();
@@ -168,88 +173,83 @@ impl<D: Device> Store<D> {
         }
         read.outstanding -= 1;
         let is_done = read.outstanding == 0;
-        let domain = self.volumes.get(&volume).map(|volume| volume.domain);
+        let domain = state.volumes.get(&volume).map(|volume| volume.domain);
         // A volume that was deleted meanwhile has no domain: its client hears of that.
         found.retain(|_| domain.is_some() || wanted == For::Block);
         for (index, ((block, short), content)) in blocks.into_iter().zip(found).enumerate() {
             let number = block.number;
             // Its number may be another block's by now.
-            let is_there = self.blocks.is_used(number) && self.blocks.id(number) == block;
-            if !self.is_stored_as(domain, content, short) {
+            let is_there = state.blocks.is_used(number) && state.blocks.id(number) == block;
+            if !is_stored_as(state, domain, content, short) {
                 // What no volume has any more has no domain whose hash could be told.
-                let is_wanted = is_there && self.blocks.entry(number).refs > 0;
+                let is_wanted = is_there && state.blocks.entry(number).refs > 0;
                 match wanted == For::Block && !is_wanted {
-                    true => self.reads[id].buffer.clear(),
-                    false => self.reads[id].error = Some(RequestError::Damaged { number }),
+                    true => self.under_way[id].buffer.clear(),
+                    false => self.under_way[id].error = Some(RequestError::Damaged { number }),
                 }
                 continue;
             }
             if is_there {
-                self.remember(number, content);
+                state.remember(number, content);
             }
             if wanted == For::Names {
-                self.reads[id].names[first as usize + index] = Mapped::Block(block, content);
+                self.under_way[id].names[first as usize + index] = Mapped::Block(block, content);
             }
         }
-        let segment = self.segments.of(place);
-        self.segments.get_mut(segment).readers -= 1;
+        let segment = state.segments.of(place);
+        state.segments.get_mut(segment).readers -= 1;
         if is_done {
-            let count = self.reads[id].buffer.len() as u32 / BLOCK;
-            self.end_read(id, count);
+            let count = self.under_way[id].buffer.len() as u32 / BLOCK;
+            self.end(state, id, count);
         }
     }
 
-    fn end_read(&mut self, read: u32, count: u32) {
-        let Read { id, volume, wanted, buffer, names, error, .. } = self.reads.remove(read);
+    fn end(&mut self, state: &mut StoreState, read: u32, count: u32) {
+        let read = self.under_way.remove(read);
+        let Read { id, volume, wanted, buffer, names, error, .. } = read;
         if let Some(RequestError::Damaged { .. }) = error {
             met("damaged block found");
-            self.counters.damaged += 1;
+            state.counters.damaged += 1;
         }
-        let gone = wanted != For::Block && !self.volumes.contains_key(&volume);
+        let gone = wanted != For::Block && !state.volumes.contains_key(&volume);
         let error = if gone { Some(RequestError::NoVolume(volume)) } else { error };
         match (wanted, error) {
-            (For::Edge { write, piece }, error) => {
-                let old = if buffer.is_empty() {
-                    Payload::Zeroes(count * BLOCK)
-                } else {
-                    Payload::from(buffer)
-                };
-                self.edge_read(write, piece, error.map_or(Ok(old), Err));
+            (For::Edge(edge), Some(error)) => {
+                state.emit(Effect::EdgeRead { edge, result: Err(error) });
             }
-            (_, Some(error)) => self.answer(id, Err(error)),
+            (For::Edge(edge), None) => {
+                let old = match buffer.is_empty() {
+                    true => Payload::Zeroes(count * BLOCK),
+                    false => Payload::from(buffer),
+                };
+                state.emit(Effect::EdgeRead { edge, result: Ok(old) });
+            }
+            (_, Some(error)) => state.answer(id, Err(error)),
             (For::Client { length, .. }, None) if buffer.is_empty() => {
-                self.answer(id, Ok(Completed::Read(Payload::Zeroes(length))));
+                state.answer(id, Ok(Completed::Read(Payload::Zeroes(length))));
             }
             (For::Client { from, length }, None) => {
                 let payload = Payload::from(buffer).slice(from..from + length);
-                self.answer(id, Ok(Completed::Read(payload)));
+                state.answer(id, Ok(Completed::Read(payload)));
             }
-            (For::Block, None) if buffer.is_empty() => self.answer(id, Ok(Completed::Unknown)),
-            (For::Block, None) => self.answer(id, Ok(Completed::Read(Payload::from(buffer)))),
-            (For::Names, None) => self.answer(id, Ok(Completed::Identified(names))),
+            (For::Block, None) if buffer.is_empty() => state.answer(id, Ok(Completed::Unknown)),
+            (For::Block, None) => state.answer(id, Ok(Completed::Read(Payload::from(buffer)))),
+            (For::Names, None) => state.answer(id, Ok(Completed::Identified(names))),
         }
     }
+}
 
-    /// The name of a block's contents, if the block is there and its name is remembered.
-    pub fn name_of(&self, block: BlockId) -> Option<ContentId> {
-        let is_there = self.blocks.is_used(block.number) && self.blocks.id(block.number) == block;
-        self.recall(block.number).filter(|_| is_there)
-    }
-
-    /// Version of a volume's map, and the numbers of `count` blocks from block `first` on, without
-    /// I/O; `None` in the list stands for zeroes. The list ends at the end of the volume. Returns
-    /// `None` if there is no such volume.
-    pub fn map(
-        &self,
-        volume: VolumeId,
-        first: u32,
-        count: u32,
-    ) -> Option<(u64, Vec<Option<BlockId>>)> {
-        let it = self.volumes.get(&volume)?;
-        let end = (u64::from(first) + u64::from(count)).min(it.blocks()) as u32;
-        let number = |block| self.nodes.get(it.root, it.level, block);
-        let ids = (first..end)
-            .map(|block| Some(number(block)).filter(|&n| n != 0).map(|n| self.blocks.id(n)));
-        Some((it.version, ids.collect()))
+/// True if contents match the short hash in the volume's domain. Without a domain (a block that
+/// was requested by its number), a match in the domain of any volume counts.
+fn is_stored_as(
+    state: &StoreState,
+    domain: Option<Domain>,
+    content: ContentId,
+    short: u64,
+) -> bool {
+    let bits = state.settings.index_bits;
+    match domain {
+        Some(domain) => content.short(domain, bits) == short,
+        None => state.volumes.values().any(|it| content.short(it.domain, bits) == short),
     }
 }

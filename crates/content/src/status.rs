@@ -1,6 +1,7 @@
 //! Status and counts of a store.
 
-use crate::name::{BLOCK, Domain};
+use crate::check::{Flaw, Inspection};
+use crate::name::{BLOCK, BlockId, Domain};
 use crate::request::{Quotas, Tag};
 use crate::store::Store;
 use thermocline_ports::Device;
@@ -89,31 +90,32 @@ impl<D: Device> Store<D> {
     /// The store as it is now.
     pub fn status(&self) -> Status {
         let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
-        let segments = &self.segments;
+        let state = &self.state;
+        let segments = &state.segments;
         Status {
             capacity: bytes(segments.capacity()),
-            stored: bytes(u64::from(self.blocks.used())),
-            unreferenced: bytes(u64::from(self.unreferenced())),
-            segments: (self.layout.segments, segments.free_count(), segments.node_segments()),
-            nodes: self.nodes.count() as u64,
-            block_memory: Bytes(self.blocks.memory() as u64),
-            map_memory: Bytes(self.nodes.memory() as u64),
-            session: self.commit.generation,
-            counters: self.counters,
+            stored: bytes(u64::from(state.blocks.used())),
+            unreferenced: bytes(u64::from(state.unreferenced())),
+            segments: (state.layout.segments, segments.free_count(), segments.node_segments()),
+            nodes: state.nodes.count() as u64,
+            block_memory: Bytes(state.blocks.memory() as u64),
+            map_memory: Bytes(state.nodes.memory() as u64),
+            session: state.journal.generation(),
+            counters: state.counters,
         }
     }
 
     /// The volumes, by number.
     pub fn volumes(&self) -> Vec<VolumeStatus> {
         let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
-        let volumes = self.volumes.iter().map(|(&id, volume)| VolumeStatus {
+        let volumes = self.state.volumes.iter().map(|(&id, volume)| VolumeStatus {
             id,
             name: volume.name.clone(),
             size: volume.size,
             domain: volume.domain,
             read_only: volume.read_only,
             mapped: bytes(volume.mapped),
-            charged: bytes(self.ledger.charged.get(&id).copied().unwrap_or(0)),
+            charged: bytes(self.state.ledger.charged.get(&id).copied().unwrap_or(0)),
             quotas: volume.quotas,
             version: volume.version,
             origin: volume.origin,
@@ -124,36 +126,47 @@ impl<D: Device> Store<D> {
 
     /// Number of entries in leaves that name a block. Clones that share a leaf count once. 0 if the
     /// block is not stored any more.
-    pub fn share_count(&self, block: crate::BlockId) -> u32 {
-        let is_it = block.number != 0 && self.blocks.id(block.number) == block;
-        if is_it { self.blocks.entry(block.number).refs } else { 0 }
+    pub fn share_count(&self, block: BlockId) -> u32 {
+        let is_it = block.number != 0 && self.state.blocks.id(block.number) == block;
+        if is_it { self.state.blocks.entry(block.number).refs } else { 0 }
     }
 
     /// True if no work is in flight or waiting, except requests that wait for a commit.
     pub fn is_quiet(&self) -> bool {
         self.tasks.is_empty()
-            && self.writes.is_empty()
-            && self.reads.is_empty()
-            && self.locks.are_free()
+            && self.writes.are_done()
+            && self.reads.len() == 0
             && !self.room.is_wanted()
             && self.sweep.is_idle()
             && self.cleaner.is_idle()
-            && self.checkpoint.is_idle()
-            && !self.nodes.has_doomed()
+            && !self.checkpoint.is_under_way()
+            && self.state.wants.checkpoint.is_none()
+            && !self.state.nodes.has_doomed()
+    }
+
+    /// List of all broken invariants. O(maps and blocks). Meant for a store that has nothing in
+    /// flight; blocks that are being written count as written.
+    pub fn check(&self) -> Vec<Flaw> {
+        let (state, checkpoint) = (&self.state, &self.checkpoint);
+        let is_sweeping = !self.sweep.is_idle();
+        Inspection { state, checkpoint, is_sweeping, is_quiet: self.is_quiet() }.flaws()
     }
 }
 
 impl<D> std::fmt::Debug for Store<D> {
     /// Work that is under way.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = &self.state;
+        let journal = &state.journal;
         f.debug_struct("Store")
-            .field("service", &self.service)
+            .field("service", &state.service)
             .field("requests", &(self.writes.len(), self.reads.len(), self.tasks.len()))
-            .field("room", &self.room)
+            .field("room", &(&self.room, state.promised))
             .field("cleaner", &self.cleaner)
+            .field("wants", &state.wants)
             .field("checkpoint", &self.checkpoint)
-            .field("commit", &(self.commit.stage, self.commit.queued(), self.commit.used()))
-            .field("segments", &self.segments)
+            .field("commit", &(journal.is_busy(), journal.queued(), journal.used()))
+            .field("segments", &state.segments)
             .finish_non_exhaustive()
     }
 }

@@ -15,22 +15,24 @@ mod piece;
 mod runs;
 
 use crate::blocks::Entry;
-use crate::commit::Waiter;
 use crate::format::{Record, Stored};
-use crate::name::{BLOCK, ContentId, Domain};
-use crate::reading::For;
+use crate::journal::Waiter;
+use crate::locks::Locks;
+use crate::name::{BLOCK, BlockId, ContentId, Domain};
 use crate::request::{Completed, QuotaKind, RequestError, RequestId};
 use crate::segments::Class;
 use crate::settings::PINS_MAX;
-use crate::store::{Fresh, Store, Task, offset};
+use crate::state::{Ask, Edge, Effect, StoreState};
+use crate::tasks::{Task, offset};
 use mapping::Mapping;
 use piece::Piece;
 use runs::{Run, Runs};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use thermocline_ports::{Device, DeviceError, Io, Payload};
+use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
-use thermocline_units::{Bytes, VolumeId};
+use thermocline_units::{Slab, VolumeId};
 
 /// Kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +45,8 @@ enum Kind {
 
 /// A write under way.
 #[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) id: RequestId,
+struct Write {
+    id: RequestId,
     volume: VolumeId,
     domain: Domain,
     kind: Kind,
@@ -60,45 +62,90 @@ pub(crate) struct Write {
     pinned: Vec<u32>,
 }
 
-impl<D: Device> Store<D> {
-    pub(crate) fn write_data(
-        &mut self,
-        id: RequestId,
-        volume: VolumeId,
-        at: u64,
-        data: Payload,
-        fua: bool,
-    ) {
-        let (pieces, blocks) = piece::of_data(at, &data);
-        self.begin(id, volume, Kind::Data, pieces, blocks.end..blocks.end, blocks, fua);
+/// A block whose data is on its way to the device.
+#[derive(Debug)]
+struct Fresh {
+    content: ContentId,
+    /// Writes that wait for it.
+    waiters: Vec<u32>,
+}
+
+/// A write of a client: its request, its place, and true if it must be durable when it is answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Order {
+    pub(crate) id: RequestId,
+    pub(crate) volume: VolumeId,
+    /// The first byte.
+    pub(crate) at: u64,
+    pub(crate) fua: bool,
+}
+
+/// The writes under way, and the blocks that are on their way for them.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    under_way: Slab<Write>,
+    locks: Locks,
+    fresh: BTreeMap<u32, Fresh>,
+    /// Blocks whose writes failed, while other writes that found them still hold them.
+    failed: BTreeSet<u32>,
+    /// Pins that clients asked for, among those of the store.
+    client_pins: BTreeMap<u32, u32>,
+}
+
+impl Writes {
+    /// Number of writes under way.
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
     }
 
+    /// True if none is under way, and no blocks are locked.
+    pub(crate) fn are_done(&self) -> bool {
+        self.under_way.is_empty() && self.locks.are_free()
+    }
+
+    /// True if a block is on its way, or its write has failed.
+    pub(crate) fn is_arriving(&self, number: u32) -> bool {
+        self.fresh.contains_key(&number) || self.failed.contains(&number)
+    }
+
+    /// Gives all writes up, and returns the requests of clients that wait for them.
+    pub(crate) fn give_up(&mut self) -> Vec<RequestId> {
+        let given_up = std::mem::take(&mut self.under_way);
+        given_up.iter().map(|(_, write)| write.id).collect()
+    }
+
+    /// Writes bytes.
+    pub(crate) fn write_data(&mut self, state: &mut StoreState, order: Order, data: Payload) {
+        let (pieces, blocks) = piece::of_data(order.at, &data);
+        self.begin(state, order, Kind::Data, pieces, blocks.end..blocks.end, blocks);
+    }
+
+    /// Writes blocks by the names of their contents.
     pub(crate) fn write_names(
         &mut self,
-        id: RequestId,
-        volume: VolumeId,
-        at: u64,
+        state: &mut StoreState,
+        order: Order,
         contents: Vec<ContentId>,
-        fua: bool,
     ) {
-        let (pieces, blocks) = piece::of_names(at, contents);
-        self.begin(id, volume, Kind::Names, pieces, blocks.end..blocks.end, blocks, fua);
+        let (pieces, blocks) = piece::of_names(order.at, contents);
+        self.begin(state, order, Kind::Names, pieces, blocks.end..blocks.end, blocks);
     }
 
-    pub(crate) fn write_zeroes(
+    /// Makes bytes zeroes.
+    pub(crate) fn write_zeroes(&mut self, state: &mut StoreState, order: Order, length: u64) {
+        let size = state.volumes[&order.volume].size.0;
+        let (pieces, zeroes, blocks) = piece::of_zeroes(order.at, length, size);
+        self.begin(state, order, Kind::Zero, pieces, zeroes, blocks);
+    }
+
+    /// Pins the block of these contents for a client.
+    pub(crate) fn pin_content(
         &mut self,
+        state: &mut StoreState,
         id: RequestId,
-        volume: VolumeId,
-        at: u64,
-        length: u64,
-        fua: bool,
+        domain: Domain,
+        content: ContentId,
     ) {
-        let size = self.volumes[&volume].size.0;
-        let (pieces, zeroes, blocks) = piece::of_zeroes(at, length, size);
-        self.begin(id, volume, Kind::Zero, pieces, zeroes, blocks, fua);
-    }
-
-    pub(crate) fn pin_content(&mut self, id: RequestId, domain: Domain, content: ContentId) {
         let write = Write {
             id,
             volume: VolumeId(0),
@@ -112,23 +159,22 @@ impl<D: Device> Store<D> {
             promised: 0,
             pinned: Vec::new(),
         };
-        let write = self.writes.insert(write);
-        self.seek(write);
+        let write = self.under_way.insert(write);
+        self.seek(state, write);
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn begin(
         &mut self,
-        id: RequestId,
-        volume: VolumeId,
+        state: &mut StoreState,
+        order: Order,
         kind: Kind,
         pieces: Vec<Piece>,
         zeroes: Range<u32>,
         blocks: Range<u32>,
-        fua: bool,
     ) {
-        let domain = self.volumes[&volume].domain;
-        let write = self.writes.insert(Write {
+        let Order { id, volume, fua, .. } = order;
+        let domain = state.volumes[&volume].domain;
+        let write = self.under_way.insert(Write {
             id,
             volume,
             domain,
@@ -142,69 +188,67 @@ impl<D: Device> Store<D> {
             pinned: Vec::new(),
         });
         if self.locks.ask(volume, blocks, write) || mutant("writes_to_a_block_at_once") {
-            self.read_edges(write);
+            self.unlocked(state, write);
         } else {
             met("write waited for another one");
         }
     }
 
-    /// Step 1.
-    fn read_edges(&mut self, write: u32) {
-        let (id, volume) = (self.writes[write].id, self.writes[write].volume);
-        if !self.volumes.contains_key(&volume) {
-            return self.end_write(write, Err(RequestError::NoVolume(volume)));
+    /// The blocks of a write are its own: those that it changes in part are read (step 1).
+    pub(crate) fn unlocked(&mut self, state: &mut StoreState, write: u32) {
+        let it = &mut self.under_way[write];
+        let (id, volume) = (it.id, it.volume);
+        if !state.volumes.contains_key(&volume) {
+            return self.end(state, write, Err(RequestError::NoVolume(volume)));
         }
-        let edges: Vec<(u32, u32)> = (0u32..)
-            .zip(&self.writes[write].pieces)
-            .filter(|(_, piece)| piece.is_part())
-            .map(|(index, piece)| (index, piece.block))
-            .collect();
-        // One more than there are, so that answers on the spot do not end the step.
-        self.writes[write].outstanding = edges.len() as u32 + 1;
-        for (piece, block) in edges {
+        let edges = (0u32..).zip(&it.pieces).filter(|(_, piece)| piece.is_part());
+        let mut outstanding = 0;
+        for (piece, block) in edges.map(|(index, piece)| (index, piece.block)) {
             met("block read to be changed in part");
-            self.read_blocks(id, volume, block, 1, For::Edge { write, piece });
+            outstanding += 1;
+            state.emit(Effect::ReadEdge { edge: Edge { write, piece }, id, volume, block });
         }
-        self.step_done(write);
+        it.outstanding = outstanding;
+        if outstanding == 0 {
+            self.seek(state, write);
+        }
     }
 
+    /// A block that a write changes in part was read, or was not.
     pub(crate) fn edge_read(
         &mut self,
-        write: u32,
-        piece: u32,
+        state: &mut StoreState,
+        edge: Edge,
         result: Result<Payload, RequestError>,
     ) {
+        let Edge { write, piece } = edge;
+        let it = &mut self.under_way[write];
         match result {
-            Ok(old) => self.writes[write].pieces[piece as usize].complete(&old),
-            Err(error) => self.writes[write].error = Some(error),
+            Ok(old) => it.pieces[piece as usize].complete(&old),
+            Err(error) => it.error = Some(error),
         }
-        self.step_done(write);
-    }
-
-    fn step_done(&mut self, write: u32) {
-        let it = &mut self.writes[write];
         it.outstanding -= 1;
         if it.outstanding > 0 {
             return;
         }
         match it.error.take() {
-            Some(error) => self.end_write(write, Err(error)),
-            None => self.seek(write),
+            Some(error) => self.end(state, write, Err(error)),
+            None => self.seek(state, write),
         }
     }
 
     /// Step 2: finds out, for each block, whether it is stored already.
-    fn seek(&mut self, write: u32) {
-        self.writes[write].outstanding = 1;
-        for index in 0..self.writes[write].pieces.len() {
-            self.seek_piece(write, index as u32);
+    fn seek(&mut self, state: &mut StoreState, write: u32) {
+        self.under_way[write].outstanding = 1;
+        for index in 0..self.under_way[write].pieces.len() {
+            self.seek_piece(state, write, index as u32);
         }
-        self.sought(write);
+        self.sought(state, write);
     }
 
-    fn seek_piece(&mut self, write: u32, index: u32) {
-        let bits = self.settings.index_bits;
-        let it = &mut self.writes[write];
+    fn seek_piece(&mut self, state: &mut StoreState, write: u32, index: u32) {
+        let bits = state.settings.index_bits;
+        let it = &mut self.under_way[write];
         let domain = it.domain;
         let piece = &mut it.pieces[index as usize];
         if piece.is_settled() {
@@ -212,35 +256,37 @@ impl<D: Device> Store<D> {
         }
         let Some(content) = piece.name() else { return };
         let Some(number) =
-            self.blocks.candidate(content.short(domain, bits), |number| piece.may_be(number))
+            state.blocks.candidate(content.short(domain, bits), |number| piece.may_be(number))
         else {
             return;
         };
         let fresh = self.fresh.get(&number).map(|fresh| fresh.content);
-        match fresh.or_else(|| self.recall(number)) {
+        match fresh.or_else(|| state.recall(number)) {
             Some(known) if known == content || mutant("short_hash_believed") => {
-                self.settle(write, index, number);
+                self.settle(state, write, index, number);
             }
             Some(_) => {
                 met("equal short hashes of different contents");
-                self.writes[write].pieces[index as usize].reject(number);
-                self.seek_piece(write, index);
+                self.under_way[write].pieces[index as usize].reject(number);
+                self.seek_piece(state, write, index);
             }
-            None if mutant("short_hash_believed") => self.settle(write, index, number),
+            None if mutant("short_hash_believed") => self.settle(state, write, index, number),
             None => {
-                self.pin(number);
-                let place = self.blocks.entry(number).place;
-                let segment = self.segments.of(place);
-                self.segments.get_mut(segment).readers += 1;
-                self.writes[write].outstanding += 1;
+                state.pins.pin(number);
+                let place = state.blocks.entry(number).place;
+                let segment = state.segments.of(place);
+                state.segments.get_mut(segment).readers += 1;
+                self.under_way[write].outstanding += 1;
                 let io = Io::Read { offset: offset(u64::from(place)), length: BLOCK };
-                self.send(Task::Verify { write, piece: index, number, place }, io);
+                state.send(Task::Verify { write, piece: index, number, place }, io);
             }
         }
     }
 
+    /// A stored block was read to be compared, or was not.
     pub(crate) fn verified(
         &mut self,
+        state: &mut StoreState,
         write: u32,
         index: u32,
         number: u32,
@@ -248,169 +294,143 @@ impl<D: Device> Store<D> {
         result: Result<Payload, DeviceError>,
     ) {
         met("stored block read to be compared");
-        self.counters.verified += 1;
-        let segment = self.segments.of(place);
-        self.segments.get_mut(segment).readers -= 1;
+        state.counters.verified += 1;
+        let segment = state.segments.of(place);
+        state.segments.get_mut(segment).readers -= 1;
         let stored = result.ok().map(|payload| ContentId::of(&payload.to_vec()));
-        let content = self.writes[write].pieces[index as usize].content();
+        let content = self.under_way[write].pieces[index as usize].content();
         if let Some(stored) = stored.filter(|stored| Some(*stored) == content) {
-            self.remember(number, stored);
-            self.settle(write, index, number);
+            state.remember(number, stored);
+            self.settle(state, write, index, number);
         } else {
             met("candidate was damaged or another block");
-            self.writes[write].pieces[index as usize].reject(number);
-            self.seek_piece(write, index);
+            self.under_way[write].pieces[index as usize].reject(number);
+            self.seek_piece(state, write, index);
         }
-        self.unpin(number);
-        self.sought(write);
+        state.pins.unpin(number);
+        self.sought(state, write);
     }
 
     /// Settles a piece to this stored block, and pins the block.
-    fn settle(&mut self, write: u32, index: u32, number: u32) {
-        self.counters.deduplicated += 1;
-        self.pin(number);
-        let it = &mut self.writes[write];
+    fn settle(&mut self, state: &mut StoreState, write: u32, index: u32, number: u32) {
+        state.counters.deduplicated += 1;
+        state.pins.pin(number);
+        let it = &mut self.under_way[write];
         it.pieces[index as usize].settle(number);
         it.pinned.push(number);
     }
 
-    fn sought(&mut self, write: u32) {
-        let it = &mut self.writes[write];
+    fn sought(&mut self, state: &mut StoreState, write: u32) {
+        let it = &mut self.under_way[write];
         it.outstanding -= 1;
         if it.outstanding > 0 {
             return;
         }
         let unknown = it.pieces.iter().filter(|piece| !piece.is_settled()).count() as u32;
         if it.kind == Kind::Pin {
-            return self.end_pin(write);
+            return self.end_pin(state, write);
         }
         if it.kind == Kind::Names && unknown > 0 {
-            return self.end_write(write, Ok(Completed::Unknown));
+            return self.end(state, write, Ok(Completed::Unknown));
         }
-        if let Err(error) = self.within_quotas(write, unknown) {
-            return self.end_write(write, Err(error));
+        if let Err(error) = within_quotas(state, &self.under_way[write], unknown) {
+            return self.end(state, write, Err(error));
         }
-        let nodes = self.nodes_for(write);
-        let is_trim = self.writes[write].kind == Kind::Zero && unknown == 0;
-        self.writes[write].promised = nodes;
-        if self.ask_room(write, unknown, nodes, is_trim) {
-            self.fill(write);
-        }
+        let it = &mut self.under_way[write];
+        let nodes = nodes_for(state, it);
+        let is_trim = it.kind == Kind::Zero && unknown == 0;
+        it.promised = nodes;
+        state.emit(Effect::RoomAsked(Ask { write, blocks: unknown, nodes, is_trim }));
     }
 
-    /// Goes on with a write that waited for room.
-    pub(crate) fn room_found(&mut self, write: u32) {
-        self.fill(write);
+    /// Nothing can make room for a write.
+    pub(crate) fn refused(&mut self, state: &mut StoreState, write: u32) {
+        self.end(state, write, Err(RequestError::NoSpace));
     }
 
-    fn end_pin(&mut self, write: u32) {
-        let number = self.writes[write].pieces[0].number();
+    fn end_pin(&mut self, state: &mut StoreState, write: u32) {
+        let number = self.under_way[write].pieces[0].number();
         if number == 0 || self.failed.contains(&number) {
-            return self.end_write(write, Ok(Completed::Unknown));
+            return self.end(state, write, Ok(Completed::Unknown));
         }
         if self.client_pins.len() >= PINS_MAX {
-            return self.end_write(write, Err(RequestError::TooMany));
+            return self.end(state, write, Err(RequestError::TooMany));
         }
         // It may still be on its way; then the pin comes when it is there.
         if let Some(fresh) = self.fresh.get_mut(&number) {
             fresh.waiters.push(write);
-            self.writes[write].outstanding = 1;
+            self.under_way[write].outstanding = 1;
             return;
         }
-        self.pinned(write);
+        self.pinned(state, write);
     }
 
-    fn pinned(&mut self, write: u32) {
-        let number = self.writes[write].pieces[0].number();
-        self.pin(number);
+    fn pinned(&mut self, state: &mut StoreState, write: u32) {
+        let number = self.under_way[write].pieces[0].number();
+        state.pins.pin(number);
         *self.client_pins.entry(number).or_default() += 1;
-        let id = self.blocks.id(number);
-        self.end_write(write, Ok(Completed::Pinned(id)));
+        let id = state.blocks.id(number);
+        self.end(state, write, Ok(Completed::Pinned(id)));
     }
 
-    fn within_quotas(&self, write: u32, new: u32) -> Result<(), RequestError> {
-        let it = &self.writes[write];
-        let volume = self.volumes.get(&it.volume).ok_or(RequestError::NoVolume(it.volume))?;
-        let (root, level) = (volume.root, volume.level);
-        let grows = |piece: &&Piece| {
-            let is_something = !piece.is_settled() || piece.number() != 0;
-            is_something && self.nodes.get(root, level, piece.block) == 0
-        };
-        let block = u64::from(BLOCK);
-        let more = it.pieces.iter().filter(grows).count() as u64;
-        if more > 0 && (volume.mapped + more).saturating_mul(block) > volume.quotas.logical.0 {
-            return Err(RequestError::Quota(QuotaKind::Logical));
-        }
-        let charged = self.ledger.charged.get(&it.volume).copied().unwrap_or(0);
-        let charged = (charged + u64::from(new)).saturating_mul(block);
-        if new > 0 && charged > volume.quotas.physical.0 {
-            return Err(RequestError::Quota(QuotaKind::Physical));
-        }
-        Ok(())
-    }
-
-    /// Nodes that the write may make or copy, at most.
-    fn nodes_for(&self, write: u32) -> u32 {
-        let it = &self.writes[write];
-        let level = self.volumes.get(&it.volume).map_or(0, |volume| u32::from(volume.level));
-        let edges = match it.kind {
-            Kind::Data | Kind::Names => it.pieces.len() as u32 / self.settings.fanout + 2,
-            _ => 2,
-        };
-        edges * (level + 1)
-    }
-
-    /// Places and writes new blocks (step 3).
-    fn fill(&mut self, write: u32) {
-        if self.seeks_again(write) {
+    /// There is room: places and writes new blocks (step 3).
+    pub(crate) fn fill(&mut self, state: &mut StoreState, write: u32) {
+        if self.seeks_again(state, write) {
             return;
         }
-        self.writes[write].outstanding = 1;
+        self.under_way[write].outstanding = 1;
         let mut runs = Runs::default();
-        for index in 0..self.writes[write].pieces.len() {
-            let it = &self.writes[write];
+        for index in 0..self.under_way[write].pieces.len() {
+            let it = &self.under_way[write];
             let (domain, piece) = (it.domain, &it.pieces[index]);
             let (content, is_settled) = (piece.content(), piece.is_settled());
             if !is_settled {
-                let bits = self.settings.index_bits;
+                let bits = state.settings.index_bits;
                 let content = content.expect("what is not settled has a name");
                 // It may have come since: from this write, or from another one.
                 let fresh = &self.fresh;
                 let same =
                     |number: u32| fresh.get(&number).is_some_and(|fresh| fresh.content == content);
-                if let Some(number) = self.blocks.candidate(content.short(domain, bits), same) {
+                if let Some(number) = state.blocks.candidate(content.short(domain, bits), same) {
                     met("two equal blocks at once");
-                    self.settle(write, index as u32, number);
+                    self.settle(state, write, index as u32, number);
                 } else {
-                    self.place_piece(write, index, content, &mut runs);
+                    self.place_piece(state, write, index, content, &mut runs);
                 }
             }
-            let number = self.writes[write].pieces[index].number();
+            let number = self.under_way[write].pieces[index].number();
             if let Some(fresh) = self.fresh.get_mut(&number) {
                 fresh.waiters.push(write);
-                self.writes[write].outstanding += 1;
+                self.under_way[write].outstanding += 1;
             }
         }
         for run in runs.into_iter() {
             let (data, Run { place, numbers, .. }) = (run.data(), run);
             let io = Io::Write { offset: offset(u64::from(place)), data, fua: false };
-            self.send(Task::Fill { write, place, numbers }, io);
+            state.send(Task::Fill { write, place, numbers }, io);
         }
-        self.filled_one(write);
+        self.arrived(state, write);
     }
 
     /// Gives a new block a number and a slot.
-    fn place_piece(&mut self, write: u32, index: usize, content: ContentId, runs: &mut Runs) {
-        let taken = self.segments.take_slot(Class::Hot);
+    fn place_piece(
+        &mut self,
+        state: &mut StoreState,
+        write: u32,
+        index: usize,
+        content: ContentId,
+        runs: &mut Runs,
+    ) {
+        let taken = state.segments.take_slot(Class::Hot);
         let (place, opened) = taken.expect("there was room for all of it");
         if let Some((segment, sequence)) = opened {
-            self.commit.append(&Record::Open { segment, sequence, class: Class::Hot as u8 });
+            state.journal.append(&Record::Open { segment, sequence, class: Class::Hot as u8 });
         }
-        let it = &mut self.writes[write];
-        let number = self.blocks.give(Entry {
-            short: content.short(it.domain, self.settings.index_bits),
+        let it = &mut self.under_way[write];
+        let number = state.blocks.give(Entry {
+            short: content.short(it.domain, state.settings.index_bits),
             place,
-            generation: self.generation,
+            generation: state.generation,
             refs: 0,
             owner: it.volume.0,
         });
@@ -418,127 +438,128 @@ impl<D: Device> Store<D> {
         piece.settle(number);
         it.pinned.push(number);
         runs.push(place, number, piece.data());
-        self.pin(number);
+        state.pins.pin(number);
         self.fresh.insert(number, Fresh { content, waiters: Vec::new() });
-        self.counters.new_blocks += 1;
+        state.counters.new_blocks += 1;
     }
 
+    /// New blocks were written, or were not.
     pub(crate) fn filled(
         &mut self,
+        state: &mut StoreState,
         write: u32,
         place: u32,
         numbers: Vec<u32>,
         result: Result<Payload, DeviceError>,
     ) {
-        self.is_volatile = true;
-        let domain = self.writes[write].domain;
+        state.is_volatile = true;
+        let domain = self.under_way[write].domain;
         let mut waiters = Vec::new();
         for (place, number) in (place..).zip(numbers) {
             let fresh = self.fresh.remove(&number).expect("on its way until now");
             waiters.extend(fresh.waiters);
             if let Err(error) = result {
                 met("write of a new block failed");
-                self.slot_written(place, None);
+                state.slot_written(place, None);
                 waiters.iter().for_each(|&waiter| {
-                    self.writes[waiter].error = Some(RequestError::Device(error));
+                    self.under_way[waiter].error = Some(RequestError::Device(error));
                 });
-                self.blocks.hide(number);
+                state.blocks.hide(number);
                 self.failed.insert(number);
                 continue;
             }
-            let owner = self.blocks.owner(number);
-            let generation = self.blocks.entry(number).generation;
+            let owner = state.blocks.owner(number);
+            let generation = state.blocks.entry(number).generation;
             let stored = Stored { number, generation, domain, owner, content: fresh.content };
-            self.commit.append(&Record::Block(place, stored));
-            self.remember(number, fresh.content);
-            self.slot_written(place, Some(stored));
+            state.journal.append(&Record::Block(place, stored));
+            state.remember(number, fresh.content);
+            state.slot_written(place, Some(stored));
         }
-        waiters.into_iter().for_each(|waiter| self.filled_one(waiter));
+        waiters.into_iter().for_each(|waiter| state.emit(Effect::Arrived(waiter)));
     }
 
-    fn filled_one(&mut self, write: u32) {
-        let it = &mut self.writes[write];
+    /// A block for which a write waits is on the device, or failed.
+    pub(crate) fn arrived(&mut self, state: &mut StoreState, write: u32) {
+        let it = &mut self.under_way[write];
         it.outstanding -= 1;
         if it.outstanding > 0 {
             return;
         }
         match (it.error.take(), it.kind) {
-            (Some(error), _) => self.end_write(write, Err(error)),
-            (None, Kind::Pin) => self.pinned(write),
-            (None, _) => self.apply(write),
+            (Some(error), _) => self.end(state, write, Err(error)),
+            (None, Kind::Pin) => self.pinned(state, write),
+            (None, _) => self.apply(state, write),
         }
     }
 
     /// Step 4.
-    fn apply(&mut self, write: u32) {
-        let volume = self.writes[write].volume;
-        let Store { nodes, blocks, ledger, commit, writes, volumes, .. } = self;
+    fn apply(&mut self, state: &mut StoreState, write: u32) {
+        let volume = self.under_way[write].volume;
+        let StoreState { nodes, blocks, ledger, journal, volumes, .. } = state;
         let Some(it) = volumes.get_mut(&volume) else {
-            return self.end_write(write, Err(RequestError::NoVolume(volume)));
+            return self.end(state, write, Err(RequestError::NoVolume(volume)));
         };
-        let mut mapping = Mapping { id: volume, volume: it, nodes, blocks, ledger, commit };
-        mapping.zero(writes[write].zeroes.clone());
-        mapping.set(&writes[write].pieces);
+        let mut mapping = Mapping { id: volume, volume: it, nodes, blocks, ledger, journal };
+        mapping.zero(self.under_way[write].zeroes.clone());
+        mapping.set(&self.under_way[write].pieces);
         let version = it.version;
-        self.end_write(write, Ok(Completed::Written { version }));
+        self.end(state, write, Ok(Completed::Written { version }));
     }
 
     /// Ends a write: releases its locks, room and pins, and answers it.
-    pub(crate) fn end_write(&mut self, write: u32, result: Result<Completed, RequestError>) {
-        let Write { id, fua, promised, pinned, kind, pieces, .. } = self.writes.remove(write);
+    fn end(&mut self, state: &mut StoreState, write: u32, result: Result<Completed, RequestError>) {
+        let Write { id, fua, promised, pinned, kind, pieces, .. } = self.under_way.remove(write);
         // Promised are nodes to those who got as far as asking, and were not refused.
         if promised > 0 && result != Err(RequestError::NoSpace) {
-            self.room.promised -= promised;
+            state.promised -= promised;
         }
         for number in pinned {
-            self.unpin(number);
-            self.free_failed(number);
+            state.pins.unpin(number);
+            self.free_failed(state, number);
         }
         drop(pieces);
         let forced = fua && matches!(result, Ok(Completed::Written { .. }));
         match result {
             Ok(completed) if forced && !mutant("forced_write_answered_at_once") => {
-                self.commit.join(Waiter::Answer(id, completed));
+                state.journal.join(Waiter::Answer(id, completed));
             }
-            result => self.answer(id, result),
+            result => state.answer(id, result),
         }
         if kind != Kind::Pin {
             for next in self.locks.end(write) {
-                self.read_edges(next);
+                state.emit(Effect::Unlocked(next));
             }
         }
     }
 
     /// Frees the number of a block whose write failed, when no write waits for it any more.
-    fn free_failed(&mut self, number: u32) {
-        if !self.pins.contains_key(&number) && self.failed.remove(&number) {
-            self.blocks.release(number);
+    fn free_failed(&mut self, state: &mut StoreState, number: u32) {
+        if !state.pins.holds(number) && self.failed.remove(&number) {
+            state.blocks.release(number);
         }
     }
 
     /// Looks again for pieces whose blocks were being written by others, and failed. Returns true
     /// if there are any.
-    fn seeks_again(&mut self, write: u32) -> bool {
-        let Store { writes, failed, room, .. } = self;
-        let it = &mut writes[write];
+    fn seeks_again(&mut self, state: &mut StoreState, write: u32) -> bool {
+        let it = &mut self.under_way[write];
         let mut any = false;
-        for piece in it.pieces.iter_mut().filter(|piece| failed.contains(&piece.number())) {
+        for piece in it.pieces.iter_mut().filter(|piece| self.failed.contains(&piece.number())) {
             met("block found on its way never arrived");
             piece.unsettle();
             any = true;
         }
         if any {
-            room.promised -= std::mem::take(&mut it.promised);
-            self.seek(write);
+            state.promised -= std::mem::take(&mut it.promised);
+            self.seek(state, write);
         }
         any
     }
 
-    /// Ends a pin that [`crate::Action::Pin`] gave; returns false if there is none.
-    pub fn unpin_block(&mut self, block: crate::BlockId) -> bool {
+    /// Ends a pin of a client; returns false if there is none.
+    pub(crate) fn unpin_block(&mut self, state: &mut StoreState, block: BlockId) -> bool {
         let number = block.number;
-        self.is_touched = true;
-        if self.blocks.id(number) != block || !self.client_pins.contains_key(&number) {
+        if state.blocks.id(number) != block || !self.client_pins.contains_key(&number) {
             return false;
         }
         let count = self.client_pins.get_mut(&number).expect("just seen");
@@ -546,13 +567,38 @@ impl<D: Device> Store<D> {
         if *count == 0 {
             self.client_pins.remove(&number);
         }
-        self.unpin(number);
+        state.pins.unpin(number);
         true
     }
+}
 
-    /// True if the range is not empty and ends within the volume's size.
-    pub(crate) fn is_within(&self, volume: VolumeId, at: Bytes, length: u64) -> bool {
-        let end = at.0.checked_add(length);
-        end.is_some_and(|end| length > 0 && end <= self.volumes[&volume].size.0)
+/// Checks that `new` blocks more are within the quotas of the volume.
+fn within_quotas(state: &StoreState, it: &Write, new: u32) -> Result<(), RequestError> {
+    let volume = state.volumes.get(&it.volume).ok_or(RequestError::NoVolume(it.volume))?;
+    let (root, level) = (volume.root, volume.level);
+    let grows = |piece: &&Piece| {
+        let is_something = !piece.is_settled() || piece.number() != 0;
+        is_something && state.nodes.get(root, level, piece.block) == 0
+    };
+    let block = u64::from(BLOCK);
+    let more = it.pieces.iter().filter(grows).count() as u64;
+    if more > 0 && (volume.mapped + more).saturating_mul(block) > volume.quotas.logical.0 {
+        return Err(RequestError::Quota(QuotaKind::Logical));
     }
+    let charged = state.ledger.charged.get(&it.volume).copied().unwrap_or(0);
+    let charged = (charged + u64::from(new)).saturating_mul(block);
+    if new > 0 && charged > volume.quotas.physical.0 {
+        return Err(RequestError::Quota(QuotaKind::Physical));
+    }
+    Ok(())
+}
+
+/// Nodes that the write may make or copy, at most.
+fn nodes_for(state: &StoreState, it: &Write) -> u32 {
+    let level = state.volumes.get(&it.volume).map_or(0, |volume| u32::from(volume.level));
+    let edges = match it.kind {
+        Kind::Data | Kind::Names => it.pieces.len() as u32 / state.settings.fanout + 2,
+        _ => 2,
+    };
+    edges * (level + 1)
 }

@@ -8,38 +8,36 @@
 //!    to one block wait for each other.
 //! 3. `session` handles the server's arrival and departure: leases, maps, held contents.
 //!
+//! The parts stand on each other: `state`, which decides nothing; `reading`; `writing` above it;
+//! `guests`, which is both; `session` above them. `peers` knows the state alone. The agent routes.
+//!
 //! A volume serves its guest while its lease holds. When the lease is over, requests wait. When
 //! another host has the volume, they fail, and the volume is lost.
 
 mod asked;
 mod contents;
+mod guests;
+mod peers;
 mod reading;
 mod session;
+mod state;
 mod volume;
 mod writing;
 
 use crate::IDS_MAX;
-use crate::blocks::Blocks;
 use crate::messages::{HostId, ToAgent, ToPeer, ToServer, Why};
 use crate::settings::{AgentSettings, SettingsError};
-use asked::{Asked, Request, Tickets};
-use contents::Contents;
-use reading::{Deferred, ReadOp, Waiter};
-use session::{Announcing, Image};
-use std::collections::{BTreeMap, VecDeque};
-use thermocline_policy::lookup::Admission;
-use thermocline_policy::registry::PolicySpec;
-use thermocline_units::{Nanos, Rng};
-use volume::Volume;
-use writing::WriteOp;
+use asked::Request;
+use bytes::Bytes;
+use guests::Guests;
+use peers::Peers;
+use session::Session;
+use state::AgentState;
+use thermocline_units::Nanos;
+use writing::NewWrite;
 
 /// Requests of guests that may wait at once.
 pub(crate) const GUEST_REQUESTS_MAX: usize = 4096;
-/// Messages that may wait for one peer; further requests are answered with [`ToPeer::Gone`].
-const PEER_QUEUE_MAX: usize = 256;
-/// Unexpected blocks of a peer after which its connection ends.
-const STRAYS_MAX: u32 = 4096;
-
 /// A volume of an agent, for as long as it is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeKey(pub u32);
@@ -158,40 +156,18 @@ pub struct AgentCounts {
 
 /// State machine of a host.
 pub struct Agent {
-    settings: AgentSettings,
-    admission: Admission,
-    contents: Contents,
-    volumes: BTreeMap<VolumeKey, Volume>,
-    by_number: BTreeMap<u32, VolumeKey>,
-    images: BTreeMap<u32, Image>,
-    next_volume: u32,
-    tickets: Tickets,
-    requests: Asked,
-    /// Reads under way, by block.
-    under_way: BTreeMap<(VolumeKey, u32), u32>,
-    reads: BTreeMap<Ticket, ReadOp>,
-    writes: BTreeMap<Ticket, WriteOp>,
-    /// Contents that were requested, and the reads that wait for them.
-    awaited: BTreeMap<u32, Vec<Waiter>>,
-    deferred: BTreeMap<u64, Deferred>,
-    /// Times at which deferred reads are given up, with their tokens.
-    deadlines: VecDeque<(Nanos, u64)>,
-    strays: BTreeMap<HostId, u32>,
-    announcing: Announcing,
-    is_connected: bool,
-    renew_at: Option<Nanos>,
-    out: VecDeque<ToServer>,
-    to_peers: BTreeMap<HostId, VecDeque<ToPeer>>,
-    events: VecDeque<Event>,
-    stamp: u64,
-    counts: AgentCounts,
+    state: AgentState,
+    guests: Guests,
+    session: Session,
+    peers: Peers,
 }
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (reads, writes, asked) = (self.reads.len(), self.writes.len(), self.requests.len());
-        let (awaited, deferred) = (self.awaited.len(), self.deferred.len());
-        write!(f, "Agent({:?}, {} volumes, ", self.settings.host, self.volumes.len())?;
+        let (reads, writes) = (self.guests.reads.len(), self.guests.writes.len());
+        let (asked, (awaited, deferred)) = (self.state.requests.len(), self.guests.reads.awaited());
+        let (host, volumes) = (self.state.settings.host, self.state.volumes.len());
+        write!(f, "Agent({host:?}, {volumes} volumes, ")?;
         write!(f, "{reads} reads, {writes} writes, {asked} asked, {awaited} awaited, ")?;
         write!(f, "{deferred} deferred)")
     }
@@ -203,119 +179,217 @@ impl Agent {
     /// # Errors
     /// A setting does not fit.
     pub fn new(settings: AgentSettings) -> Result<Agent, SettingsError> {
-        let policy = crate::settings::cache(
-            &settings.cache_policy,
-            settings.cache_blocks,
-            settings.block_bytes,
-            settings.seed,
-        )?;
-        let admission = PolicySpec::parse(&settings.lookup)?.build_lookup()?.admission();
-        let secret = Rng::seeded(settings.seed).next_u64();
-        let contents = Contents::new(Blocks::new(settings.block_bytes, policy), secret);
         Ok(Agent {
-            settings,
-            admission,
-            contents,
-            volumes: BTreeMap::new(),
-            by_number: BTreeMap::new(),
-            images: BTreeMap::new(),
-            next_volume: 0,
-            tickets: Tickets::default(),
-            requests: Asked::default(),
-            under_way: BTreeMap::new(),
-            reads: BTreeMap::new(),
-            writes: BTreeMap::new(),
-            awaited: BTreeMap::new(),
-            deferred: BTreeMap::new(),
-            deadlines: VecDeque::new(),
-            strays: BTreeMap::new(),
-            announcing: Announcing::default(),
-            is_connected: false,
-            renew_at: None,
-            out: VecDeque::new(),
-            to_peers: BTreeMap::new(),
-            events: VecDeque::new(),
-            stamp: 0,
-            counts: AgentCounts::default(),
+            state: AgentState::new(settings)?,
+            guests: Guests::default(),
+            session: Session::default(),
+            peers: Peers::default(),
         })
     }
 
-    /// The next event; `None` if there is none.
-    pub fn next_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
+    // Requests of guests.
 
-    /// The next message to the server. Evicted contents are reported before the next message that
-    /// is sent anyway, or when there are many.
-    pub fn next_message(&mut self) -> Option<ToServer> {
-        let tells = self.settings.protocol.tracker;
-        let evicted = self.contents.evicted();
-        if tells && ((evicted > 0 && !self.out.is_empty()) || evicted >= IDS_MAX) {
-            return Some(ToServer::Evicted { ids: self.contents.take_evicted(IDS_MAX) });
-        }
-        self.out.pop_front()
-    }
-
-    /// The next message to another host.
-    pub fn next_peer_message(&mut self) -> Option<(HostId, ToPeer)> {
-        let (&host, queue) = self.to_peers.iter_mut().find(|(_, queue)| !queue.is_empty())?;
-        queue.pop_front().map(|message| (host, message))
-    }
-
-    /// Number of unanswered requests of guests and to the server, and of awaited contents.
-    pub fn outstanding(&self) -> usize {
-        let asked = self.reads.len() + self.writes.len() + self.requests.len();
-        asked + self.awaited.len() + self.deferred.len()
-    }
-
-    /// Counts since the agent began.
-    pub fn counts(&self) -> AgentCounts {
-        self.counts
-    }
-
-    /// Number of cached blocks, number of known contents, and memory in bytes without the blocks
-    /// themselves: that of contents and cache, and that of maps.
-    pub fn memory(&self) -> (u32, usize, u64, u64) {
-        let (cached, known, bytes) = self.contents.memory();
-        let volumes: u64 = self.volumes.values().map(|volume| volume.map.bytes()).sum();
-        let images: u64 = self.images.values().map(|image| image.map.shared_bytes()).sum();
-        (cached, known, bytes, volumes + images)
-    }
-
-    /// True while a volume's lease holds here: its guest may be served.
-    pub fn may_serve(&self, now: Nanos, volume: VolumeKey) -> bool {
-        self.volumes.get(&volume).is_some_and(|volume| volume.may_serve(now))
-    }
-
-    /// Fencing number of a volume's lease; 0: none.
-    pub fn fence(&self, volume: VolumeKey) -> u64 {
-        self.volumes.get(&volume).map_or(0, |volume| volume.fence)
+    /// Reads blocks: an [`Event::Read`] or [`Event::Failed`] follows, perhaps at once.
+    ///
+    /// # Errors
+    /// The range cannot be read; nothing was changed.
+    pub fn read(
+        &mut self,
+        now: Nanos,
+        volume: VolumeKey,
+        block: u32,
+        count: u32,
+    ) -> Result<Ticket, Gone> {
+        self.guests.check(&self.state, volume, block, count)?;
+        Ok(self.guests.reads.read(&mut self.state, now, volume, block, count))
     }
 
     /// Bytes of a cached block if the lease holds. This is the fast path, without a request.
     #[inline]
     pub fn read_cached(&mut self, now: Nanos, volume: VolumeKey, block: u32) -> Option<&[u8]> {
-        let volume = self.volumes.get(&volume)?;
+        let state = &mut self.state;
+        let volume = state.volumes.get(&volume)?;
         if !volume.may_serve(now) {
             return None;
         }
         let crate::map::Known::Content(content) = volume.map.get(block) else { return None };
-        let bytes = self.contents.get(content)?;
-        self.counts.read += 1;
-        self.counts.hits += 1;
+        let bytes = state.contents.get(content)?;
+        state.counts.read += 1;
+        state.counts.hits += 1;
         Some(bytes)
     }
 
-    /// Checks that `count` blocks of the volume may be requested.
-    fn check(&self, volume: VolumeKey, block: u32, count: u32) -> Result<(), Gone> {
-        let state = self.volumes.get(&volume).filter(|volume| volume.blocks > 0);
-        let state = state.ok_or(Gone::Volume)?;
-        let end = u64::from(block) + u64::from(count);
-        if count == 0 || end > u64::from(state.blocks) {
-            return Err(Gone::Outside);
+    /// Writes whole blocks: an [`Event::Done`] or [`Event::Failed`] follows. With `fua` they are
+    /// durable at that time.
+    ///
+    /// # Errors
+    /// The range cannot be written; nothing was changed.
+    ///
+    /// # Panics
+    /// When `bytes` are not whole blocks.
+    pub fn write(
+        &mut self,
+        now: Nanos,
+        volume: VolumeKey,
+        block: u32,
+        bytes: &[u8],
+        fua: bool,
+    ) -> Result<Ticket, Gone> {
+        let size = self.state.settings.block_bytes;
+        assert!(bytes.len().is_multiple_of(size), "writes are of whole blocks");
+        let of_zeroes = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let block_of = |bytes: &[u8]| (!of_zeroes(bytes)).then(|| Bytes::copy_from_slice(bytes));
+        self.guests.check(&self.state, volume, block, (bytes.len() / size) as u32)?;
+        let blocks = bytes.chunks(size).map(block_of).collect();
+        Ok(self.queue_write(now, NewWrite { volume, block, blocks, fua }))
+    }
+
+    /// Makes blocks zero: TRIM and WRITE ZEROES.
+    ///
+    /// # Errors
+    /// As [`Agent::write`].
+    pub fn zero(
+        &mut self,
+        now: Nanos,
+        volume: VolumeKey,
+        block: u32,
+        count: u32,
+        fua: bool,
+    ) -> Result<Ticket, Gone> {
+        self.guests.check(&self.state, volume, block, count)?;
+        let blocks = vec![None; count as usize];
+        Ok(self.queue_write(now, NewWrite { volume, block, blocks, fua }))
+    }
+
+    fn queue_write(&mut self, now: Nanos, write: NewWrite) -> Ticket {
+        let Guests { reads, writes } = &mut self.guests;
+        writes.write(&mut self.state, reads, now, write)
+    }
+
+    /// Makes all writes that were answered durable: an [`Event::Done`] or [`Event::Failed`]
+    /// follows.
+    ///
+    /// # Errors
+    /// The volume cannot be flushed; nothing was changed.
+    pub fn flush(&mut self, now: Nanos, volume: VolumeKey) -> Result<Ticket, Gone> {
+        self.guests.check(&self.state, volume, 0, 1)?;
+        Ok(self.guests.writes.flush(&mut self.state, now, volume))
+    }
+
+    /// Attaches a volume by name: an [`Event::Attached`] or [`Event::Refused`] follows.
+    pub fn attach(&mut self, now: Nanos, name: &str) -> VolumeKey {
+        self.session.attach(&mut self.state, now, name)
+    }
+
+    /// Gives a volume up, to another host if one is named. Its requests fail; flush before.
+    pub fn detach(&mut self, key: VolumeKey, to: Option<HostId>) {
+        self.session.detach(&mut self.state, &mut self.guests, key, to);
+    }
+
+    // Events, messages and state for the owner.
+
+    /// The next event; `None` if there is none.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.state.events.pop_front()
+    }
+
+    /// The next message to the server. Evicted contents are reported before the next message that
+    /// is sent anyway, or when there are many.
+    pub fn next_message(&mut self) -> Option<ToServer> {
+        let state = &mut self.state;
+        let tells = state.settings.protocol.tracker;
+        let evicted = state.contents.evicted();
+        if tells && ((evicted > 0 && !state.out.is_empty()) || evicted >= IDS_MAX) {
+            return Some(ToServer::Evicted { ids: state.contents.take_evicted(IDS_MAX) });
         }
-        let waiting = self.reads.len() + self.writes.len();
-        if waiting >= GUEST_REQUESTS_MAX { Err(Gone::TooMany) } else { Ok(()) }
+        state.out.pop_front()
+    }
+
+    /// The next message to another host.
+    pub fn next_peer_message(&mut self) -> Option<(HostId, ToPeer)> {
+        self.peers.next_message()
+    }
+
+    /// Number of unanswered requests of guests and to the server, and of awaited contents.
+    pub fn outstanding(&self) -> usize {
+        let (awaited, deferred) = self.guests.reads.awaited();
+        let guests = self.guests.reads.len() + self.guests.writes.len();
+        guests + self.state.requests.len() + awaited + deferred
+    }
+
+    /// Counts since the agent began.
+    pub fn counts(&self) -> AgentCounts {
+        self.state.counts
+    }
+
+    /// Number of cached blocks, number of known contents, and memory in bytes without the blocks
+    /// themselves: that of contents and cache, and that of maps.
+    pub fn memory(&self) -> (u32, usize, u64, u64) {
+        let (cached, known, bytes) = self.state.contents.memory();
+        let volumes: u64 = self.state.volumes.values().map(|volume| volume.map.bytes()).sum();
+        (cached, known, bytes, volumes + self.session.image_bytes())
+    }
+
+    /// True while a volume's lease holds here: its guest may be served.
+    pub fn may_serve(&self, now: Nanos, volume: VolumeKey) -> bool {
+        self.state.volumes.get(&volume).is_some_and(|volume| volume.may_serve(now))
+    }
+
+    /// Fencing number of a volume's lease; 0: none.
+    pub fn fence(&self, volume: VolumeKey) -> u64 {
+        self.state.volumes.get(&volume).map_or(0, |volume| volume.fence)
+    }
+
+    /// Time at which [`Agent::tick`] has something to do.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        let late = self.guests.reads.next_deadline();
+        [self.session.next_deadline(&self.state), late].into_iter().flatten().min()
+    }
+
+    // Connections.
+
+    /// Notes that a connection with the server began.
+    pub fn connected(&mut self, now: Nanos) {
+        self.session.connected(&mut self.state, &mut self.guests, now);
+    }
+
+    /// Notes that the connection with the server is over.
+    pub fn disconnected(&mut self) {
+        self.session.disconnected(&mut self.state, &mut self.guests);
+    }
+
+    /// Does the work that is due: time-outs and renewals.
+    ///
+    /// # Errors
+    /// The server does not answer: the connection ends, and [`Agent::disconnected`] must be called.
+    pub fn tick(&mut self, now: Nanos) -> Result<(), AgentError> {
+        self.guests.reads.give_up_late(&mut self.state, now);
+        self.session.tick(&mut self.state, now)
+    }
+
+    /// Takes a message of another host, whose number is known from its certificate.
+    ///
+    /// # Errors
+    /// It sent wrong bytes, or too many unexpected blocks: its connection ends, and
+    /// [`Agent::peer_lost`] must be called.
+    pub fn hear_peer(
+        &mut self,
+        now: Nanos,
+        from: HostId,
+        message: ToPeer,
+    ) -> Result<(), AgentError> {
+        let (ToPeer::Block { token, .. } | ToPeer::Gone { token }) = message;
+        match self.guests.reads.expects(token, from) {
+            true => self.guests.reads.peer_answered(&mut self.state, now, from, message),
+            false => self.peers.stray(from),
+        }
+    }
+
+    /// Notes that the connection with another host is over. The contents that it was to send are
+    /// requested again.
+    pub fn peer_lost(&mut self, now: Nanos, host: HostId) {
+        self.peers.lost(host);
+        self.guests.reads.peer_lost(&mut self.state, now, host);
     }
 
     /// Takes a message of the server.
@@ -324,61 +398,70 @@ impl Agent {
     /// The server broke a rule: its connection ends, and [`Agent::disconnected`] must be called.
     pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         let wrong = |what| Err(AgentError::NotAsked { what });
+        let Agent { state, guests, session, peers } = self;
         match message {
             ToAgent::Attached { request, volume, fence, blocks, base, lease } => {
-                match self.requests.remove(&request) {
+                match state.requests.remove(&request) {
                     Some((sent, Request::Attach(key))) => {
-                        let granted = session::Granted { volume, fence, blocks, base };
-                        self.attached(now, sent, key, granted, Nanos(lease));
+                        let lease = Nanos(lease);
+                        let granted = session::Granted { volume, fence, blocks, base, lease };
+                        session.attached(state, guests, now, sent, key, granted);
                     }
                     _ => return wrong("a lease"),
                 }
             }
-            ToAgent::Renewed { request } => match self.requests.remove(&request) {
-                Some((_, Request::Renew { sent })) => self.renewed(now, sent),
+            ToAgent::Renewed { request } => match state.requests.remove(&request) {
+                Some((_, Request::Renew { sent })) => session.renewed(state, guests, now, sent),
                 _ => return wrong("a renewal"),
             },
-            ToAgent::Refused { request, why } => match self.requests.remove(&request) {
-                Some((_, request)) => self.refused(now, request, why),
+            ToAgent::Refused { request, why } => match state.requests.remove(&request) {
+                Some((_, request)) => session.refused(state, guests, now, request, why),
                 None => return wrong("a refusal"),
             },
             ToAgent::Lost { volume } => {
-                if let Some(&key) = self.by_number.get(&volume) {
-                    self.lose(key, None);
+                if let Some(&key) = state.by_number.get(&volume) {
+                    session.lose(state, guests, key, None);
                 }
             }
-            ToAgent::Blocks { request, version, items } => match self.requests.remove(&request) {
+            ToAgent::Blocks { request, version, items } => match state.requests.remove(&request) {
                 Some((_, Request::Read { volume, block, how, blocks }))
                     if blocks.len() == items.len() =>
                 {
                     let answer = reading::Answer { request, volume, block, how, version };
-                    self.blocks(now, answer, blocks, items)?;
+                    guests.reads.blocks(state, now, answer, blocks, items)?;
                 }
                 _ => return wrong("a read"),
             },
-            ToAgent::Written { request, version, ids } => match self.requests.remove(&request) {
+            ToAgent::Written { request, version, ids } => match state.requests.remove(&request) {
                 Some((_, Request::Write { volume, block, count })) if count == ids.len() => {
-                    self.written(now, (volume, block), version, &ids);
+                    guests.writes.written(
+                        state,
+                        &mut guests.reads,
+                        now,
+                        (volume, block),
+                        version,
+                        &ids,
+                    );
                 }
                 _ => return wrong("a write"),
             },
-            ToAgent::Flushed { request } => match self.requests.remove(&request) {
+            ToAgent::Flushed { request } => match state.requests.remove(&request) {
                 Some((_, Request::Flush { volume, ticket, stamp })) => {
-                    self.flushed(now, volume, ticket, stamp);
+                    guests.writes.flushed(state, &mut guests.reads, now, volume, ticket, stamp);
                 }
                 _ => return wrong("a flush"),
             },
             ToAgent::Entries { request, version, runs, next } => {
-                match self.requests.remove(&request) {
+                match state.requests.remove(&request) {
                     Some((_, Request::Map { volume, base })) => {
-                        self.entries(now, volume, base, (version, runs, next))?;
+                        session.entries(state, guests, now, volume, base, (version, runs, next))?;
                     }
                     _ => return wrong("a map"),
                 }
             }
-            ToAgent::Push { id, version, blocks } => self.pushed(id, version, &blocks),
-            ToAgent::Serve { token, id, to } => self.serve(token, id, to),
-            ToAgent::Named { ids } => self.named(&ids)?,
+            ToAgent::Push { id, version, blocks } => state.pushed(id, version, &blocks),
+            ToAgent::Serve { token, id, to } => peers.serve(state, token, id, to),
+            ToAgent::Named { ids } => session.named(state, &ids)?,
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! reads a clock, a file or the environment.
 
 mod bytes;
+mod digest;
 pub mod fields;
 mod flips;
 mod ids;
@@ -18,6 +19,7 @@ pub mod situations;
 mod slab;
 
 pub use bytes::Bytes;
+pub use digest::Digest;
 pub use flips::with_one_bit_changed;
 pub use ids::{ChunkId, LineId, PoolId, SiteId, VolumeId};
 pub use latencies::Latencies;

@@ -1,14 +1,16 @@
 //! Formatting that is cut off, again and again: at every step, with every kind of survival.
 
+use crate::world::Disk;
 use thermocline_blockcache::{BlockCache, Settings, is_unfinished};
-use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
+use thermocline_ports::faulty::{Background, Faults, Recorded, SimDisk, Survival};
 use thermocline_ports::{Device, DeviceError, Geometry};
 use thermocline_units::situations::met;
-use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_units::{Bytes, Digest, Nanos, Rng};
 
-fn blank(size: Bytes, seed: u64) -> SimDisk {
+fn blank(size: Bytes, seed: u64, digest: &Digest) -> Disk {
     let faults = Faults { background: Background::Zeroes, ..Faults::NONE };
-    SimDisk::new(Geometry { size, discard_zeroes: true, far: false }, seed, faults)
+    let geometry = Geometry { size, discard_zeroes: true, far: false };
+    Recorded::new(SimDisk::new(geometry, seed, faults), digest)
 }
 
 fn unfinished(fast: &SimDisk, slow: &SimDisk) -> bool {
@@ -22,11 +24,13 @@ fn unfinished(fast: &SimDisk, slow: &SimDisk) -> bool {
     is_unfinished(fast.geometry().size, &bytes(slow, Bytes(0), 128 << 10), read).expect("readable")
 }
 
-/// Formats until the two are a pair; whatever is left in between may be formatted again.
-pub(crate) fn run(seed: u64) {
+/// Formats until the two are a pair; whatever is left in between may be formatted again. Returns
+/// the digest of what passed.
+pub(crate) fn run(seed: u64) -> u64 {
+    let digest = Digest::default();
     let mut rng = Rng::seeded(seed);
-    let mut fast = blank(Bytes::from_mib(2), seed);
-    let mut slow = blank(Bytes::from_mib(4), seed + 1);
+    let mut fast = blank(Bytes::from_mib(2), seed, &digest);
+    let mut slow = blank(Bytes::from_mib(4), seed + 1, &digest);
     let mut now = Nanos(0);
     for attempt in 1.. {
         let settings = Settings::default();
@@ -41,8 +45,8 @@ pub(crate) fn run(seed: u64) {
         let (one, other) = cache.devices_mut();
         one.crash(&mut rng, survival);
         other.crash(&mut rng, survival);
-        fast = std::mem::replace(one, blank(Bytes(512), 0));
-        slow = std::mem::replace(other, blank(Bytes(512), 0));
+        fast = std::mem::replace(one, blank(Bytes(512), 0, &digest));
+        slow = std::mem::replace(other, blank(Bytes(512), 0, &digest));
         if !unfinished(&fast, &slow) {
             break;
         }
@@ -55,4 +59,5 @@ pub(crate) fn run(seed: u64) {
         cache.poll(now, &mut Vec::new());
     }
     assert_eq!(cache.is_open(), Ok(true), "seed {seed}: neither a pair nor to be formatted again");
+    digest.value()
 }

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_blockcache::{BlockCache, OpenError, Settings};
 use thermocline_policy::cache::SetRule;
-use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
+use thermocline_ports::faulty::{Background, Faults, Recorded, SimDisk, Survival, fold_result};
 use thermocline_ports::{Completion, Device, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::situations::met;
-use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_units::{Bytes, Digest, Nanos, Rng};
 
 const SECTOR_BYTES: u64 = SECTOR as u64;
 /// Sectors that the machine above sees: a last line of three.
@@ -61,10 +61,15 @@ pub(crate) struct Flight {
     sequence: u64,
 }
 
+/// A disk whose requests and answers are in the world's digest.
+pub(crate) type Disk = Recorded<SimDisk>;
+
 pub(crate) struct World {
     seed: u64,
+    /// Every request to a disk, every answer, and every reply.
+    digest: Digest,
     pub(crate) rng: Rng,
-    cache: Option<BlockCache<SimDisk, SimDisk>>,
+    cache: Option<BlockCache<Disk, Disk>>,
     settings: Settings,
     pub(crate) now: Nanos,
     sectors: Vec<Sector>,
@@ -94,10 +99,11 @@ fn contents(stamp: u64, count: usize) -> Payload {
     Payload::from(bytes.repeat(count * SECTOR as usize / bytes.len()))
 }
 
-fn disk(size: Bytes, seed: u64) -> SimDisk {
+fn disk(size: Bytes, seed: u64, digest: &Digest) -> Disk {
     let faults = Faults { background: Background::Garbage, ..Faults::NONE };
     let discard_zeroes = true;
-    SimDisk::new(Geometry { size, discard_zeroes, far: false }, seed, faults)
+    let geometry = Geometry { size, discard_zeroes, far: false };
+    Recorded::new(SimDisk::new(geometry, seed, faults), digest)
 }
 
 impl World {
@@ -109,10 +115,13 @@ impl World {
             writers_max: 1 + rng.below(8) as u32,
             policy: SetRule::ALL[rng.below(3) as usize],
         };
-        let (fast, slow) = (disk(CACHE, rng.next_u64()), disk(ORIGIN, rng.next_u64()));
+        let digest = Digest::default();
+        let fast = disk(CACHE, rng.next_u64(), &digest);
+        let slow = disk(ORIGIN, rng.next_u64(), &digest);
         let made = BlockCache::format(Nanos(0), fast, slow, seed, settings).expect("sizes fit");
         let mut world = World {
             seed,
+            digest,
             rng,
             cache: Some(made),
             settings,
@@ -139,7 +148,12 @@ impl World {
         world
     }
 
-    pub(crate) fn cache(&mut self) -> &mut BlockCache<SimDisk, SimDisk> {
+    /// Digest of everything that has passed.
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest.value() ^ self.rng.clone().next_u64()
+    }
+
+    pub(crate) fn cache(&mut self) -> &mut BlockCache<Disk, Disk> {
         self.cache.as_mut().expect("there is a cache between crashes")
     }
 
@@ -195,6 +209,8 @@ impl World {
     }
 
     fn completed(&mut self, Completion { ticket, result }: Completion) {
+        self.digest.fold(ticket.0);
+        fold_result(&self.digest, &result);
         let seed = self.seed;
         let flight = self.flights.remove(&ticket);
         let flight = flight.unwrap_or_else(|| panic!("seed {seed}: {ticket:?} answered twice"));
@@ -291,13 +307,13 @@ impl World {
         let survival = Survival::draw(&mut self.rng);
         let mut cache = self.cache.take().expect("there is one between crashes");
         let (fast, slow) = cache.devices_mut();
-        let mut devices: Vec<SimDisk> = [fast, slow]
+        let mut devices: Vec<Disk> = [fast, slow]
             .into_iter()
             .map(|device| {
                 device.set_faults(Faults { background: Background::Garbage, ..Faults::NONE });
                 device.make_room();
                 device.crash(&mut self.rng, survival);
-                std::mem::replace(device, disk(Bytes(SECTOR_BYTES), 0))
+                std::mem::replace(device, disk(Bytes(SECTOR_BYTES), 0, &self.digest))
             })
             .collect();
         for Flight { io, stamp, .. } in std::mem::take(&mut self.flights).into_values() {
@@ -327,11 +343,11 @@ impl World {
 
     /// Sometimes breaks a sector of the table on copies of the devices, and sees that it is not
     /// believed, unless one flipped bit is all that is wrong.
-    fn damage(&mut self, whole: &SimDisk, slow: &SimDisk) {
+    fn damage(&mut self, whole: &Disk, slow: &Disk) {
         let mut fast = whole.clone();
         let sector = u64::from(SECTOR);
         let at = |number: u64| Bytes(TABLE.0 + number * sector);
-        let peek = |disk: &SimDisk, number| disk.peek(at(number), SECTOR).expect("no faults");
+        let peek = |disk: &Disk, number| disk.peek(at(number), SECTOR).expect("no faults");
         let sectors = u64::from(self.lines.div_ceil(SLOTS_A_SECTOR));
         let (kind, first) = (self.rng.below(4), self.rng.below(sectors));
         match kind {
@@ -371,7 +387,7 @@ impl World {
     }
 
     /// Writes to a device that nobody uses.
-    fn write(&mut self, disk: &mut SimDisk, offset: Bytes, data: Payload) {
+    fn write(&mut self, disk: &mut Disk, offset: Bytes, data: Payload) {
         disk.submit(self.now, Ticket(0), Io::Write { offset, data, fua: true });
         self.now = self.now.max(disk.next_event().expect("it is under way"));
         let mut done = Vec::new();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Reads under way at once.
 const READS_MAX: usize = 16;
 /// Number of times a failed read is repeated.
-pub(super) const TRIES_MAX: u32 = 3;
+const TRIES_MAX: u32 = 3;
 /// Blocks of one read of nodes at most, and the largest distance between two nodes in it.
 const NODE_READ: u32 = 128;
 const NODE_GAP: u32 = 8;

@@ -2,10 +2,10 @@
 
 use super::Piece;
 use crate::blocks::Blocks;
-use crate::commit::Commit;
 use crate::format::{MAP_RUN_MAX, Record};
-use crate::store::{Ledger, Volume};
+use crate::journal::Journal;
 use crate::tree::Nodes;
+use crate::volume::{Ledger, Volume};
 use std::ops::Range;
 use thermocline_units::VolumeId;
 use thermocline_units::situations::met_if;
@@ -17,7 +17,7 @@ pub(super) struct Mapping<'a> {
     pub(super) nodes: &'a mut Nodes,
     pub(super) blocks: &'a mut Blocks,
     pub(super) ledger: &'a mut Ledger,
-    pub(super) commit: &'a mut Commit,
+    pub(super) journal: &'a mut Journal,
 }
 
 impl Mapping<'_> {
@@ -32,19 +32,19 @@ impl Mapping<'_> {
             it.mapped -= gone;
             it.version += gone;
             let (volume, first, count) = (self.id, range.start, range.end - range.start);
-            self.commit.append(&Record::Zero { volume, first, count });
+            self.journal.append(&Record::Zero { volume, first, count });
         }
     }
 
     /// Maps blocks to what they were settled to.
     pub(super) fn set(&mut self, pieces: &[Piece]) {
-        let Mapping { volume: it, nodes, blocks, ledger, commit, .. } = self;
+        let Mapping { volume: it, nodes, blocks, ledger, journal, .. } = self;
         let mut sink = |change| ledger.note(blocks, change);
         let volume = self.id;
         let mut run: Option<(u32, Vec<u32>)> = None;
         let mut flush = |run: &mut Option<(u32, Vec<u32>)>| {
             if let Some((first, numbers)) = run.take() {
-                commit.append(&Record::Map { volume, first, numbers });
+                journal.append(&Record::Map { volume, first, numbers });
             }
         };
         for piece in pieces {

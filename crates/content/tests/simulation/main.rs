@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
-use thermocline_units::{Rng, situations};
+use thermocline_units::{Digest, Rng, situations};
 use world::World;
 
 /// Bugs that a seed must catch, and the step that each leaves out.
@@ -91,8 +91,8 @@ fn step(world: &mut World, dice: &mut Rng) {
 }
 
 /// A run of random work with crashes.
-fn run(seed: u64) {
-    let mut world = World::new(seed, false);
+fn run(seed: u64, digest: &Digest) {
+    let mut world = World::recorded(seed, false, digest);
     let mut dice = Rng::seeded(seed ^ 0x5EED);
     world.create();
     world.settle();
@@ -133,8 +133,8 @@ fn run(seed: u64) {
 }
 
 /// The panic's message of a seed that fails.
-fn failure(seed: u64) -> Option<String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| run(seed)));
+fn failure(seed: u64, digest: &Digest) -> Option<String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, digest)));
     outcome.err().map(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
@@ -150,8 +150,9 @@ fn nothing_is_lost_and_nothing_leaks() {
     let mut reached: BTreeMap<String, u64> =
         BTreeSet::<String>::into_iter(listed).map(|name| (name, 0)).collect();
     reached.remove(NEVER);
+    let digest = Digest::default();
     for seed in from..from + count {
-        let failed = failure(seed);
+        let failed = failure(seed, &digest);
         assert!(
             failed.is_none(),
             "{failed:?}\nTHERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p \
@@ -162,6 +163,7 @@ fn nothing_is_lost_and_nothing_leaks() {
             *reached.entry(name.to_string()).or_default() += 1;
         }
     }
+    eprintln!("{count} seeds from {from}, digest {:#018x}", digest.value());
     for (name, seeds) in &reached {
         eprintln!("{seeds:>6} of {count} seeds: {name}");
     }
@@ -189,7 +191,7 @@ fn every_mutant_is_caught() {
         let caught =
             (0..from_environment("THERMOCLINE_MUTANT_SEEDS", MUTANT_SEEDS)).find(|&seed| {
                 let _planted = plant(name);
-                let failed = failure(seed).is_some();
+                let failed = failure(seed, &Digest::default()).is_some();
                 situations::take().contains(NEVER) || failed
             });
         match caught {

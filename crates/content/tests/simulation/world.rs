@@ -7,9 +7,9 @@ use thermocline_content::{
     Action, Answer, BLOCK, BlockId, Completed, ContentId, Domain, Quotas, Request, RequestError,
     RequestId, Service, Settings, Store,
 };
-use thermocline_ports::faulty::{Faults, SimDisk, Survival};
+use thermocline_ports::faulty::{Faults, Recorded, SimDisk, Survival, fold_result};
 use thermocline_ports::{Geometry, Payload};
-use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
+use thermocline_units::{Bytes, Digest, Nanos, Rng, VolumeId};
 
 mod crashes;
 mod drawing;
@@ -32,10 +32,15 @@ enum Asked {
     Quotas,
 }
 
+/// A disk whose requests and answers are in the world's digest.
+type Disk = Recorded<SimDisk>;
+
 pub(crate) struct World {
+    /// Every request to the disk, every answer, and every reply.
+    digest: Digest,
     pub(crate) rng: Rng,
     pub(crate) model: Model,
-    store: Option<Store<SimDisk>>,
+    store: Option<Store<Disk>>,
     settings: Settings,
     faults: Faults,
     now: Nanos,
@@ -58,6 +63,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(seed: u64, calm: bool) -> World {
+        World::recorded(seed, calm, &Digest::default())
+    }
+
+    /// A world that folds all that passes into `digest`.
+    pub(crate) fn recorded(seed: u64, calm: bool, digest: &Digest) -> World {
         let mut rng = Rng::seeded(seed);
         let mut faults = draw_faults(&mut rng);
         let settings = draw_settings(&mut rng, &faults);
@@ -70,8 +80,9 @@ impl World {
         let geometry = Geometry { size, discard_zeroes: rng.below(2) == 0, far: false };
         // A device cannot be formatted or opened while it fails all the time; calm until then.
         let quiet = Faults { fail: 0.0, time_out: 0.0, flip: 0.0, ..faults };
-        let disk = SimDisk::new(geometry, rng.next_u64(), quiet);
+        let disk = Recorded::new(SimDisk::new(geometry, rng.next_u64(), quiet), digest);
         let mut world = World {
+            digest: digest.clone(),
             rng,
             model: Model::default(),
             store: None,
@@ -94,7 +105,7 @@ impl World {
     }
 
     /// Formats the disk, sometimes with a crash on the way, and after another store was there.
-    fn format(&mut self, mut disk: SimDisk, quiet: Faults) {
+    fn format(&mut self, mut disk: Disk, quiet: Faults) {
         for round in 0..1 + self.rng.below(3) {
             let identity = self.rng.next_u64();
             let made = Store::format(self.now, disk, self.settings, identity);
@@ -120,11 +131,11 @@ impl World {
         self.troubled = faults.fail > 0.0;
     }
 
-    pub(crate) fn store(&self) -> &Store<SimDisk> {
+    pub(crate) fn store(&self) -> &Store<Disk> {
         self.store.as_ref().expect("a store is there between crashes")
     }
 
-    fn store_mut(&mut self) -> &mut Store<SimDisk> {
+    fn store_mut(&mut self) -> &mut Store<Disk> {
         self.store.as_mut().expect("a store is there between crashes")
     }
 
@@ -503,8 +514,18 @@ impl World {
 
     // Answers.
 
+    /// Folds a reply into the digest.
+    fn record(&self, id: u64, result: &Result<Completed, RequestError>) {
+        self.digest.fold(id);
+        match result {
+            Ok(Completed::Read(data)) => fold_result(&self.digest, &Ok(data.clone())),
+            result => self.digest.fold_text(result),
+        }
+    }
+
     fn answered(&mut self, answer: Answer) {
         let Answer { id: RequestId(id), result } = answer;
+        self.record(id, &result);
         let asked = self.asked.remove(&id).expect("everybody is answered once");
         if self.is_told {
             let result = format!("{result:?}");

@@ -9,9 +9,11 @@
 //! 4. A host that comes with the volume's current number goes on with it, at any time.
 //! 5. A lease that is given back *to* a host is kept for that host for as long as a lease lasts.
 
-use super::{Asker, Op, Server};
+use super::state::{Asker, Op, ServerState};
 use crate::messages::{HostId, ToAgent, Why};
 use crate::store::{StoreRequest, VolumeInfo};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -30,7 +32,7 @@ pub struct LeaseStatus {
 }
 
 #[derive(Debug)]
-pub(super) struct Lease {
+struct Lease {
     info: VolumeInfo,
     /// Time before which no other host gets the volume.
     until: Nanos,
@@ -40,24 +42,56 @@ pub(super) struct Lease {
     kept_for: Option<HostId>,
 }
 
-impl Lease {
-    pub(super) fn fence(&self) -> u64 {
-        self.info.fence
-    }
-
-    pub(super) fn blocks(&self) -> u32 {
-        self.info.blocks
-    }
-
-    pub(super) fn grant_failed(&mut self) {
-        self.is_granting = false;
-    }
+/// Leases by volume.
+#[derive(Debug)]
+pub(super) struct Leases {
+    by_volume: BTreeMap<u32, Lease>,
+    /// Time at which the server began to run.
+    began: Nanos,
 }
 
-impl Server {
+impl Leases {
+    /// No leases of a server that begins to run.
+    pub(super) fn new(began: Nanos) -> Leases {
+        Leases { by_volume: BTreeMap::new(), began }
+    }
+
+    /// Volumes that have or had a lease.
+    pub(super) fn volumes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_volume.keys().copied()
+    }
+
+    /// Checks that a host may do what it asks; with `fence` for a write or a flush.
+    ///
+    /// # Errors
+    /// The reason why it may not.
+    pub(super) fn may(
+        &self,
+        state: &ServerState,
+        host: HostId,
+        volume: u32,
+        fence: Option<u64>,
+        blocks: Range<u64>,
+    ) -> Result<(), Why> {
+        let attached = state.hosts[&host].attached.get(&volume);
+        let lease = self.by_volume.get(&volume).filter(|_| attached.is_some());
+        let VolumeInfo { fence: current, blocks: size, .. } = lease.ok_or(Why::Fenced)?.info;
+        if fence.is_some_and(|fence| fence != current) || attached != Some(&current) {
+            met("a host without the lease was refused");
+            return Err(Why::Fenced);
+        }
+        if blocks.end > u64::from(size) { Err(Why::Outside) } else { Ok(()) }
+    }
+
+    /// The number of a lease could not be made durable.
+    pub(super) fn grant_failed(&mut self, volume: u32) {
+        self.by_volume.get_mut(&volume).expect("it is being granted").is_granting = false;
+    }
+
     /// Leases that hold, or that their hosts may still believe to hold.
-    pub fn leases(&self, now: Nanos) -> Vec<LeaseStatus> {
-        let held = self.leases.iter().filter(|(_, lease)| lease.is_granting || now < lease.until);
+    pub(super) fn status(&self, now: Nanos) -> Vec<LeaseStatus> {
+        let held =
+            self.by_volume.iter().filter(|(_, lease)| lease.is_granting || now < lease.until);
         let told = held.map(|(&volume, lease)| LeaseStatus {
             volume,
             holder: lease.kept_for.unwrap_or(HostId(lease.info.holder)),
@@ -68,37 +102,35 @@ impl Server {
     }
 
     /// Forgets a volume that is gone; its number never comes again.
-    pub fn forget(&mut self, volume: u32) {
-        self.leases.remove(&volume);
-        for host in self.hosts.values_mut() {
+    pub(super) fn forget(&mut self, state: &mut ServerState, volume: u32) {
+        self.by_volume.remove(&volume);
+        for host in state.hosts.values_mut() {
             host.attached.remove(&volume);
         }
     }
 
-    fn lease_from(&self, now: Nanos) -> Nanos {
-        Nanos(now.0.saturating_add(self.settings.lease.0))
-    }
-
+    /// The store has opened a volume that a host wants to attach, or has none of this name.
     pub(super) fn opened(
         &mut self,
+        state: &mut ServerState,
         now: Nanos,
         asker: Asker,
         fence: u64,
         info: Option<VolumeInfo>,
     ) {
-        let Some(info) = info else { return self.refuse(now, asker, Why::NoVolume) };
+        let Some(info) = info else { return state.refuse(now, asker, Why::NoVolume) };
         let (volume, base) = (info.volume, info.base);
-        if self.hosts[&asker.host].domains >> info.domain & 1 == 0 {
+        if state.hosts[&asker.host].domains >> info.domain & 1 == 0 {
             met("a host that is not entitled was refused");
-            return self.refuse(now, asker, Why::NotEntitled);
+            return state.refuse(now, asker, Why::NotEntitled);
         }
         if info.read_only {
-            return self.refuse(now, asker, Why::ReadOnly);
+            return state.refuse(now, asker, Why::ReadOnly);
         }
         // What an earlier run granted may still hold.
         let is_first = info.fence == 0 || mutant("earlier_leases_are_forgotten");
-        let earlier = if is_first { now } else { self.lease_from(self.began) };
-        let lease = self.leases.entry(volume).or_insert(Lease {
+        let earlier = if is_first { now } else { lease_from(state, self.began) };
+        let lease = self.by_volume.entry(volume).or_insert(Lease {
             info,
             until: earlier,
             is_granting: false,
@@ -109,14 +141,14 @@ impl Server {
         let holds = lease.info.holder == asker.host.0 && fence != 0;
         if holds && fence == lease.info.fence && !lease.is_granting && lease.kept_for.is_none() {
             met("a host came back with its lease");
-            return self.granted(now, asker, volume);
+            return self.granted(state, now, asker, volume);
         }
         let is_kept = lease.kept_for.is_some_and(|kept| kept != asker.host);
         let is_over = now >= lease.until;
         let is_free = is_over || lease.kept_for == Some(asker.host);
         if lease.is_granting || !is_free || (is_kept && !is_over) {
             met("a volume was in use");
-            return self.refuse(now, asker, Why::InUse);
+            return state.refuse(now, asker, Why::InUse);
         }
         met_if(is_over && lease.info.fence > 0, "a lease that was over went to another");
         // From now on it must not be renewed, although the next number is not durable yet.
@@ -125,71 +157,86 @@ impl Server {
         let (fence, holder) = (lease.info.fence + 1, asker.host.0);
         if mutant("a_fence_is_told_before_it_is_durable") {
             (lease.info.fence, lease.info.holder, lease.is_granting) = (fence, holder, false);
-            return self.granted(now, asker, volume);
+            return self.granted(state, now, asker, volume);
         }
-        if let Some(host) = self.hosts.get_mut(&before)
+        if let Some(host) = state.hosts.get_mut(&before)
             && host.attached.remove(&volume).is_some()
         {
             met("a host was told that its lease is another's");
-            self.say(now, before, ToAgent::Lost { volume });
+            state.say(now, before, ToAgent::Lost { volume });
         }
-        self.begin(
+        state.begin(
             Op::Fence { asker, volume, fence },
             StoreRequest::Fence { volume, fence, holder },
         );
     }
 
     /// The number is durable, so it is the volume's, whether the host is still there or not.
-    pub(super) fn fenced(&mut self, now: Nanos, asker: Asker, volume: u32, fence: u64) {
-        let lease = self.leases.get_mut(&volume).expect("it is being granted");
+    pub(super) fn fenced(
+        &mut self,
+        state: &mut ServerState,
+        now: Nanos,
+        asker: Asker,
+        volume: u32,
+        fence: u64,
+    ) {
+        let lease = self.by_volume.get_mut(&volume).expect("it is being granted");
         (lease.info.fence, lease.info.holder) = (fence, asker.host.0);
         (lease.is_granting, lease.kept_for) = (false, None);
         lease.until = now;
-        if self.ended(asker) {
-            self.granted(now, asker, volume);
+        if state.ended(asker) {
+            self.granted(state, now, asker, volume);
         }
     }
 
-    fn granted(&mut self, now: Nanos, asker: Asker, volume: u32) {
-        let until = self.lease_from(now);
-        let lease = self.leases.get_mut(&volume).expect("it was opened");
+    fn granted(&mut self, state: &mut ServerState, now: Nanos, asker: Asker, volume: u32) {
+        let until = lease_from(state, now);
+        let lease = self.by_volume.get_mut(&volume).expect("it was opened");
         lease.until = lease.until.max(until);
         let VolumeInfo { blocks, base, fence, .. } = lease.info;
-        let host = self.hosts.get_mut(&asker.host).expect("it asked");
+        let host = state.hosts.get_mut(&asker.host).expect("it asked");
         host.attached.insert(volume, fence);
-        let lease = self.settings.lease.0;
+        let lease = state.settings.lease.0;
         let request = asker.request;
         let message = ToAgent::Attached { request, volume, fence, blocks, base, lease };
-        self.say(now, asker.host, message);
+        state.say(now, asker.host, message);
     }
 
-    pub(super) fn renew(&mut self, now: Nanos, host: HostId) {
-        let until = self.lease_from(now);
-        for (volume, fence) in &self.hosts[&host].attached {
-            let lease = self.leases.get_mut(volume).expect("attached volumes have leases");
+    /// Renews all leases of a host.
+    pub(super) fn renew(&mut self, state: &ServerState, now: Nanos, host: HostId) {
+        let until = lease_from(state, now);
+        for (volume, fence) in &state.hosts[&host].attached {
+            let lease = self.by_volume.get_mut(volume).expect("attached volumes have leases");
             if lease.info.fence == *fence {
                 lease.until = lease.until.max(until);
             }
         }
     }
 
+    /// A host gives a lease back, to another host if one is named.
     pub(super) fn release(
         &mut self,
+        state: &mut ServerState,
         now: Nanos,
         host: HostId,
         volume: u32,
         fence: u64,
         to: Option<HostId>,
     ) {
-        let until = self.lease_from(now);
-        let state = self.hosts.get_mut(&host).expect("it was checked");
-        let Some(lease) = self.leases.get_mut(&volume) else { return };
-        if state.attached.get(&volume) != Some(&fence) || lease.info.fence != fence {
+        let until = lease_from(state, now);
+        let attached = &mut state.hosts.get_mut(&host).expect("it was checked").attached;
+        let Some(lease) = self.by_volume.get_mut(&volume) else { return };
+        if attached.get(&volume) != Some(&fence) || lease.info.fence != fence {
             return;
         }
-        state.attached.remove(&volume);
+        attached.remove(&volume);
         lease.until = if to.is_some() { until } else { now };
         lease.kept_for = to;
         met_if(to.is_some(), "a volume was handed over");
     }
+}
+
+/// End of a lease that begins now.
+fn lease_from(state: &ServerState, now: Nanos) -> Nanos {
+    Nanos(now.0.saturating_add(state.settings.lease.0))
 }

@@ -13,7 +13,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thermocline_units::mutants::plant;
-use thermocline_units::situations;
+use thermocline_units::{Digest, situations};
 use world::World;
 
 /// Situations that the seeds must have met.
@@ -90,8 +90,9 @@ fn no_wrong_byte_nothing_flushed_is_lost_and_never_two_writers() {
     let from = from_environment("THERMOCLINE_FROM", 0);
     let count = from_environment("THERMOCLINE_SEEDS", 2000);
     let mut reached: BTreeMap<&str, u64> = SITUATIONS.iter().map(|name| (*name, 0)).collect();
+    let digest = Digest::default();
     for seed in from..from + count {
-        let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
+        let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed, &digest).run())).is_err();
         assert!(
             !failed,
             "THERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p thermocline-hostcache \
@@ -101,6 +102,7 @@ fn no_wrong_byte_nothing_flushed_is_lost_and_never_two_writers() {
             *reached.entry(name).or_default() += 1;
         }
     }
+    eprintln!("{count} seeds from {from}, digest {:#018x}", digest.value());
     for (name, seeds) in &reached {
         eprintln!("{seeds:>6} of {count} seeds: {name}");
     }
@@ -121,8 +123,10 @@ fn every_mutant_is_caught() {
     let only = std::env::var("THERMOCLINE_MUTANT").unwrap_or_default();
     for name in MUTANTS.into_iter().filter(|name| name.contains(&only)) {
         let _planted = plant(name);
+        let digest = Digest::default();
         let caught = (0..MUTANT_SEEDS).find(|&seed| {
-            let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
+            let failed =
+                catch_unwind(AssertUnwindSafe(|| World::new(seed, &digest).run())).is_err();
             situations::take();
             failed
         });

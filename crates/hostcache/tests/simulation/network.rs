@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use thermocline_hostcache::{HostId, Link, LinkError, Message, Protocol};
-use thermocline_units::{Nanos, Rng};
+use thermocline_units::{Digest, Nanos, Rng};
 use thermocline_wire::{Config, Role};
 
 /// Bytes under way in one direction, with the time of their arrival.
@@ -35,12 +35,18 @@ impl Connection {
     }
 
     /// Moves bytes in both directions; returns an error if an end closes the connection.
-    pub(crate) fn carry(&mut self, now: Nanos, rng: &mut Rng) -> Result<(), LinkError> {
+    pub(crate) fn carry(
+        &mut self,
+        now: Nanos,
+        rng: &mut Rng,
+        digest: &Digest,
+    ) -> Result<(), LinkError> {
         for side in 0..2 {
             self.ends[side].tick(now)?;
             let mut out = VecDeque::new();
             self.ends[side].transmit(now, &mut out, 1 + rng.below(200_000) as usize);
             for bytes in out {
+                digest.fold_bytes(&bytes);
                 let last = self.lines[side].back().map_or(Nanos(0), |(at, _)| *at);
                 let late = Nanos(now.0 + 1_000_000 + rng.below(20_000_000));
                 self.lines[side].push_back((late.max(last), bytes.to_vec()));

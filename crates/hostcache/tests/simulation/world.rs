@@ -21,7 +21,7 @@ use thermocline_hostcache::{
     Agent, BLOCK_BYTES, Event, HostId, Server, Ticket, ToAgent, ToPeer, ToServer, VolumeKey,
 };
 use thermocline_units::situations::met;
-use thermocline_units::{Nanos, Rng};
+use thermocline_units::{Digest, Nanos, Rng};
 
 const SERVER: HostId = HostId(99);
 /// Number of rounds within which all requests must end once the faults have stopped.
@@ -45,6 +45,8 @@ struct Host {
 }
 
 pub(crate) struct World {
+    /// Every byte on every connection, every request to the store, and every event of a guest.
+    digest: Digest,
     rng: Rng,
     now: Nanos,
     scene: Scene,
@@ -60,7 +62,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64) -> World {
+    pub(crate) fn new(seed: u64, digest: &Digest) -> World {
         let mut rng = Rng::seeded(seed);
         let sizes = Sizes::drawn(&mut rng);
         let protocol = Scene::protocol(&mut rng);
@@ -78,6 +80,7 @@ impl World {
         let scene = Scene::drawn(&mut rng, protocol, sizes, values);
         storage.draw(&mut rng);
         let mut world = World {
+            digest: digest.clone(),
             scene,
             storage,
             server: None,
@@ -115,6 +118,7 @@ impl World {
             self.round();
         }
         self.mend();
+        self.digest.fold(self.rng.next_u64());
     }
 
     fn step(&mut self) {
@@ -348,7 +352,7 @@ impl World {
         let Some(connection) = &mut host.server else { return Ok(()) };
         let (now, text) =
             (host.clock.at(self.now), |error: &dyn std::fmt::Display| error.to_string());
-        connection.carry(self.now, &mut self.rng).map_err(|error| text(&error))?;
+        connection.carry(self.now, &mut self.rng, &self.digest).map_err(|error| text(&error))?;
         if connection.is_new(1) {
             // The one that is not entitled: the last host, to the second domain.
             let domains = if self.strangers && at == 2 { 1 } else { 3 };
@@ -385,7 +389,9 @@ impl World {
 
     fn carry_between(&mut self, pair: usize, connection: &mut Connection) -> Result<(), String> {
         let (one, other) = PAIRS[pair];
-        connection.carry(self.now, &mut self.rng).map_err(|error| error.to_string())?;
+        connection
+            .carry(self.now, &mut self.rng, &self.digest)
+            .map_err(|error| error.to_string())?;
         for (side, from, to) in [(0, one, other), (1, other, one)] {
             connection.is_new(side);
             let now = self.hosts[from].clock.at(self.now);
@@ -427,6 +433,7 @@ impl World {
     fn run_store(&mut self) {
         let Some(server) = &mut self.server else { return };
         while let Some((op, request)) = server.next_store_request() {
+            self.digest.fold_text(&(op, &request));
             self.storage.begin(op, request);
         }
         let now = self.server_clock.at(self.now);
@@ -437,6 +444,7 @@ impl World {
 
     fn hear_events(&mut self, host: usize) {
         while let Some(event) = self.hosts[host].agent.next_event() {
+            self.digest.fold_text(&event);
             match event {
                 Event::Attached { volume: key, blocks } => {
                     assert_eq!(blocks, BLOCKS);

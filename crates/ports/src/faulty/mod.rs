@@ -13,12 +13,14 @@ mod faults;
 mod image;
 mod link;
 mod log;
+mod recorded;
 
 pub use accelerator::{AcceleratorFaults, FaultyAccelerator, Misdeeds};
 pub use disk::SimDisk;
 pub use faults::{Background, Faults};
 pub use link::{LinkFaults, SimLink};
 pub use log::Survival;
+pub use recorded::{Recorded, fold_result};
 
 use thermocline_units::Rng;
 
