@@ -199,7 +199,7 @@ fn group(
         });
         report.notes.extend(seat.as_ref().and_then(cache_note));
     }
-    let settings = pools::at_full_speed(config.settings);
+    let settings = pools::at_full_speed(config.settings.clone());
     let mut inspection = Inspection::open(settings, ways, members, damage)?;
     if *inspection.group().service() == Service::Ready && contents_too {
         inspection.scrub()?;

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Arranged::Fresh(found) => return Err(no_group(&found)),
     };
     let missing = members.missing.clone();
-    let settings = pools::at_rest(config.settings);
+    let settings = pools::at_rest(config.settings.clone());
     let damage = Damage::from(args.salvage);
     let mut inspection = Inspection::open(settings, &ways, members, damage)?;
     if let Service::Failed(error) = inspection.group().service() {

@@ -117,7 +117,7 @@ fn restart(
     let (disks, configs): (Vec<_>, Vec<_>) = members.devices.into_iter().map(Option::unzip).unzip();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();
-    let mut group = may.damage.open(config.settings, &geometries);
+    let mut group = may.damage.open(config.settings.clone(), &geometries);
     for (id, pool) in (0..).zip(&configs) {
         group.set_traits(PoolId(id), pool.and_then(traits));
         group.set_pool_depth(PoolId(id), pool.and_then(|pool| pool.depth));
@@ -173,7 +173,8 @@ fn make<'a>(
         specs.push(spec(config, pool, disk.geometry(), zeroed));
         disks.push(Some(disk));
     }
-    let mut group = Group::create(config.settings, &specs, random()?).map_err(CliError::input)?;
+    let mut group =
+        Group::create(config.settings.clone(), &specs, random()?).map_err(CliError::input)?;
     for (id, pool) in (0..).zip(of) {
         group.set_traits(PoolId(id), traits(pool));
         group.set_pool_depth(PoolId(id), pool.depth);
@@ -284,7 +285,7 @@ pub(crate) fn check_first_start<D: Device>(
         let geometry = Geometry { size, discard_zeroes: false, far };
         specs.push(spec(config, found.config, geometry, false));
     }
-    let group = Group::create(config.settings, &specs, 0).map_err(CliError::input)?;
+    let group = Group::create(config.settings.clone(), &specs, 0).map_err(CliError::input)?;
     let heads = (0..group.pool_count()).filter_map(|id| group.pool_head(PoolId(id)));
     Ok(heads.collect())
 }

@@ -152,7 +152,7 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let ways = Ways::to_look();
     let found = survey(&config, &ways, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
-    let opened = Inspection::open(config.settings, &ways, members, Damage::Refused);
+    let opened = Inspection::open(config.settings.clone(), &ways, members, Damage::Refused);
     let group = opened.unwrap().into_group();
     assert_eq!(*group.service(), Service::Ready);
     assert_eq!(group.fsck(), []);
