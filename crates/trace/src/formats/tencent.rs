@@ -50,9 +50,7 @@ impl LineFormat for Tencent {
             true => Op::Read,
             false => Op::Write,
         };
-        let start = scanner.position();
-        scanner.number_then(b'\n')?;
-        let volume = volumes.id_of(&text[start..scanner.position() - 1]).ok()?;
+        let volume = volumes.id_of(scanner.digits_then(b'\n')?).ok()?;
         Some((request(time, volume, op, offset, length), scanner.position()))
     }
 
