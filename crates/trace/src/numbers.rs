@@ -115,14 +115,6 @@ impl<'a> Scanner<'a> {
         Some(value)
     }
 
-    /// The digits of a number, with another byte behind them.
-    #[inline(always)]
-    pub(crate) fn digits_then(&mut self, behind: u8) -> Option<&'a [u8]> {
-        let start = self.at;
-        self.number_then(behind)?;
-        self.text.get(start..self.at - 1)
-    }
-
     /// Either of two words: true for the first. Decided without a branch, because reads and
     /// writes follow each other in no order that a processor could guess.
     #[inline(always)]

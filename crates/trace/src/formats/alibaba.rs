@@ -37,7 +37,8 @@ impl LineFormat for Alibaba {
     #[inline(always)]
     fn read_quickly(&mut self, text: &[u8], volumes: &mut Volumes) -> Option<(Request, usize)> {
         let mut scanner = Scanner::new(text);
-        let device = scanner.digits_then(b',')?;
+        scanner.number_then(b',')?;
+        let device = text.get(..scanner.position() - 1)?;
         let op = match scanner.accept_either(READ, WRITE)? {
             true => Op::Read,
             false => Op::Write,

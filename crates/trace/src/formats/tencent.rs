@@ -50,7 +50,9 @@ impl LineFormat for Tencent {
             true => Op::Read,
             false => Op::Write,
         };
-        let volume = volumes.id_of(scanner.digits_then(b'\n')?).ok()?;
+        let start = scanner.position();
+        scanner.number_then(b'\n')?;
+        let volume = volumes.id_of(text.get(start..scanner.position() - 1)?).ok()?;
         Some((request(time, volume, op, offset, length), scanner.position()))
     }
 
