@@ -131,8 +131,8 @@ impl<'a> Scanner<'a> {
 
     /// The line's rest and all behind it.
     #[inline(always)]
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        self.text.get(self.at..).unwrap_or_default()
+    pub(crate) fn rest(&self) -> Option<&'a [u8]> {
+        self.text.get(self.at..)
     }
 
     /// Steps over `count` bytes of the rest.

@@ -44,7 +44,7 @@ impl Msr {
         scanner: &mut Scanner<'_>,
         volumes: &mut Volumes,
     ) -> Option<VolumeId> {
-        let rest = scanner.rest();
+        let rest = scanner.rest()?;
         if !self.last.0.is_empty() && rest.starts_with(&self.last.0) {
             scanner.skip(self.last.0.len());
             return Some(self.last.1);
