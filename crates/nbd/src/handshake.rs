@@ -301,8 +301,8 @@ impl Handshake {
             return Some(());
         };
         let wants = |context: &str| {
-            let namespace = &context[..=context.find(':').expect("contexts have namespaces")];
-            let asks = |&query: &&str| query == context || lists && query == namespace;
+            let namespace = context.split_inclusive(':').next();
+            let asks = |&query: &&str| query == context || lists && Some(query) == namespace;
             lists && queries.is_empty() || queries.iter().any(asks)
         };
         let contexts = Contexts { allocation: wants(ALLOCATION.0), pool: wants(POOL.0) };

@@ -42,7 +42,8 @@ impl Holding {
     }
 
     pub(super) fn let_go(&mut self, bytes: u64) {
-        self.held = self.held.checked_sub(bytes).expect("nobody lets go of more than is held");
+        assert!(bytes <= self.held, "nobody lets go of more than is held");
+        self.held -= bytes;
     }
 
     /// Takes back what was granted and is not needed any more.

@@ -2,6 +2,8 @@
 //!
 //! Nothing here opens a socket: bytes go in, requests and bytes come out.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 mod handshake;
 mod holding;
 mod outbox;
@@ -17,4 +19,5 @@ pub use session::Session;
 pub use wire::Errno;
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

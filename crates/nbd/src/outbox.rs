@@ -83,9 +83,9 @@ impl Outbox {
                 Out::Bytes(bytes) => *slice = IoSlice::new(bytes),
                 Out::Payload(Payload::Bytes(bytes)) => *slice = IoSlice::new(bytes),
                 Out::Payload(Payload::Zeroes(length)) => {
-                    let short = (*length as usize).min(ZEROES.len());
-                    *slice = IoSlice::new(&ZEROES[..short]);
-                    if short < *length as usize {
+                    let zeroes = ZEROES.get(..*length as usize).unwrap_or(&ZEROES);
+                    *slice = IoSlice::new(zeroes);
+                    if zeroes.len() < *length as usize {
                         break; // More zeroes come before the next part.
                     }
                 }

@@ -62,7 +62,10 @@ pub(super) fn status(
         append(&mut out, cookie, flags, chunk::BLOCK_STATUS, 4 + 8 * runs.len() as u32);
         out.put_u32(id);
         for (length, code) in runs {
-            out.put_u32(u32::try_from(length).expect("requests are below 4 GiB"));
+            let Ok(length) = u32::try_from(length) else {
+                unreachable!("requests are below 4 GiB")
+            };
+            out.put_u32(length);
             out.put_u32(code);
         }
     }

@@ -68,10 +68,7 @@ impl RequestHeader {
 /// The request of a header to an export of `size` bytes; `payload` is there for writes.
 ///
 /// # Errors
-/// When it makes no sense, or asks for what was not agreed on.
-///
-/// # Panics
-/// When a write comes without contents.
+/// When it makes no sense, asks for what was not agreed on, or is a write without contents.
 pub(super) fn ask(
     header: &RequestHeader,
     payload: Option<Payload>,
@@ -97,7 +94,7 @@ pub(super) fn ask(
         command::READ if length > REQUEST_BYTES_MAX => Err(Errno::Overflow),
         command::READ => Ok(Ask::Volume(Action::Read { offset, length })),
         command::WRITE => {
-            let payload = payload.expect("a write has contents");
+            let payload = payload.ok_or(Errno::Invalid)?;
             Ok(Ask::Volume(Action::Write { offset, payload, fua }))
         }
         command::FLUSH => Ok(Ask::Volume(Action::Flush)),

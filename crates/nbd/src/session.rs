@@ -221,12 +221,15 @@ impl Session {
             (self.used, self.filled) = (0, self.filled - self.used);
         }
         let contents: &mut [u8] = match &mut self.write {
-            Some((_, contents, have)) => &mut contents.as_mut_slice()[*have..],
+            Some((_, contents, have)) => {
+                contents.as_mut_slice().get_mut(*have..).unwrap_or_default()
+            }
             None => &mut [],
         };
         let most = if self.large_writes { BEHIND_LARGE } else { INBOX_BYTES };
         let end = self.inbox.len().min(self.filled + most);
-        [IoSliceMut::new(contents), IoSliceMut::new(&mut self.inbox[self.filled..end])]
+        let behind = self.inbox.get_mut(self.filled..end).unwrap_or_default();
+        [IoSliceMut::new(contents), IoSliceMut::new(behind)]
     }
 
     /// Takes note that the first `count` bytes of [`Session::space`] were filled.
@@ -247,11 +250,8 @@ impl Session {
     /// Takes as many of the client's bytes as there is space for: how many.
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let [mut contents, mut behind] = self.space();
-        let first = bytes.len().min(contents.len());
-        contents[..first].copy_from_slice(&bytes[..first]);
-        let rest = &bytes[first..];
-        let second = rest.len().min(behind.len());
-        behind[..second].copy_from_slice(&rest[..second]);
+        let (first, rest) = copy(bytes, &mut contents);
+        let (second, _) = copy(rest, &mut behind);
         self.received(first + second);
         first + second
     }
@@ -266,7 +266,7 @@ impl Session {
                 Stage::Over | Stage::Encrypting(_) => return None,
                 Stage::Handshake(handshake) => {
                     let mut out = Vec::new();
-                    let bytes = &self.inbox[self.used..self.filled];
+                    let bytes = self.inbox.get(self.used..self.filled).unwrap_or_default();
                     let (used, progress) = handshake.receive(bytes, offer, &mut out);
                     self.used += used;
                     self.refused |= handshake.take_refused();
@@ -308,8 +308,7 @@ impl Session {
         offer: &Offer<'_>,
     ) -> Option<Option<(Cookie, Ask)>> {
         if self.write.is_none() {
-            let bytes = self.inbox[self.used..self.filled].get(..REQUEST_BYTES)?;
-            let bytes: &[u8; REQUEST_BYTES] = bytes.try_into().expect("just that many");
+            let bytes = self.inbox.get(self.used..self.filled)?.first_chunk()?;
             let Some(header) = RequestHeader::decode(bytes) else {
                 // Out of step: nothing that follows can be trusted.
                 self.stage = Stage::Over;
@@ -338,18 +337,16 @@ impl Session {
                 return Some(None);
             }
             let mut contents = Aligned::used(header.length as usize);
-            let have = (self.filled - self.used).min(header.length as usize);
-            let arrived = &self.inbox[self.used..self.used + have];
-            contents.as_mut_slice()[..have].copy_from_slice(arrived);
+            let arrived = self.inbox.get(self.used..self.filled).unwrap_or_default();
+            let (have, _) = copy(arrived, contents.as_mut_slice());
             self.used += have;
             self.moved += have as u64;
             self.write = Some((header, contents, have));
         }
-        let (header, _, have) = self.write.as_ref().expect("just put there");
-        if *have < header.length as usize {
-            return None;
-        }
-        let (header, contents, _) = self.write.take().expect("it is there");
+        let whole = |(header, _, have): &mut (RequestHeader, Aligned, usize)| {
+            *have >= header.length as usize
+        };
+        let (header, contents, _) = self.write.take_if(whole)?;
         let payload = Payload::Bytes(contents.freeze());
         Some(self.judge(header, Some(payload), agreement, offer))
     }
@@ -459,5 +456,17 @@ impl Session {
         let Stage::Transmission(agreement) = &self.stage else { return };
         let one = cookie.flags & command_flag::REQ_ONE != 0;
         self.out.header(status(cookie, agreement.contexts, one, extents));
+    }
+}
+
+/// Copies as much of `from` as there is room for: how much, and what is left of it.
+fn copy<'a>(from: &'a [u8], room: &mut [u8]) -> (usize, &'a [u8]) {
+    let count = from.len().min(room.len());
+    match (from.split_at_checked(count), room.get_mut(..count)) {
+        (Some((now, later)), Some(place)) => {
+            place.copy_from_slice(now);
+            (count, later)
+        }
+        _ => (0, from),
     }
 }

@@ -1,10 +1,11 @@
 //! How fast traces are read: megabytes of text or records per second on one core, median of five.
 //!
 //! `cargo run --release -p thermocline-trace --example read_speed` makes traces in memory (MSR of
-//! one volume and of many, Alibaba, vscsi, oracleGeneral) from a fixed seed and reads each; with
-//! files as arguments it loads and reads those instead. Loading is not measured, decompression
-//! is; MB are 10⁶ bytes as they lie in memory before decompression, seconds are processor time
-//! where Linux tells it. The checksum shows that requests were looked at.
+//! one volume and of many, Alibaba, vscsi, oracleGeneral, CSV with a header, the native format)
+//! from a fixed seed and reads each; with files as arguments it loads and reads those instead.
+//! Loading is not measured, decompression is; MB are 10⁶ bytes as they lie in memory before
+//! decompression, seconds are processor time where Linux tells it. The checksum shows that requests
+//! were looked at.
 
 #![allow(
     clippy::print_stdout,
@@ -15,11 +16,17 @@
 
 use std::io::{Cursor, Write};
 use std::time::Instant;
-use thermocline_trace::{Batch, ReadOptions, TraceError, open};
+use thermocline_trace::native::{ParquetSettings, ParquetWriter, open_parquet};
+use thermocline_trace::{
+    Batch, CsvWriter, HashColumn, ReadOptions, TraceError, TraceReader, TraceWriter, open,
+};
 use thermocline_units::Rng;
 
 /// Requests in a made trace.
 const REQUESTS: u64 = 4_000_000;
+
+/// The trace that is read from its end.
+const NATIVE: &str = "native";
 
 /// Runs of which the median is told.
 const RUNS: usize = 5;
@@ -36,6 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         report("alibaba, 1,000 volumes", alibaba(1000))?;
         report("vscsi v1", vscsi())?;
         report("oracle-general", oracle_general())?;
+        report("csv", csv()?)?;
+        report(NATIVE, native()?)?;
     }
     Ok(())
 }
@@ -89,8 +98,15 @@ impl Clock {
     }
 }
 
+fn reader(name: &str, bytes: &'static [u8]) -> Result<Box<dyn TraceReader>, TraceError> {
+    match name {
+        NATIVE => open_parquet(bytes::Bytes::from_static(bytes), name),
+        _ => open(Box::new(Cursor::new(bytes)), name, &ReadOptions::default()),
+    }
+}
+
 fn read(name: &str, bytes: &'static [u8]) -> Result<(u64, u64), TraceError> {
-    let mut reader = open(Box::new(Cursor::new(bytes)), name, &ReadOptions::default())?;
+    let mut reader = reader(name, bytes)?;
     let mut batch = Batch::default();
     let (mut count, mut checksum) = (0, 0u64);
     loop {
@@ -175,4 +191,29 @@ fn oracle_general() -> Vec<u8> {
         records.extend((-1i64).to_le_bytes());
     }
     records
+}
+
+/// The requests of the MSR trace of many volumes, as `writer` spells them.
+fn rewrite(mut writer: impl TraceWriter) -> Result<(), TraceError> {
+    let mut reader = open(Box::new(Cursor::new(msr(1000))), "msr", &ReadOptions::default())?;
+    let mut batch = Batch::default();
+    loop {
+        reader.read_batch(&mut batch)?;
+        if batch.requests.is_empty() {
+            return writer.finish();
+        }
+        writer.write_batch(&batch, reader.volumes())?;
+    }
+}
+
+fn csv() -> Result<Vec<u8>, TraceError> {
+    let mut text = Vec::new();
+    rewrite(CsvWriter::new(&mut text, "csv", HashColumn::Without))?;
+    Ok(text)
+}
+
+fn native() -> Result<Vec<u8>, TraceError> {
+    let mut file = Vec::new();
+    rewrite(ParquetWriter::new(&mut file, NATIVE, ParquetSettings::default()))?;
+    Ok(file)
 }

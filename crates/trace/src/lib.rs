@@ -4,12 +4,17 @@
 //! Everything here works over `Read`/`BufRead`/`Write` handed in by the caller; this crate opens no
 //! file, holds no clock and no thread. Readers stream: their memory does not grow with the trace.
 
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
+
 mod error;
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Its requests come from our readers.
 mod filter;
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Its requests are its own.
 mod fixture;
 mod formats;
 mod input;
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Its requests come from our readers.
 mod merge;
 pub mod native;
 mod numbers;
@@ -17,9 +22,12 @@ mod open;
 mod order;
 pub mod recording;
 mod request;
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Its requests come from our readers.
 pub mod stat;
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Its requests are its own.
 pub mod synth;
 mod volumes;
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // It reads nothing.
 mod write;
 
 pub use error::{Place, TraceError};

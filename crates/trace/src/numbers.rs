@@ -15,10 +15,10 @@ const ASCII_ZEROES: u64 = 0x3030_3030_3030_3030;
 /// The eight bytes of `text` from `at` on as a little-endian word; beyond its end there are zeroes.
 #[inline(always)]
 fn word_at(text: &[u8], at: usize) -> u64 {
-    if let Some(bytes) = text.get(at..at + 8) {
-        return u64::from_le_bytes(bytes.try_into().expect("the slice has eight bytes"));
+    match text.get(at..at + 8).and_then(|bytes| bytes.first_chunk()) {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => word_at_end(text, at),
     }
-    word_at_end(text, at)
 }
 
 /// [`word_at`] where fewer than eight bytes are left.
@@ -27,8 +27,7 @@ fn word_at(text: &[u8], at: usize) -> u64 {
 fn word_at_end(text: &[u8], at: usize) -> u64 {
     let rest = text.get(at..).unwrap_or_default();
     let mut bytes = [0; 8];
-    let count = rest.len().min(8);
-    bytes[..count].copy_from_slice(&rest[..count]);
+    bytes.iter_mut().zip(rest).for_each(|(place, byte)| *place = *byte);
     u64::from_le_bytes(bytes)
 }
 
@@ -63,7 +62,7 @@ pub(crate) fn scan_whole(text: &[u8], at: usize) -> Option<(u64, usize)> {
             if end - at + count > DIGITS_MAX {
                 return None;
             }
-            value = value * POWERS[count] + fold_eight(digits << (64 - 8 * count));
+            value = value * POWERS.get(count)? + fold_eight(digits << (64 - 8 * count));
             end += count;
         }
         return (end > at).then_some((value, end));
@@ -83,10 +82,10 @@ impl Word {
     pub(crate) const fn of(text: &[u8]) -> Word {
         assert!(!text.is_empty() && text.len() <= 8, "one to eight bytes");
         let mut bits = 0;
-        let mut index = 0;
-        while index < text.len() {
-            bits |= (text[index] as u64) << (8 * index);
-            index += 1;
+        let mut rest = text;
+        while let [before @ .., last] = rest {
+            bits = bits << 8 | *last as u64;
+            rest = before;
         }
         Word { bits, mask: u64::MAX >> (64 - 8 * text.len()), bytes: text.len() }
     }
@@ -132,8 +131,8 @@ impl<'a> Scanner<'a> {
 
     /// The line's rest and all behind it.
     #[inline(always)]
-    pub(crate) fn rest(&self) -> &'a [u8] {
-        &self.text[self.at..]
+    pub(crate) fn rest(&self) -> Option<&'a [u8]> {
+        self.text.get(self.at..)
     }
 
     /// Steps over `count` bytes of the rest.
@@ -149,6 +148,15 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// The bytes before the one at `at`, and those behind it; `None` if there is no such byte.
+#[inline(always)]
+pub(crate) fn split_around(text: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
+    match text.split_at_checked(at)? {
+        (before, [_, behind @ ..]) => Some((before, behind)),
+        _ => None,
+    }
+}
+
 /// The whole of `field` as a whole number.
 #[inline]
 pub(crate) fn whole(field: &[u8]) -> Option<u64> {
@@ -161,15 +169,14 @@ pub(crate) fn whole(field: &[u8]) -> Option<u64> {
 /// The whole of `field` as a decimal fraction of a unit of `scale` parts, in parts: `1.5` with a
 /// scale of 1,000 is 1,500. What is finer than one part is cut off.
 pub(crate) fn fraction(field: &[u8], scale: u64) -> Option<u64> {
-    let point = memchr::memchr(b'.', field).unwrap_or(field.len());
-    let units = whole(&field[..point])?;
+    let point = memchr::memchr(b'.', field).and_then(|point| split_around(field, point));
+    let units = whole(point.map_or(field, |(units, _)| units))?;
     let mut parts = u128::from(units) * u128::from(scale);
-    if point < field.len() {
-        let decimals = &field[point + 1..];
+    if let Some((_, decimals)) = point {
         if decimals.is_empty() || !decimals.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        let kept = &decimals[..decimals.len().min(DIGITS_MAX - 1)];
+        let kept = decimals.get(..DIGITS_MAX - 1).unwrap_or(decimals);
         let tenths = 10u128.pow(kept.len() as u32);
         parts += u128::from(whole(kept)?) * u128::from(scale) / tenths;
     }
@@ -233,11 +240,12 @@ impl Excerpt<'_> {
 
 impl std::fmt::Display for Excerpt<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown = &self.0[..self.0.len().min(Self::BYTES_MAX)];
+        let shown = self.0.get(..Self::BYTES_MAX).unwrap_or(self.0);
         write!(f, "{}", shown.escape_ascii())?;
         if shown.len() < self.0.len() { write!(f, "…") } else { Ok(()) }
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

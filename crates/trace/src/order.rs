@@ -199,7 +199,9 @@ impl Window {
         let until = self.out.len().min(self.given + room);
         let origin = self.origin.unwrap_or(0);
         batch.requests.extend(
-            self.out[self.given..until]
+            self.out
+                .get(self.given..until)
+                .unwrap_or_default()
                 .iter()
                 .map(|request| Request { time: Nanos(request.time.0 - origin), ..*request }),
         );
@@ -260,4 +262,5 @@ impl Steady {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -76,9 +76,14 @@ impl Batch {
     }
 
     /// The content hashes of one of its requests.
+    ///
+    /// # Panics
+    /// When the request is another batch's, and its hashes lie beyond those of this one.
     pub fn hashes_of(&self, request: &Request) -> &[ContentHash] {
         let start = request.hashes.start as usize;
-        &self.hashes[start..start + request.hashes.count as usize]
+        let end = start + request.hashes.count as usize;
+        assert!(end <= self.hashes.len(), "a request's hashes are in its own batch");
+        self.hashes.get(start..end).unwrap_or_default()
     }
 
     /// Appends a request's content hashes and says where they lie.
@@ -89,8 +94,10 @@ impl Batch {
         if hashes.is_empty() {
             return HashRange::default();
         }
-        let start = u32::try_from(self.hashes.len()).expect("a batch holds less than 2^32 hashes");
-        let count = u32::try_from(hashes.len()).expect("a request has less than 2^32 hashes");
+        let lengths = (u32::try_from(self.hashes.len()), u32::try_from(hashes.len()));
+        let (Ok(start), Ok(count)) = lengths else {
+            panic!("a batch holds less than 2^32 hashes");
+        };
         self.hashes.extend_from_slice(hashes);
         HashRange { start, count }
     }

@@ -69,10 +69,10 @@ impl Volumes {
     }
 
     /// The id of the volume called `name`, a new one when it was not seen before.
-    #[inline]
+    #[inline(never)] // The map's search would take registers from the loops that scan lines.
     pub(crate) fn id_of(&mut self, name: &[u8]) -> Result<VolumeId, Problem> {
         let slot = slot_of(name);
-        let likely = self.recent[slot];
+        let likely = self.recent.get(slot).copied().unwrap_or_default();
         if self.names.get(likely as usize).is_some_and(|known| known.as_bytes() == name) {
             return Ok(VolumeId(likely));
         }
@@ -80,7 +80,9 @@ impl Volumes {
             Some(id) => *id,
             None => self.add(name)?,
         };
-        self.recent[slot] = id.0;
+        if let Some(place) = self.recent.get_mut(slot) {
+            *place = id.0;
+        }
         Ok(id)
     }
 

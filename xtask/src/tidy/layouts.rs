@@ -4,11 +4,11 @@
 //!
 //! Files called `format.rs` that encode no numbers are no layouts, and not looked at.
 
+use super::outside::DENIED;
 use super::{Finding, Source};
 
 const RULE: &str = "layouts";
 const PAGES: &str = "docs/formats/";
-const DENIED: &str = "clippy::indexing_slicing, clippy::expect_used";
 
 /// Finds layouts without a page, and pages that lag behind; `page` gives the text of a paper.
 pub(super) fn check<'a>(

@@ -14,6 +14,7 @@ mod documentation;
 mod floors;
 mod layouts;
 mod machines;
+mod outside;
 mod papers;
 mod ratchet;
 mod repeatable;
@@ -82,6 +83,7 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(claims::check(source));
         findings.extend(repeatable::check(source));
         findings.extend(layouts::check(source, text_of));
+        findings.extend(outside::check(source));
         findings.extend(citations::check(source.path, source.text));
     }
     findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));

@@ -38,7 +38,7 @@ impl LineFormat for Alibaba {
     fn read_quickly(&mut self, text: &[u8], volumes: &mut Volumes) -> Option<(Request, usize)> {
         let mut scanner = Scanner::new(text);
         scanner.number_then(b',')?;
-        let device = &text[..scanner.position() - 1];
+        let device = text.get(..scanner.position() - 1)?;
         let op = match scanner.accept_either(READ, WRITE)? {
             true => Op::Read,
             false => Op::Write,

@@ -66,7 +66,7 @@ impl LineFormat for Arc {
 
 /// Splits at blanks into exactly `N` fields.
 pub(super) fn split_blanks<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Problem> {
-    let mut fields = [&line[..0]; N];
+    let mut fields: [&[u8]; N] = [&[]; N];
     let mut count = 0;
     for field in blank_separated(line) {
         if let Some(place) = fields.get_mut(count) {
@@ -87,4 +87,17 @@ pub(super) fn split_blanks<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Pr
 /// The fields of a line separated by blanks and tabs.
 pub(super) fn blank_separated(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|field| !field.is_empty())
+}
+
+/// The first fields of a line separated by blanks and tabs, as many as there are places.
+pub(super) fn first_blank_separated<'a, 'p>(
+    line: &'a [u8],
+    places: &'p mut [&'a [u8]],
+) -> &'p [&'a [u8]] {
+    let mut count = 0;
+    for (place, field) in places.iter_mut().zip(blank_separated(line)) {
+        *place = field;
+        count += 1;
+    }
+    places.get(..count).unwrap_or_default()
 }

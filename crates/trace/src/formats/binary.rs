@@ -103,6 +103,12 @@ impl<F: RecordFormat> BinaryReader<F> {
     }
 }
 
+/// The problem with a record that has fewer bytes than its format's.
+#[cold]
+pub(super) fn cut_off() -> Problem {
+    Problem::new("the record is cut off".to_string())
+}
+
 /// The checks that hold for any request.
 #[inline(always)]
 fn admit(

@@ -62,12 +62,13 @@ impl Blkparse {
     }
 
     fn event(&self) -> &[u8] {
-        &self.event[..self.event_bytes]
+        self.event.get(..self.event_bytes).unwrap_or_default()
     }
 
     fn note_other(&mut self, event: &[u8]) {
-        if self.others.len() < EVENTS_MAX || self.others.contains_key(&event[0]) {
-            *self.others.entry(event[0]).or_default() += 1;
+        let Some(kind) = event.first() else { return };
+        if self.others.len() < EVENTS_MAX || self.others.contains_key(kind) {
+            *self.others.entry(*kind).or_default() += 1;
         }
     }
 }

@@ -92,8 +92,8 @@ fn hash_count(hashes: &[u8], length: u64) -> Result<u32, Problem> {
 /// Decodes hexadecimal `digits` into the first bytes of `hash`.
 pub(super) fn hex_into(digits: &[u8], hash: &mut [u8; 16]) -> Result<(), Problem> {
     assert!(digits.len() <= 32 && digits.len().is_multiple_of(2), "at most 16 whole bytes");
-    for (byte, pair) in hash.iter_mut().zip(digits.chunks_exact(2)) {
-        match (nibble(pair[0]), nibble(pair[1])) {
+    for (byte, [high, low]) in hash.iter_mut().zip(digits.as_chunks().0) {
+        match (nibble(*high), nibble(*low)) {
             (Some(high), Some(low)) => *byte = high << 4 | low,
             _ => {
                 return Err(Problem::new(format!(

@@ -12,7 +12,7 @@ use super::arc::NO_TIMES;
 use super::capture::hex_into;
 use super::columns::{Column, ColumnMap, Header, Length, Scaled};
 use super::text::{Context, LineFormat, request};
-use crate::numbers::{Excerpt, fraction, fraction_field};
+use crate::numbers::{Excerpt, fraction, fraction_field, split_around};
 use crate::order::OrderRule;
 use crate::request::{ContentHash, HashRange, Op, Request};
 use std::borrow::Cow;
@@ -43,11 +43,13 @@ impl Csv {
     fn resolve(&mut self, header: &Fields<'_>) -> Result<(), Problem> {
         let position = |column: &mut Column| -> Result<(), Problem> {
             if let Column::Named(name) = column {
-                let found = (0..header.count)
-                    .find(|index| header.all[*index].eq_ignore_ascii_case(name.as_bytes()));
+                let is_it = |field: &&[u8]| field.eq_ignore_ascii_case(name.as_bytes());
+                let found = header.all().iter().position(is_it);
                 let Some(index) = found else {
-                    let names: Vec<String> = header.all[..header.count.min(NAMES_SHOWN)]
+                    let names: Vec<String> = header
+                        .all()
                         .iter()
+                        .take(NAMES_SHOWN)
                         .map(|name| Excerpt(name).to_string())
                         .collect();
                     let names = names.join(", ");
@@ -109,15 +111,16 @@ const NAMES_SHOWN: usize = 12;
 
 /// The fields of one line.
 struct Fields<'a> {
-    all: [&'a [u8]; COLUMNS_MAX],
+    places: [&'a [u8]; COLUMNS_MAX],
     count: usize,
 }
 
 impl<'a> Fields<'a> {
     fn of(line: &'a [u8], separator: u8) -> Result<Fields<'a>, Problem> {
-        let mut fields = Fields { all: [&line[..0]; COLUMNS_MAX], count: 0 };
+        let mut fields = Fields { places: [&[]; COLUMNS_MAX], count: 0 };
         let mut rest = Some(line);
-        while let (Some(text), true) = (rest, fields.count < COLUMNS_MAX) {
+        for place in &mut fields.places {
+            let Some(text) = rest else { break };
             let text = match separator {
                 b'\t' => text,
                 _ => text.trim_ascii_start(),
@@ -129,20 +132,26 @@ impl<'a> Fields<'a> {
                 [b'"', inner @ ..] => quoted(inner, separator)?,
                 _ => {
                     let end = memchr::memchr(separator, text);
-                    let field = &text[..end.unwrap_or(text.len())];
-                    (field.trim_ascii(), end.map(|end| &text[end + 1..]))
+                    match end.and_then(|end| split_around(text, end)) {
+                        Some((field, tail)) => (field.trim_ascii(), Some(tail)),
+                        None => (text.trim_ascii(), None),
+                    }
                 }
             };
-            fields.all[fields.count] = field;
+            *place = field;
             fields.count += 1;
             rest = tail;
         }
         Ok(fields)
     }
 
+    fn all(&self) -> &[&'a [u8]] {
+        self.places.get(..self.count).unwrap_or_default()
+    }
+
     fn at(&self, column: &Column) -> Option<&'a [u8]> {
         match column {
-            Column::Position(index) => self.all[..self.count].get(*index).copied(),
+            Column::Position(index) => self.all().get(*index).copied(),
             Column::Named(_) => None,
         }
     }
@@ -169,20 +178,17 @@ impl<'a> Fields<'a> {
 /// Text in quotes up to the closing one, and the text behind the separator that follows.
 fn quoted(inner: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), Problem> {
     let mut from = 0;
-    while let Some(end) = memchr::memchr(b'"', &inner[from..]).map(|end| from + end) {
-        if inner.get(end + 1) == Some(&b'"') {
-            from = end + 2;
+    let next_quote = |from: usize| Some(from + memchr::memchr(b'"', inner.get(from..)?)?);
+    while let Some((field, behind)) = next_quote(from).and_then(|end| split_around(inner, end)) {
+        if behind.first() == Some(&b'"') {
+            from = field.len() + 2;
             continue;
         }
-        let behind = if separator == b'\t' {
-            &inner[end + 1..]
-        } else {
-            inner[end + 1..].trim_ascii_start()
-        };
+        let behind = if separator == b'\t' { behind } else { behind.trim_ascii_start() };
         return match behind {
-            [] => Ok((&inner[..end], None)),
-            [first, tail @ ..] if *first == separator => Ok((&inner[..end], Some(tail))),
-            tail if separator == b' ' => Ok((&inner[..end], Some(tail))),
+            [] => Ok((field, None)),
+            [first, tail @ ..] if *first == separator => Ok((field, Some(tail))),
+            tail if separator == b' ' => Ok((field, Some(tail))),
             _ => Err(Problem::new(format!(
                 "a quoted field goes on behind its quote: `{}`",
                 Excerpt(inner)

@@ -32,7 +32,7 @@ const BINARY_BYTES: usize = 256;
 /// When no format fits, or several do.
 pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     let sample = source.sample();
-    if sample[..sample.len().min(BINARY_BYTES)].contains(&0) {
+    if sample.iter().take(BINARY_BYTES).any(|byte| *byte == 0) {
         return detect_binary(source);
     }
     if ColumnMap::of_own_header(first_line(sample)).is_some() {
@@ -76,7 +76,7 @@ fn detect_binary(source: &Source) -> Result<Format, TraceError> {
         format!(
             "binary, and no known format begins with {:02x?}; looked for vscsi and oracle-general \
              records, Parquet, gzip, zstd and xz. If it is one of them, name it with --format",
-            &sample[..sample.len().min(8)]
+            sample.get(..8).unwrap_or(sample)
         ),
     ))
 }
@@ -89,7 +89,7 @@ fn is_oracle_general(sample: &[u8]) -> bool {
     let mut newest_s = 0;
     let mut sized = false;
     for (index, bytes) in (0..).zip(sample.chunks_exact(oracle_general::RECORD_BYTES)) {
-        let record = oracle_general::Record::of(bytes);
+        let Some(record) = oracle_general::Record::of(bytes) else { return false };
         let ahead = record.next > index && record.next < NEXT_MAX;
         let nowhere = record.next == -1 || record.next == i64::MAX;
         if u64::from(record.seconds) + tolerance_s < newest_s || !(ahead || nowhere) {
@@ -122,10 +122,8 @@ fn text_scores(sample: &[u8]) -> Vec<(Format, usize)> {
 /// counts only when it is the only one, since it may be cut.
 fn lines_taken<F: LineFormat>(mut format: F, sample: &[u8]) -> usize {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
-    let whole = match memchr::memrchr(b'\n', sample) {
-        Some(end) => &sample[..end],
-        None => sample,
-    };
+    let whole = memchr::memrchr(b'\n', sample).and_then(|end| sample.get(..end));
+    let whole = whole.unwrap_or(sample);
     let mut volumes = Volumes::default();
     let mut hashes = Vec::new();
     let lines = whole

@@ -16,7 +16,7 @@
 //! wait all times are 0, which the repairs say.
 
 use super::Problem;
-use super::arc::blank_separated;
+use super::arc::first_blank_separated;
 use super::text::{Context, LineFormat, request};
 use crate::numbers::{Excerpt, scaled_field, whole_field};
 use crate::order::OrderRule;
@@ -141,16 +141,14 @@ impl LineFormat for FioIolog {
             };
             return Ok(None);
         };
-        let mut fields = [&line[..0]; FIELDS_MAX + 1];
-        let mut count = 0;
-        for field in blank_separated(line).take(FIELDS_MAX + 1) {
-            fields[count] = field;
-            count += 1;
-        }
+        let mut places: [&[u8]; FIELDS_MAX + 1] = [&[]; FIELDS_MAX + 1];
+        let fields = first_blank_separated(line, &mut places);
         let (time, fields) = match version {
-            Version::Two => (self.waited_ns, &fields[..count]),
+            Version::Two => (self.waited_ns, fields),
             Version::Three => {
-                (scaled_field("the time", fields[0], MICROSECOND_NS)?, &fields[1..count.max(1)])
+                let time = fields.first().copied().unwrap_or_default();
+                let time = scaled_field("the time", time, MICROSECOND_NS)?;
+                (time, fields.get(1..).unwrap_or_default())
             }
         };
         match fields {

@@ -14,7 +14,7 @@
 //! cannot be compared.
 
 use super::Problem;
-use super::arc::blank_separated;
+use super::arc::first_blank_separated;
 use super::capture::hex_into;
 use super::msr::read_or_write;
 use super::text::{Context, LineFormat, request};
@@ -56,28 +56,21 @@ impl LineFormat for Fiu {
         line: &[u8],
         context: &mut Context<'_>,
     ) -> Result<Option<Request>, Problem> {
-        let mut fields = [&line[..0]; FIELDS_MAX];
-        let mut count = 0;
-        for field in blank_separated(line).take(FIELDS_MAX) {
-            fields[count] = field;
-            count += 1;
-        }
-        if count < FIELDS_MIN {
+        let mut places: [&[u8]; FIELDS_MAX] = [&[]; FIELDS_MAX];
+        let fields = first_blank_separated(line, &mut places);
+        let [time, process, _, .., block, size, op, major, minor, digests] = fields else {
             let found = Excerpt(line);
             return Err(Problem::new(format!("fewer than {FIELDS_MIN} fields: `{found}`")));
-        }
-        let [block, size, op, major, minor, digests] = fields[count - 6..count] else {
-            unreachable!("six fields were cut off")
         };
-        let time = whole_field("the time", fields[0])?;
-        whole_field("the process id", fields[1])?;
+        let time = whole_field("the time", time)?;
+        whole_field("the process id", process)?;
         let offset = scaled_field("the lba", block, SECTOR_BYTES)?;
         let sectors = whole_field("the size", size)?;
         let length = scaled_field("the size", size, SECTOR_BYTES)?;
         let op = read_or_write(op)?;
         whole_field("the major device number", major)?;
         whole_field("the minor device number", minor)?;
-        let volume = context.volumes.id_of(&[major, b",", minor].concat())?;
+        let volume = context.volumes.id_of(&[*major, b",", *minor].concat())?;
         let mut found = request(time, volume, op, offset, length);
         found.hashes = take_digests(digests, sectors, context.hashes)?;
         Ok(Some(found))

@@ -152,7 +152,10 @@ impl Format {
     }
 
     fn row(self) -> &'static (Format, &'static str, &'static str) {
-        Self::TABLE.iter().find(|row| row.0 == self).expect("every format is in the table")
+        let Some(row) = Self::TABLE.iter().find(|row| row.0 == self) else {
+            unreachable!("every format is in the table")
+        };
+        row
     }
 }
 
@@ -244,4 +247,5 @@ fn volume_name(input: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

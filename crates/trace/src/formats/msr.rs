@@ -44,22 +44,24 @@ impl Msr {
         scanner: &mut Scanner<'_>,
         volumes: &mut Volumes,
     ) -> Option<VolumeId> {
-        let rest = scanner.rest();
+        let rest = scanner.rest()?;
         if !self.last.0.is_empty() && rest.starts_with(&self.last.0) {
             scanner.skip(self.last.0.len());
             return Some(self.last.1);
         }
-        let host_end = memchr2(b',', b'\n', rest).filter(|end| rest[*end] == b',')?;
-        if rest[..host_end].trim_ascii().len() != host_end {
+        let (host, [b',', ..]) = rest.split_at_checked(memchr2(b',', b'\n', rest)?)? else {
+            return None;
+        };
+        if host.trim_ascii().len() != host.len() {
             return None;
         }
-        let (_, disk_end) = scan_whole(rest, host_end + 1)?;
-        if rest.get(disk_end) != Some(&b',') {
-            return None;
-        }
-        let volume = volume_of(&rest[..host_end], &rest[host_end + 1..disk_end], volumes).ok()?;
+        let disk_start = host.len() + 1;
+        let (_, disk_end) = scan_whole(rest, disk_start)?;
+        let (key, [b',', ..]) = rest.split_at_checked(disk_end)? else { return None };
+        let volume = volume_of(host, key.get(disk_start..)?, volumes).ok()?;
         self.last.0.clear();
-        self.last.0.extend_from_slice(&rest[..=disk_end]);
+        self.last.0.extend_from_slice(key);
+        self.last.0.push(b',');
         self.last.1 = volume;
         scanner.skip(disk_end + 1);
         Some(volume)
@@ -77,15 +79,17 @@ fn volume_of(host: &[u8], disk: &[u8], volumes: &mut Volumes) -> Result<VolumeId
     let Some(name) = name.get_mut(..bytes) else {
         return volumes.id_of(&[host, b".", disk].concat());
     };
-    name[..host.len()].copy_from_slice(host);
-    name[host.len()] = b'.';
-    name[host.len() + 1..].copy_from_slice(disk);
+    if let Some((before, [point, behind @ ..])) = name.split_at_mut_checked(host.len()) {
+        before.copy_from_slice(host);
+        *point = b'.';
+        behind.copy_from_slice(disk);
+    }
     volumes.id_of(name)
 }
 
 /// Splits at commas into exactly `N` fields.
 pub(super) fn split_commas<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], Problem> {
-    let mut fields = [&line[..0]; N];
+    let mut fields: [&[u8]; N] = [&[]; N];
     let mut count = 0;
     for field in line.split(|byte| *byte == b',') {
         if let Some(place) = fields.get_mut(count) {

@@ -18,7 +18,7 @@
 //! share a cache line of 4 KiB, and only object-wise simulation means anything.
 
 use super::Problem;
-use super::binary::RecordFormat;
+use super::binary::{RecordFormat, cut_off};
 use super::text::request;
 use crate::request::{Op, Request};
 use crate::volumes::Volumes;
@@ -52,16 +52,16 @@ pub(super) struct Record {
 
 impl Record {
     #[inline(always)]
-    pub(super) fn of(bytes: &[u8]) -> Record {
-        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().expect("a whole record");
+    pub(super) fn of(bytes: &[u8]) -> Option<Record> {
+        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
         let [t0, t1, t2, t3, id @ .., s0, s1, s2, s3, n0, n1, n2, n3, n4, n5, n6, n7] = bytes;
         let id: &[u8; 8] = id;
-        Record {
+        Some(Record {
             seconds: u32::from_le_bytes([*t0, *t1, *t2, *t3]),
             id: u64::from_le_bytes(*id),
             size: u32::from_le_bytes([*s0, *s1, *s2, *s3]),
             next: i64::from_le_bytes([*n0, *n1, *n2, *n3, *n4, *n5, *n6, *n7]),
-        }
+        })
     }
 }
 
@@ -84,7 +84,7 @@ impl RecordFormat for OracleGeneral {
         record: &[u8],
         volumes: &mut Volumes,
     ) -> Result<Option<Request>, Problem> {
-        let record = Record::of(record);
+        let record = Record::of(record).ok_or_else(cut_off)?;
         let time = u64::from(record.seconds) * SECOND_NS;
         let volume = match record.id >> OFFSET_BITS {
             0 => volumes.id_once(&mut self.low, b"objects")?,

@@ -52,7 +52,7 @@ impl LineFormat for Tencent {
         };
         let start = scanner.position();
         scanner.number_then(b'\n')?;
-        let volume = volumes.id_of(&text[start..scanner.position() - 1]).ok()?;
+        let volume = volumes.id_of(text.get(start..scanner.position() - 1)?).ok()?;
         Some((request(time, volume, op, offset, length), scanner.position()))
     }
 

@@ -17,7 +17,7 @@
 //! counted, like commands that move no data.
 
 use super::Problem;
-use super::binary::RecordFormat;
+use super::binary::{RecordFormat, cut_off};
 use super::text::request;
 use crate::order::counted;
 use crate::request::{Op, Request};
@@ -55,23 +55,51 @@ impl Version {
             Version::Two => 2,
         }
     }
+}
 
-    /// The record's own version and opcode.
-    fn version_and_opcode(self, record: &[u8]) -> (u8, u16) {
-        match self {
-            Version::One => (record[15], u16_at(record, 12)),
-            Version::Two => (record[3], u16_at(record, 0)),
-        }
+/// The fields of a record that detection and reading look at.
+struct Record {
+    /// The version that the record itself tells.
+    number: u8,
+    opcode: u16,
+    length: u32,
+    block: u64,
+    time: u64,
+    /// 0 where the version has none.
+    response: u64,
+}
+
+impl Record {
+    #[inline(always)]
+    fn of(version: Version, bytes: &[u8]) -> Option<Record> {
+        let words = bytes.as_chunks().0;
+        let &[w0, w1, w2, w3, b0, b1, t0, t1, ref behind @ ..] = words else { return None };
+        let (kind, length, [r0, r1]) = match version {
+            Version::One => (w3, w1, [[0; 4]; 2]),
+            Version::Two => (w0, w2, *behind.first_chunk()?),
+        };
+        let number = |word: [u8; 4]| u32::from_le_bytes(word);
+        let long = |low, high| u64::from(number(low)) | u64::from(number(high)) << 32;
+        Some(Record {
+            number: (number(kind) >> 24) as u8,
+            opcode: number(kind) as u16,
+            length: number(length),
+            block: long(b0, b1),
+            time: long(t0, t1),
+            response: long(r0, r1),
+        })
+    }
+
+    fn is_of(&self, version: Version) -> bool {
+        self.number == version.number() && self.opcode <= OPCODE_MAX
     }
 }
 
 /// The version of which the first whole records of `sample` are; there must be one.
 pub(crate) fn version_of(sample: &[u8]) -> Option<Version> {
     [Version::One, Version::Two].into_iter().find(|version| {
-        let is_of_version = |record: &[u8]| {
-            let (number, opcode) = version.version_and_opcode(record);
-            number == version.number() && opcode <= OPCODE_MAX
-        };
+        let is_of_version =
+            |bytes: &[u8]| Record::of(*version, bytes).is_some_and(|r| r.is_of(*version));
         let mut records = sample.chunks_exact(version.record_bytes()).take(RECORDS_JUDGED);
         records.next().is_some_and(is_of_version) && records.all(is_of_version)
     })
@@ -83,18 +111,6 @@ const OPCODE_MAX: u16 = 0xff;
 /// Records whose version is looked at before the format is believed; what comes later is checked
 /// as it is read.
 const RECORDS_JUDGED: usize = 2;
-
-fn u16_at(record: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(record[at..at + 2].try_into().expect("two bytes"))
-}
-
-fn u32_at(record: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(record[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(record: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(record[at..at + 8].try_into().expect("eight bytes"))
-}
 
 /// Parser of VMware's vscsi traces.
 #[derive(Debug)]
@@ -145,8 +161,9 @@ impl RecordFormat for Vscsi {
         record: &[u8],
         volumes: &mut Volumes,
     ) -> Result<Option<Request>, Problem> {
-        let (number, opcode) = self.version.version_and_opcode(record);
-        if number != self.version.number() || opcode > OPCODE_MAX {
+        let record = Record::of(self.version, record).ok_or_else(cut_off)?;
+        let Record { number, opcode, length, block, time, response } = record;
+        if !record.is_of(self.version) {
             return Err(Problem::new(format!(
                 "a record of version {number} with opcode {opcode:#x} where vscsi version {} is \
                  expected; the file is damaged here",
@@ -157,11 +174,6 @@ impl RecordFormat for Vscsi {
             self.leave_out(opcode);
             return Ok(None);
         };
-        let length = match self.version {
-            Version::One => u32_at(record, 4),
-            Version::Two => u32_at(record, 8),
-        };
-        let (block, time) = (u64_at(record, 16), u64_at(record, 24));
         let too_large = |what: &str, value: u64| {
             Problem::new(format!("the {what} {value} is too large to be real"))
         };
@@ -172,14 +184,11 @@ impl RecordFormat for Vscsi {
             return Ok(Some(request(time, volume, op, 0, 0)));
         }
         let mut found = request(time, volume, op, offset, u64::from(length));
-        if self.version == Version::Two {
-            let response = u64_at(record, 32);
-            found.response = match response.checked_mul(MICROSECOND_NS) {
-                Some(0) => None,
-                Some(response) => Some(Nanos(response)),
-                None => return Err(too_large("response time", response)),
-            };
-        }
+        found.response = match response.checked_mul(MICROSECOND_NS) {
+            Some(0) => None,
+            Some(response) => Some(Nanos(response)),
+            None => return Err(too_large("response time", response)),
+        };
         Ok(Some(found))
     }
 

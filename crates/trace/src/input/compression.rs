@@ -173,7 +173,8 @@ impl Source {
     /// When the packing is damaged or the system cannot read.
     pub(crate) fn read_at(&mut self, buffer: &mut [u8], place: Place) -> Result<usize, TraceError> {
         if (self.sample.position() as usize) < self.sample.get_ref().len() {
-            return Ok(self.sample.read(buffer).expect("reading from memory cannot fail"));
+            let read = self.sample.read(buffer);
+            return read.map_err(|error| self.explain(error, place));
         }
         if let Some(error) = self.sample_error.take() {
             return Err(self.explain(error, place));
@@ -236,7 +237,7 @@ fn read_up_to(reader: &mut impl Read, limit: usize, bytes: &mut Vec<u8>) -> io::
         if filled == limit {
             break Ok(());
         }
-        match reader.read(&mut bytes[filled..]) {
+        match reader.read(bytes.get_mut(filled..).unwrap_or_default()) {
             Ok(0) => break Ok(()),
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -16,11 +16,20 @@ const READ_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// An empty slice. A call, so that the processor guesses which way it goes: the next line would
+/// wait for a choice between two slices.
+#[cold]
+#[inline(never)]
+fn nothing<'a>() -> &'a [u8] {
+    &[]
+}
+
 /// The lines of one input.
 pub(crate) struct Lines {
     source: Source,
     /// Grows with the longest line, up to [`LINE_BYTES_MAX`] and one read.
     buffer: Vec<u8>,
+    /// Bounds of what is not given out yet: `start` up to `end`, within the buffer.
     start: usize,
     end: usize,
     number: u64,
@@ -47,7 +56,7 @@ impl Lines {
     /// When a line is longer than [`LINE_BYTES_MAX`], and as [`Source::read_at`].
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, TraceError> {
-        let end = match memchr::memchr(b'\n', &self.buffer[self.start..self.end]) {
+        let end = match memchr::memchr(b'\n', self.buffered()) {
             Some(length) => self.start + length,
             None => match self.fetch()? {
                 Some(end) => end,
@@ -60,7 +69,7 @@ impl Lines {
         if end - start > LINE_BYTES_MAX {
             return Err(self.too_long());
         }
-        let mut line = &self.buffer[start..end];
+        let mut line = self.buffer.get(start..end).unwrap_or_default();
         if let [rest @ .., b'\r'] = line {
             line = rest;
         }
@@ -73,7 +82,10 @@ impl Lines {
     /// Contents of the buffer of the next lines; may end inside one.
     #[inline(always)]
     pub(crate) fn buffered(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
+        match self.buffer.get(self.start..self.end) {
+            Some(bytes) => bytes,
+            None => nothing(),
+        }
     }
 
     /// Steps over the next line, `bytes` long with its end, which was read from
@@ -105,11 +117,12 @@ impl Lines {
             if self.buffer.len() < searched + READ_BYTES {
                 self.buffer.resize(searched + READ_BYTES, 0);
             }
-            let room = &mut self.buffer[searched..searched + READ_BYTES];
-            let count = self.source.read_at(room, place)?;
+            let room = self.buffer.get_mut(searched..searched + READ_BYTES);
+            let count = self.source.read_at(room.unwrap_or_default(), place)?;
             self.at_end = count == 0;
             self.end += count;
-            if let Some(found) = memchr::memchr(b'\n', &self.buffer[searched..self.end]) {
+            let arrived = self.buffer.get(searched..self.end).unwrap_or_default();
+            if let Some(found) = memchr::memchr(b'\n', arrived) {
                 return Ok(Some(searched + found));
             }
         }

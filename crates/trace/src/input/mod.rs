@@ -13,4 +13,5 @@ pub(crate) use lines::Lines;
 pub(crate) use records::Records;
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -11,6 +11,7 @@ pub(crate) struct Records {
     source: Source,
     buffer: Vec<u8>,
     record_bytes: usize,
+    /// Bounds of what is not given out yet: `start` up to `end`, within the buffer.
     start: usize,
     end: usize,
     /// The stream's position of the buffer's first byte.
@@ -35,7 +36,8 @@ impl Records {
             self.end -= self.start;
             self.start = 0;
             let place = Place::Byte(self.position + self.end as u64);
-            let count = self.source.read_at(&mut self.buffer[self.end..], place)?;
+            let room = self.buffer.get_mut(self.end..).unwrap_or_default();
+            let count = self.source.read_at(room, place)?;
             if count == 0 {
                 if self.end == 0 {
                     return Ok(&[]);
@@ -52,7 +54,7 @@ impl Records {
             self.end += count;
         }
         let whole = (self.end - self.start) / self.record_bytes * self.record_bytes;
-        Ok(&self.buffer[self.start..self.start + whole])
+        Ok(self.buffer.get(self.start..self.start + whole).unwrap_or_default())
     }
 
     /// Steps over `count` records.

@@ -72,7 +72,8 @@ impl<D: Decode> Column<D> {
             }
             let count = (rows - values.len()).min(self.levels - self.level_at);
             if self.defs.is_empty() {
-                values.extend_from_slice(&self.values[self.value_at..self.value_at + count]);
+                let some = self.values.get(self.value_at..self.value_at + count);
+                values.extend_from_slice(some.ok_or_else(fewer_values)?);
                 self.value_at += count;
                 if !valid.is_empty() {
                     valid.resize(values.len(), true);
@@ -92,9 +93,10 @@ impl<D: Decode> Column<D> {
             valid.resize(values.len(), false);
             return;
         }
-        for def in &self.defs[self.level_at..self.level_at + count] {
+        for def in self.defs.iter().skip(self.level_at).take(count) {
             let present = *def == self.max_def;
-            values.push(if present { self.values[self.value_at] } else { D::Value::default() });
+            let value = self.values.get(self.value_at).filter(|_| present);
+            values.push(value.copied().unwrap_or_default());
             valid.push(present);
             self.value_at += usize::from(present);
         }
@@ -125,7 +127,7 @@ impl<D: Decode> Column<D> {
                     return Err("a list begins in its middle".to_string());
                 };
                 *count += 1;
-                values.push(self.values[self.value_at]);
+                values.push(*self.values.get(self.value_at).ok_or_else(fewer_values)?);
                 self.value_at += 1;
             }
             self.level_at += 1;
@@ -293,6 +295,11 @@ fn levels(bytes: &[u8], max: u8, count: usize, out: &mut Vec<u8>) -> Result<(), 
         return Err(format!("a level of {largest} where {max} is the largest"));
     }
     Ok(())
+}
+
+#[cold]
+fn fewer_values() -> Problem {
+    "a page holds fewer values than its levels tell".to_string()
 }
 
 fn bounded(count: u32) -> Result<usize, Problem> {

@@ -24,23 +24,33 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], Problem> {
         let Some((taken, rest)) = self.bytes.split_at_checked(count) else {
-            return Err(format!(
-                "a page ends early: {count} more bytes were promised, {} are left",
-                self.bytes.len()
-            ));
+            return Err(self.ends_early(count));
         };
         self.bytes = rest;
         Ok(taken)
     }
 
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+        let Some((taken, rest)) = self.bytes.split_first_chunk() else {
+            return Err(self.ends_early(N));
+        };
+        self.bytes = rest;
+        Ok(*taken)
+    }
+
+    #[cold]
+    fn ends_early(&self, count: usize) -> Problem {
+        let left = self.bytes.len();
+        format!("a page ends early: {count} more bytes were promised, {left} are left")
+    }
+
     pub(super) fn u8(&mut self) -> Result<u8, Problem> {
-        Ok(self.take(1)?[0])
+        self.array().map(u8::from_le_bytes)
     }
 
     /// A length of four little-endian bytes.
     pub(super) fn length(&mut self) -> Result<usize, Problem> {
-        let bytes = self.take(4)?.try_into().expect("four bytes were taken");
-        Ok(u32::from_le_bytes(bytes) as usize)
+        Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
     /// An unsigned LEB128 number.
@@ -69,14 +79,16 @@ impl<'a> Cursor<'a> {
 fn bits(bytes: &[u8], position: usize, width: u32) -> u64 {
     let (byte, shift) = (position / 8, (position % 8) as u32);
     if width <= 56
-        && let Some(near) = bytes[byte..].first_chunk::<8>()
+        && let Some(near) = bytes.get(byte..).and_then(|tail| tail.first_chunk::<8>())
     {
         return (u64::from_le_bytes(*near) >> shift) & ((1 << width) - 1);
     }
     let mut window = [0u8; 16];
-    let tail = &bytes[byte..];
-    let count = tail.len().min(window.len());
-    window[..count].copy_from_slice(&tail[..count]);
+    let tail = bytes.get(byte..).unwrap_or_default();
+    match window.get_mut(..tail.len()) {
+        Some(place) => place.copy_from_slice(tail),
+        None => window = *tail.first_chunk().unwrap_or(&window),
+    }
     let value = u128::from_le_bytes(window) >> shift;
     (value & ((1u128 << width) - 1)) as u64
 }
@@ -123,8 +135,9 @@ pub(super) fn hybrid(
         let packed = cursor.take(promised.min(cursor.rest().len()).max(needed))?;
         for group in 0..values.div_ceil(GROUP) {
             let some = GROUP.min(values - group * GROUP);
-            let values = unpacked(&packed[group * width as usize..], width, some);
-            out(Piece::Values(&values[..some]));
+            let start = group * width as usize;
+            let values = unpacked(packed.get(start..).unwrap_or_default(), width, some);
+            out(Piece::Values(values.get(..some).unwrap_or_default()));
         }
         left -= values;
     }
@@ -143,7 +156,7 @@ fn unpacked(packed: &[u8], width: u32, some: usize) -> [u32; GROUP] {
         return std::array::from_fn(|index| ((word >> (index as u32 * width)) & mask) as u32);
     }
     let mut values = [0; GROUP];
-    for (index, value) in values[..some].iter_mut().enumerate() {
+    for (index, value) in values.get_mut(..some).unwrap_or_default().iter_mut().enumerate() {
         *value = bits(packed, index * width as usize, width) as u32;
     }
     values
@@ -210,12 +223,12 @@ pub(super) fn joined_streams(
     let streams = cursor.take(width.saturating_mul(count))?;
     let mut joined = vec![0; streams.len()];
     for (byte, stream) in streams.chunks_exact(count.max(1)).enumerate() {
-        for (value, piece) in stream.iter().enumerate() {
-            joined[value * width + byte] = *piece;
-        }
+        let places = joined.iter_mut().skip(byte).step_by(width);
+        places.zip(stream).for_each(|(place, piece)| *place = *piece);
     }
     Ok(joined)
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -153,12 +153,14 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
     /// Puts the rows in `scratch` together.
     fn assemble(&mut self, rows: usize, batch: &mut Batch) -> Result<(), String> {
         let scratch = &self.scratch;
-        let origin = *self.origin.get_or_insert_with(|| scratch.time[0]);
+        let Some(first) = scratch.time.first() else { return Ok(()) };
+        let origin = *self.origin.get_or_insert(*first);
         let mut hash_start = 0;
         batch.requests.reserve(rows);
-        for row in 0..rows {
+        let columns = scratch.time.iter().zip(&scratch.op).zip(&scratch.offset);
+        let columns = columns.zip(&scratch.length).enumerate();
+        for (row, (((&time, &op), &offset), &length)) in columns {
             let wrong = |problem: String| format!("row {}: {problem}", self.rows + row as u64 + 1);
-            let time = scratch.time[row];
             if time == MISSING || time < origin {
                 return Err(wrong(early(time, origin)));
             }
@@ -167,7 +169,6 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
                 return Err(wrong(backwards(time, self.latest)));
             }
             self.latest = time;
-            let (offset, length) = (scratch.offset[row], scratch.length[row]);
             if offset < 0 || length < 0 || offset.checked_add(length).is_none() {
                 return Err(wrong(format!(
                     "offset {offset} and length {length}; neither may be missing or negative, nor \
@@ -179,7 +180,9 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
                 return Err(wrong("the response time is negative".to_string()));
             }
             let count = scratch.hash_counts.get(row).copied().unwrap_or(0);
-            let op = op(scratch.op[row]);
+            let Some(&(op, _)) = OPS.get(op as usize) else {
+                return Err(wrong(format!("there is no op of number {op}")));
+            };
             if length == 0 && op != Op::Flush {
                 let number = self.rows + row as u64 + 1;
                 self.state.note_zero_sized(|| format!("row {number}"));
@@ -215,10 +218,6 @@ fn backwards(time: i64, latest: i64) -> String {
          {0})",
         schema::TIME
     )
-}
-
-fn op(number: i64) -> Op {
-    OPS[number as usize].0
 }
 
 impl Scratch {
@@ -310,7 +309,8 @@ impl<D: Decode> Leaf<D> {
         chunks: &[ColumnChunkMetaData],
         rows: u64,
     ) -> Result<(), String> {
-        let chunk = &chunks[self.leaf];
+        let missing = || format!("the row group has no column {}", self.leaf);
+        let chunk = chunks.get(self.leaf).ok_or_else(missing)?;
         check_compression(chunk)?;
         let rows = usize::try_from(rows).map_err(|_| format!("{rows} rows in one row group"))?;
         let pages = SerializedPageReader::new(Arc::clone(input), chunk, rows, None)

@@ -42,8 +42,9 @@ impl Walk<'_> {
     }
 
     fn skip(&mut self, count: u64) -> Result<(), &'static str> {
-        let count = usize::try_from(count).ok().filter(|count| *count <= self.rest.len());
-        self.rest = &self.rest[count.ok_or("a value reaches beyond its end")?..];
+        let count = usize::try_from(count).ok();
+        let rest = count.and_then(|count| self.rest.get(count..));
+        self.rest = rest.ok_or("a value reaches beyond its end")?;
         Ok(())
     }
 
@@ -168,4 +169,5 @@ impl Walk<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -5,6 +5,7 @@
 //! column of numbers. Does not know pages.
 
 use super::encoding::{Cursor, Problem};
+use super::op_name;
 use crate::volumes::Volumes;
 use crate::{ContentHash, Op};
 
@@ -172,8 +173,12 @@ impl Vocabulary for Volumes {
 pub(super) struct OpNames;
 
 /// The operations by their numbers.
-pub(super) const OPS: [(Op, &str); 4] =
-    [(Op::Read, "read"), (Op::Write, "write"), (Op::Flush, "flush"), (Op::Trim, "trim")];
+pub(super) const OPS: [(Op, &str); 4] = [
+    (Op::Read, op_name(Op::Read)),
+    (Op::Write, op_name(Op::Write)),
+    (Op::Flush, op_name(Op::Flush)),
+    (Op::Trim, op_name(Op::Trim)),
+];
 
 impl Vocabulary for OpNames {
     fn number(&mut self, word: &[u8]) -> Result<i64, Problem> {

@@ -182,7 +182,7 @@ impl EventReader {
             return Ok(false);
         }
         let Some(block) = (count == BLOCK_HEAD).then(|| BlockHead::of(&head)).flatten() else {
-            return self.tear(&head[1..count.max(1)]);
+            return self.tear(head.get(1..count).unwrap_or_default());
         };
         let (stored, plain) = (block.stored as usize, block.plain as usize);
         let sound = (1..=FRAME_MAX).contains(&stored) && (1..=BLOCK_MAX).contains(&plain);
@@ -231,7 +231,7 @@ impl EventReader {
             window.drain(..keep);
             let held = window.len();
             window.resize(held + (64 << 10), 0);
-            let count = self.fill(&mut window[held..])?;
+            let count = self.fill(window.get_mut(held..).unwrap_or_default())?;
             if count == 0 {
                 self.over = Over::Torn(torn);
                 return Ok(false);
@@ -246,7 +246,8 @@ impl EventReader {
         let mut filled = 0;
         while filled < buffer.len() && !self.at_end {
             let place = Place::Byte(self.position);
-            match self.source.read_at(&mut buffer[filled..], place)? {
+            let room = buffer.get_mut(filled..).unwrap_or_default();
+            match self.source.read_at(room, place)? {
                 0 => self.at_end = true,
                 count => (filled, self.position) = (filled + count, self.position + count as u64),
             }

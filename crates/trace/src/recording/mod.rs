@@ -20,6 +20,7 @@ mod decode;
 mod encoder;
 mod events;
 pub(crate) mod format;
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // It reads nothing.
 mod packer;
 mod requests;
 
@@ -217,4 +218,5 @@ pub enum Event {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

@@ -90,7 +90,9 @@ impl RequestReader {
     }
 
     fn volume(&mut self, id: VolumeId) -> Result<VolumeId, String> {
-        let known = &mut self.known[id.0 as usize];
+        let Some(known) = self.known.get_mut(id.0 as usize) else {
+            return Err(format!("volume {}; at most {}", id.0, VOLUMES_MAX - 1));
+        };
         match *known {
             Some(ours) => Ok(ours),
             None => {
