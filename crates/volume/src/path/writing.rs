@@ -217,6 +217,7 @@ impl Path<'_> {
         state.copies = vec![ChunkCopy { place, prefetched: false }];
         self.checksums.watch(self.group, now, chunk);
         self.group.map.set_state(chunk, &state);
+        assert_eq!(self.group.map.entry(chunk).first(), Some(place), "it is where it was placed");
         self.group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         let range = self.group.parts[part].range.clone();
         if self.group.pools.keep_checksums() {
