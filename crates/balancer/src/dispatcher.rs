@@ -265,7 +265,9 @@ impl Dispatcher {
             let name = backend.settings.name.clone();
             self.say(Event::Draining(name.clone()));
             self.refit(now);
-            assert_ne!(self.board().site(site).standing(), Standing::Up, "nothing new goes there");
+            let gone = self.backends[site.index()].gone;
+            let expected = if gone { Standing::Vacant } else { Standing::Draining };
+            assert_eq!(self.board().site(site).standing(), expected, "nothing new goes there");
             if self.board().site(site).outstanding() == 0 {
                 self.say(Event::Drained(name));
             }

@@ -358,13 +358,13 @@ impl BlockChecksums {
                 continue;
             }
             if !quiet {
-                entry.set_watched(true);
+                let listed = entry.set_watched(true);
+                assert!(!listed, "a chunk stands in the list once");
                 self.watched.push_back(Watched { chunk, since: now, looked_at: true });
             } else if can_have_tables(group, chunk) {
                 group.emit(Effect::Tables(chunk));
             }
         }
-        debug_assert!(self.watched.iter().map(|watched| watched.since).is_sorted());
     }
 
     /// Copies of a chunk are gone: where none of those that stay has room for a table, there is no

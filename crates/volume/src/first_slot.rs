@@ -21,7 +21,7 @@ pub(crate) enum FirstSlot {
     /// The slot reads as zeroes: the chunk can be placed there.
     Ready(Place),
     /// The slot must be made to read as zeroes first, by this request.
-    Cleaning(PoolId, Io),
+    Cleaning(Place, Io),
     /// The part waits for a slot that becomes free.
     Waits,
     /// There is none: the part fails.
@@ -60,7 +60,7 @@ pub(crate) fn open_chunk(
     };
     group.parts[part].outstanding += 1;
     group.journal.expect_record();
-    FirstSlot::Cleaning(place.pool, io)
+    FirstSlot::Cleaning(place, io)
 }
 
 /// The slot of an unmapped chunk reads as zeroes now, or its pool failed to do that.

@@ -77,8 +77,8 @@ impl Leaving {
         let pool = &group.pools[place.pool];
         assert!(pool.slots.is_taken(place.slot), "a slot is let go once");
         debug_assert!(!group.pools.flights().any(|flight| {
-            let reads = matches!(flight.owner, Owner::Part { .. }) && !flight.writes;
-            reads && flight.place() == place && pool.is_alive()
+            let is_there = matches!(flight.owner, Owner::Part { .. }) && flight.place() == place;
+            is_there && pool.is_alive()
         }));
         if pool.is_alive() && pool.geometry.discard_zeroes {
             let offset = pool.address(place, 0, group.pools.chunk_bytes());

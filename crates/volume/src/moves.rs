@@ -270,8 +270,7 @@ impl Moves {
 
     /// Takes a proposal over at the end of an epoch; `flows`: what it moves, where it is not empty.
     pub(crate) fn take_over(&mut self, now: Nanos, moves: Vec<Move>, flows: Option<Proposed>) {
-        let says_nothing = flows.as_ref().is_some_and(|flows| flows.flows.is_empty());
-        assert!(!says_nothing, "an empty proposal is not told");
+        assert_eq!(flows.is_none(), moves.is_empty(), "what is proposed is told");
         if flows.is_some() {
             self.proposal.told = flows;
         }

@@ -17,7 +17,7 @@ use crate::hazards::pass_hazards;
 use crate::hinting::Hinting;
 use crate::journal::Waiter;
 use crate::leaving::Leaving;
-use crate::map::NONE;
+use crate::map::{NONE, Place};
 use crate::moves::Moves;
 use crate::pools::flight::{Flight, Owner};
 use crate::request::{Priority, RequestError};
@@ -133,12 +133,14 @@ impl Path<'_> {
         }
     }
 
-    /// Sends a request for byte `at` of a part's chunk to a device; its number as long as it is
-    /// under way.
-    fn send(&mut self, now: Nanos, pool: PoolId, part: u32, at: u32, io: Io) -> u32 {
-        self.note_sent(part, pool);
+    /// Sends a request for byte `at` of a part's chunk to a device.
+    fn send_to(&mut self, now: Nanos, place: Place, part: u32, at: u32, io: Io) {
+        self.note_sent(part, place.pool);
         let background = self.group.parts[part].priority != Priority::Foreground;
-        self.group.pools.send(now, pool, Owner::Part { part, at }, io, background)
+        let owner = Owner::Part { part, at };
+        let flight = self.group.pools.send(now, place.pool, owner, io, background);
+        assert!(self.group.pools[place.pool].slots.is_taken(place.slot), "it is somebody's slot");
+        self.group.pools.note_slot(flight, place.slot);
     }
 
     /// A device answered for a part.

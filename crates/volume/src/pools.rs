@@ -241,7 +241,7 @@ impl Pools {
         index
     }
 
-    /// Says which slot a client's read is for.
+    /// Says which slot a client's request is for.
     pub(crate) fn note_slot(&mut self, flight: u32, slot: u32) {
         self.flights[flight].slot = slot;
     }

@@ -62,6 +62,8 @@ pub(super) struct Checkpoint {
     attempt: u64,
     /// Of the superblock in force.
     sequence: u64,
+    /// The highest that was ever sent to a pool.
+    newest: u64,
     area: u8,
     /// Blocks of the checkpoint in force.
     blocks: u32,
@@ -90,6 +92,7 @@ impl Checkpoint {
             wanted: false,
             attempt: 0,
             sequence,
+            newest: sequence,
             area,
             blocks,
             replicas: Vec::new(),
@@ -347,6 +350,8 @@ impl Journal {
         assert_eq!(self.checkpoint.stage, Stage::Sealing, "what they put in force is covered");
         assert_eq!(self.checkpoint.outstanding, 0, "the map is written");
         let (sequence, pools) = (self.checkpoint.sequence + 1, &*below.pools);
+        assert!(sequence > self.checkpoint.newest, "no two superblocks have one number");
+        self.checkpoint.newest = sequence;
         self.checkpoint.states = pools.iter().map(|pool| pool.state).collect();
         self.checkpoint.slots = pools.iter().map(|pool| pool.slots.total()).collect();
         let mut superblock = Superblock {

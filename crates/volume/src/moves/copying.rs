@@ -210,8 +210,10 @@ impl Moves {
         if copy.goal.is_some() {
             below.group.blocks_copied(chunk, &range);
         } else {
-            let changed = copy.presence.mark(&range);
-            assert!(changed, "what was brought was missing");
+            let before = copy.presence.count();
+            copy.presence.mark(&range);
+            let blocks = u64::from((range.end - range.start) / BLOCK);
+            assert_eq!(copy.presence.count(), before + blocks, "what was brought was missing");
         }
     }
 

@@ -8,7 +8,7 @@ use crate::format::Record;
 use crate::group_state::active::Stage;
 use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
-use crate::map::Place;
+use crate::map::{ChunkCopy, Place};
 use crate::operation::{Finished, OperationKind, Outcome};
 use crate::overlay::Goal;
 use std::ops::Range;
@@ -36,6 +36,7 @@ impl Moves {
         let copy = &below.group.operations[index];
         assert_eq!(copy.stage, Stage::Switching, "a switch is durable once its record was queued");
         let (chunk, source, goal) = (copy.what.chunk, copy.source, copy.goal);
+        let destination = copy.destination;
         let moved = goal.is_some() || copy.what.kind == OperationKind::Migrate;
         if copy.failed {
             return self.end_operation(below, index, Outcome::Failed);
@@ -58,6 +59,8 @@ impl Moves {
         let dirty = state.dirty && state.copies.len() > 1;
         below.checksums.break_seal(below.group, below.now, chunk);
         below.group.map.set_state(chunk, &state);
+        let arrived = |copy: ChunkCopy| copy.place == destination;
+        assert!(below.group.map.copies(chunk).any(arrived), "the chunk is where it was brought");
         if dirty {
             below.group.dirty_chunks.push(chunk);
             below.group.touch_copies(below.now, chunk);
@@ -180,5 +183,7 @@ pub(crate) fn take_back(group: &mut GroupState, index: u32) {
     let stays = copy.goal.is_some();
     let left: &[Place] = if stays { &[] } else { &[destination] };
     let state = group.durable_state(chunk);
+    let named = state.copies.iter().any(|copy| copy.place == destination);
+    assert!(stays || !named, "the second record names the destination no more");
     group.journal.change(&Record::Chunk(chunk, state), chunk, left);
 }

@@ -50,13 +50,10 @@ impl Path<'_> {
         let verified = self.checksums.can_verify(self.group.parts[part].chunk, &run);
         let run = if verified { around_blocks(&run) } else { run };
         assert!(run.end <= self.group.pools.chunk_bytes(), "nothing of another chunk is read");
-        let slots = &self.group.pools[place.pool].slots;
-        assert!(slots.is_taken(place.slot), "what is read is somebody's");
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
         let io = Io::Read { offset, length: run.end - run.start };
-        let flight = self.send(now, place.pool, part, run.start, io);
-        self.group.pools.note_slot(flight, place.slot);
+        self.send_to(now, place, part, run.start, io);
     }
 
     /// A copy was read: its contents are the client's, unless they are known to be others.

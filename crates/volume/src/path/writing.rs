@@ -59,8 +59,6 @@ impl Path<'_> {
         }
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
-        let slots = &self.group.pools[place.pool].slots;
-        assert!(slots.is_taken(place.slot), "what is written is somebody's");
         let state = &mut self.group.parts[part];
         let whole = &state.range;
         assert!(whole.start <= run.start && run.end <= whole.end, "a run is of its part");
@@ -76,7 +74,7 @@ impl Path<'_> {
             Verb::Discard => Io::Discard { offset, length },
             Verb::Read => unreachable!("reads are not written"),
         };
-        self.send(now, place.pool, part, run.start, io);
+        self.send_to(now, place, part, run.start, io);
     }
 
     /// A write to a chunk begins: what is known of its blocks is true no more.
@@ -219,6 +217,7 @@ impl Path<'_> {
         state.copies = vec![ChunkCopy { place, prefetched: false }];
         self.checksums.watch(self.group, now, chunk);
         self.group.map.set_state(chunk, &state);
+        assert_eq!(self.group.map.entry(chunk).first(), Some(place), "it is where it was placed");
         self.group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         let range = self.group.parts[part].range.clone();
         if self.group.pools.keep_checksums() {
@@ -267,7 +266,7 @@ impl Path<'_> {
         assert!(writes, "nothing else needs a slot");
         match slot {
             FirstSlot::Ready(place) => self.place_chunk(now, part, place),
-            FirstSlot::Cleaning(pool, io) => _ = self.send(now, pool, part, 0, io),
+            FirstSlot::Cleaning(place, io) => self.send_to(now, place, part, 0, io),
             FirstSlot::Waits => {}
             FirstSlot::Missing => self.conclude(now, part),
         }

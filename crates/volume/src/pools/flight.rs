@@ -58,7 +58,7 @@ pub(crate) struct Flight {
     pub(crate) generation: u32,
     pub(crate) owner: Owner,
     pub(crate) pool: PoolId,
-    /// The slot that it reads for a client; 0 for all others.
+    /// The slot that a client's request is for; 0 for all others.
     pub(crate) slot: u32,
     pub(crate) writes: bool,
     pub(crate) bytes: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Place to which a client's read was sent.
+    /// Place to which a client's request was sent.
     pub(crate) fn place(&self) -> Place {
         Place { pool: self.pool, slot: self.slot }
     }
