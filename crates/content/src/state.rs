@@ -197,6 +197,12 @@ impl StoreState {
         self.left.push(effect);
     }
 
+    /// True if the last step has left nothing.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.left.is_empty() && self.outgoing.is_empty()
+    }
+
     /// The next effect to be carried out: those of the last step come before those of the steps
     /// before it.
     pub(crate) fn next_effect(&mut self) -> Option<Effect> {

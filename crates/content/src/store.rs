@@ -235,8 +235,10 @@ impl<D: Device> Store<D> {
                 let progress = self.progress();
                 self.cleaner.pump(&mut self.state, progress);
                 self.settle();
-                self.carry_out(Effect::RoomChanged);
-                self.settle();
+                if self.room.is_wanted() {
+                    self.carry_out(Effect::RoomChanged);
+                    self.settle();
+                }
                 self.sweep.pump(&mut self.state);
                 self.sealing.pump(&mut self.state);
                 serve(&mut self.state);
@@ -266,7 +268,15 @@ impl<D: Device> Store<D> {
 
     /// Carries out what a step has left, each effect with what follows from it before the next, and
     /// sends what is to be sent.
+    #[inline]
     pub(crate) fn settle(&mut self) {
+        // Most steps leave nothing.
+        if !self.state.is_settled() {
+            self.carry_out_all();
+        }
+    }
+
+    fn carry_out_all(&mut self) {
         while let Some(effect) = self.state.next_effect() {
             self.carry_out(effect);
         }
@@ -279,7 +289,6 @@ impl<D: Device> Store<D> {
     }
 
     fn carry_out(&mut self, effect: Effect) {
-        let progress = self.progress();
         let state = &mut self.state;
         match effect {
             Effect::ReadEdge { edge, id, volume, block } => {
@@ -288,10 +297,16 @@ impl<D: Device> Store<D> {
             Effect::EdgeRead { edge, result } => self.writes.edge_read(state, edge, result),
             Effect::Unlocked(write) => self.writes.unlocked(state, write),
             Effect::Arrived(write) => self.writes.arrived(state, write),
-            Effect::RoomAsked(ask) => self.room.ask(state, progress, ask),
+            Effect::RoomAsked(ask) => {
+                let progress = self.progress();
+                self.room.ask(&mut self.state, progress, ask);
+            }
             Effect::RoomFound(write) => self.writes.fill(state, write),
             Effect::RoomRefused(write) => self.writes.refused(state, write),
-            Effect::RoomChanged => self.room.pump(state, progress),
+            Effect::RoomChanged => {
+                let progress = self.progress();
+                self.room.pump(&mut self.state, progress);
+            }
             Effect::Clean(victim) => self.cleaner.begin(state, victim),
             Effect::Swept(numbers) => self.sweep.free(state, numbers),
             Effect::Seal(segment) => seal(state, segment),
