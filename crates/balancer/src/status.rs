@@ -89,7 +89,7 @@ pub struct Status {
     pub retries_denied: u64,
     /// Tactics in force, as they were written.
     pub tactics: Vec<(Kind, String)>,
-    /// What their shadows would have answered otherwise.
+    /// Answers of their shadows beside theirs.
     pub disagreements: Vec<Disagreement>,
     /// Each backend.
     pub backends: Vec<BackendStatus>,

@@ -13,7 +13,7 @@ use crate::format::Record;
 use crate::group::Group;
 use crate::group_state::service::Service;
 use crate::growing::{Before, enlarge};
-use crate::hinting::{HintCounts, HintRefusal, range_within};
+use crate::hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal, range_within};
 use crate::machines::Machines;
 use crate::naming::is_volume_name;
 use crate::observer::Observer;
@@ -74,6 +74,7 @@ impl Group {
         }
         let name = name.map_or_else(|| self.machines.state.map.default_name(id), str::to_string);
         let identity = self.machines.state.map.take_identity();
+        assert!(self.machines.state.map.volume(id).is_none(), "the number is free");
         self.machines.state.map.set_volume(id, size, self.machines.state.pools.chunk_bytes());
         let volume = self.machines.state.map.volume_mut(id).expect("just made");
         (volume.identity, volume.name) = (identity, name);
@@ -96,6 +97,7 @@ impl Group {
             let record = self.machines.state.map.volume_record(id);
             self.machines.state.journal.record(&record);
         }
+        assert_eq!(self.living(id), Ok(size), "it has the size that was asked for");
         self.pump(now);
         Ok(())
     }
@@ -112,6 +114,7 @@ impl Group {
         requests.slas.forget(id);
         hinting.hints.forget_volume(id);
         self.machines.bury_volumes();
+        assert!(self.living(id).is_err(), "it takes no more requests");
         self.pump(now);
         Ok(())
     }
@@ -163,6 +166,7 @@ impl Group {
     ) -> Result<PoolId, AdminError> {
         join(&mut self.machines.state, &spec, before)?;
         let id = PoolId(self.machines.state.pools.count() as u16 - 1);
+        assert_eq!(self.machines.state.pools[id].name, spec.name, "the last pool has joined");
         self.machines.epochs.pool_joined(&self.machines.state.pools);
         self.machines.state.journal.want_checkpoint();
         self.pump(now);
@@ -175,9 +179,11 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn check_pool(&mut self, spec: &PoolSpec) -> Result<u32, AdminError> {
+        let count = self.machines.state.pools.count();
         let before = join(&mut self.machines.state, spec, None)?;
         let chunks = self.machines.state.pools.pop().map_or(0, |pool| pool.slots_for_chunks());
         self.machines.state.pools.take_back_extents(before);
+        assert_eq!(self.machines.state.pools.count(), count, "a check changes nothing");
         Ok(chunks)
     }
 
@@ -217,6 +223,8 @@ impl Group {
         let pool = &mut self.machines.state.pools[id];
         pool.state = PoolState::Draining;
         pool.evacuation = to;
+        let takes = self.machines.state.pools.iter().any(|pool| pool.takes_chunks());
+        assert!(takes, "a pool is left for new chunks");
         self.machines.state.journal.want_checkpoint();
         self.pump(now);
         Ok(())
@@ -237,6 +245,7 @@ impl Group {
         let pool = &mut self.machines.state.pools[id];
         pool.state = PoolState::Active;
         pool.evacuation = Evacuation::default();
+        assert!(pool.takes_chunks() || pool.is_full(), "it takes chunks again");
         self.machines.state.journal.want_checkpoint();
         self.pump(now);
         Ok(())
@@ -260,6 +269,7 @@ impl Group {
             return Err(AdminError::LastPool(id));
         }
         let pool = &mut self.machines.state.pools[id];
+        assert_eq!(pool.prefetched, 0, "no copy is on it");
         pool.gone = pool.state == PoolState::Dead;
         pool.state = PoolState::Removing;
         self.machines.state.journal.want_checkpoint();
@@ -289,6 +299,7 @@ impl Group {
         }
         if self.machines.state.map.entry(chunk).tag.pinned != pinned {
             self.machines.state.map.entry_mut(chunk).tag.pinned = pinned;
+            assert!(self.machines.state.pool_of(chunk).is_some(), "nothing cannot be pinned");
             let state = self.machines.state.durable_state(chunk);
             self.machines.state.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
             self.pump(now);
@@ -324,6 +335,7 @@ impl Group {
         moves.proposal.replace(state.now, Vec::new());
         let routes = epochs.place(state.now, name, placement);
         routing.begin(state.now, routes, &mut state.pools);
+        assert_eq!(routing.route().is_some(), routes, "a router is asked, or nobody");
     }
 
     /// Gives a volume an SLA, or takes it away; counts begin at 0 when it is
@@ -387,6 +399,8 @@ impl Group {
         if mutant("grown_slots_before_the_superblock") {
             self.machines.state.pools[id].release_held();
         }
+        let pool = &self.machines.state.pools[id];
+        assert_eq!(pool.geometry.size, size, "the pool knows its device");
         self.machines.state.journal.want_checkpoint();
         self.pump(now);
         Ok(chunks)
@@ -399,8 +413,11 @@ impl Group {
     /// As there.
     pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
         let before = Before::of(&self.machines.state);
+        let total = self.machines.state.pools.find(id).map(|pool| pool.slots.total());
         let chunks = enlarge(&mut self.machines.state, id, size, Bytes(u64::MAX))?;
         before.restore(&mut self.machines.state, id);
+        let after = self.machines.state.pools.find(id).map(|pool| pool.slots.total());
+        assert_eq!(after, total, "a check changes nothing");
         Ok(chunks)
     }
 
@@ -418,6 +435,7 @@ impl Group {
     fn begin_scrub(&mut self, now: Nanos, pool: Option<PoolId>) {
         if self.machines.state.service == Service::Ready {
             self.machines.scrub.begin(&self.machines.state.map, pool);
+            assert!(self.machines.scrub.status().run.is_some(), "the scrub has begun");
             self.pump(now);
         }
     }
@@ -438,6 +456,7 @@ impl Group {
             return Err(HintRefusal::NotReady);
         }
         let range = range_within(&self.machines.state, hint.volume, hint.range)?;
+        assert!(range.1 <= hint.range.1, "a range only shrinks");
         self.hear(now, |hints| hints.take(now, &Hint { range, ..*hint }))
     }
 
@@ -475,6 +494,7 @@ impl Group {
     ) -> Result<u64, HintRefusal> {
         let wished =
             self.machines.hinting.wish_prefetches(&self.machines.state, volume, range, due)?;
+        assert!(wished <= HINT_WISHES_MAX as u64, "wishes have a bound");
         self.pump(now);
         Ok(wished)
     }

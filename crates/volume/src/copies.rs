@@ -98,6 +98,7 @@ fn uncount_prefetched(group: &mut GroupState, copy: ChunkCopy) {
 /// flushes them first.
 pub(crate) fn settle_quiet_copies(group: &mut GroupState, now: Nanos) {
     let mut dirty = std::mem::take(&mut group.dirty_chunks);
+    let before = dirty.len();
     dirty.retain(|&chunk| {
         if !group.map.has(chunk) || group.records_pile_up() {
             return group.map.has(chunk);
@@ -116,6 +117,7 @@ pub(crate) fn settle_quiet_copies(group: &mut GroupState, now: Nanos) {
         group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         false
     });
+    assert!(group.dirty_chunks.is_empty() && dirty.len() <= before, "settling writes nothing");
     group.dirty_chunks = dirty;
 }
 

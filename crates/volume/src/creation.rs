@@ -98,13 +98,15 @@ pub(crate) fn join(
     let region = layout::region_bytes(sizes.journal_blocks, sizes.area_blocks);
     let has_region = region <= spec.geometry.size.0 / 8;
     let pool = new_pool(&group.pools, spec, has_region, group.settings.added_checksums)?;
-    let extents = group.pools.extents();
+    let (extents, count) = (group.pools.extents(), group.pools.count());
     group.pools.push(pool, before);
     if !group.pools.grow_areas(group.need()).suffices {
         group.pools.pop();
         group.pools.take_back_extents(extents);
+        assert_eq!(group.pools.count(), count, "a pool that is refused leaves nothing behind");
         return Err(AdminError::MetadataRoom(spec.name.clone()));
     }
+    assert_eq!(group.pools.count(), count + 1);
     Ok(extents)
 }
 

@@ -45,6 +45,7 @@ impl Deletion {
         settlement: &mut Settlement,
         leaving: &mut Leaving,
     ) {
+        let before = self.dying.len();
         for volume in std::mem::take(&mut self.dying) {
             let busy = group.map.volume(volume).is_some_and(|volume| volume.busy > 0);
             if busy {
@@ -54,6 +55,7 @@ impl Deletion {
             bury(group, checksums, leaving, volume);
             settlement.forget(volume);
         }
+        assert!(self.dying.len() <= before, "burying makes no volume die");
     }
 }
 
@@ -64,7 +66,9 @@ fn bury(
     leaving: &mut Leaving,
     volume: VolumeId,
 ) {
-    let count = group.map.volume(volume).map_or(0, |volume| volume.entries.len() as u32);
+    let found = group.map.volume(volume).expect("it is deleted, and still there");
+    assert!(found.deleting && found.busy == 0, "nothing is under way on it any more");
+    let count = found.entries.len() as u32;
     let mut left = Vec::new();
     for index in 0..count {
         let chunk = ChunkId { volume, index };
@@ -79,6 +83,7 @@ fn bury(
         checksums.forget(chunk);
     }
     group.map.remove_volume(volume);
+    assert!(group.map.volume(volume).is_none(), "its number may be given again");
     if mutant("deleted_volume_frees_at_once") {
         group.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &[]);
         let now = group.now;

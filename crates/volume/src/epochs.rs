@@ -118,6 +118,7 @@ impl Epochs {
         name: &str,
         placement: Option<Box<dyn Placement>>,
     ) -> bool {
+        assert!(name.is_empty() || placement.is_some(), "nobody has no name");
         self.placement = placement;
         self.placement_name = name.to_string();
         if let Some(observer) = &mut self.observer {
@@ -148,6 +149,7 @@ impl Epochs {
 
     /// Asks the placement's router, where it has one, and tells the observer of its word.
     pub(crate) fn route(&mut self, now: Nanos, loads: &[PoolLoad]) -> Option<Route> {
+        assert!(!loads.is_empty(), "a group has pools");
         let router = self.placement.as_mut().and_then(|placement| placement.router())?;
         let route = router.route(loads);
         if let Some(observer) = &mut self.observer {
@@ -169,6 +171,7 @@ impl Epochs {
         let taken = word(hints)?;
         if !mattered {
             self.begin(now, epoch);
+            assert!(self.end >= now, "the epoch that begins lasts");
         }
         Ok(taken)
     }
@@ -189,6 +192,7 @@ impl Epochs {
         let mattered = self.matter(hints);
         let view = self.view(group, slas);
         self.shadows.begin(now, &view, rival, one_in)?;
+        assert!(!self.shadows.is_empty(), "it follows from now on");
         if !mattered {
             self.begin(now, group.settings.epoch);
         }

@@ -106,7 +106,7 @@ impl Group {
     ) -> Result<Group, CreateError> {
         let mut state = creation::on_empty_devices(settings, pools, identity)?;
         let opening = Opening::format(state.now, &mut state.pools);
-        Ok(Group::opening(Machines::new(state), opening))
+        Ok(Group::not_yet_open(Machines::new(state), opening))
     }
 
     /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
@@ -129,12 +129,12 @@ impl Group {
     ) -> Group {
         let mut state = creation::on_devices(settings, devices);
         let opening = Opening::read(state.now, &mut state.pools, salvage);
-        let mut group = Group::opening(Machines::new(state), opening);
+        let mut group = Group::not_yet_open(Machines::new(state), opening);
         group.advance_opening();
         group
     }
 
-    fn opening(machines: Machines, opening: Opening) -> Group {
+    fn not_yet_open(machines: Machines, opening: Opening) -> Group {
         let damaged_replicas = DamagedReplicas::default();
         Group { machines, opening: Some(opening), salvage: None, damaged_replicas }
     }
@@ -142,6 +142,7 @@ impl Group {
     /// Does what follows when all steps of formatting or recovery have ended.
     fn advance_opening(&mut self) {
         let Some(opening) = &mut self.opening else { return };
+        assert_eq!(self.machines.state.service, Service::Opening);
         let state = &mut self.machines.state;
         match opening.advance(state.now, &mut state.pools, &mut state.map) {
             Ok(None) => return,
@@ -160,6 +161,7 @@ impl Group {
     }
 
     fn cannot_open(&mut self, error: OpenError) {
+        assert!(self.machines.requests.all.is_empty(), "no requests before it is open");
         let state = &mut self.machines.state;
         if let Some(superblock) = self.opening.take().as_ref().and_then(Opening::superblock) {
             state.journal.set_identity(superblock.identity);
@@ -192,6 +194,8 @@ impl Group {
         if self.machines.take_request(now, request, share) {
             self.pump(now);
         }
+        let most = self.settings().limits.requests;
+        assert!(self.machines.requests.all.len() <= most, "more requests are in flight than may");
         Ok(())
     }
 
@@ -217,6 +221,7 @@ impl Group {
             return true;
         }
         let found = moves.cancel_copying(state, id);
+        assert!(!found || state.operations.is_cancelled(id), "it was found, and goes on");
         if found {
             self.pump(now);
         }
@@ -247,6 +252,7 @@ impl Group {
         state.now = state.now.max(now);
         let probing = &state.settings.tactics.probing;
         let flight = state.pools.land(now, pool, &completion, probing);
+        assert_eq!(flight.pool, pool, "a device answers its own requests");
         match (&mut self.opening, flight.owner) {
             (Some(opening), Owner::Open(step)) => {
                 opening.answered(now, &mut state.pools, pool, step, completion.result);
@@ -263,6 +269,7 @@ impl Group {
     /// Lets time pass: throttles, epochs, deadlines.
     pub fn tick(&mut self, now: Nanos) {
         if self.service() == &Service::Ready {
+            assert!(self.opening.is_none(), "a group in service is open");
             self.machines.housekeeping(now);
         }
         self.pump(now);
@@ -288,6 +295,7 @@ impl Group {
         if self.opening.is_none() {
             self.machines.pump(now);
         }
+        assert!(!self.machines.state.has_effects(), "a step ends with all that follows from it");
     }
 
     /// Stops taking requests, ends operations, and makes everything durable.

@@ -133,6 +133,8 @@ impl GroupState {
 
     /// Takes over what a superblock says of the group; so many chunks are in two parts.
     pub(crate) fn adopt(&mut self, superblock: &Superblock, overlays: usize) {
+        assert!(self.parts.is_empty() && !self.has_effects(), "nothing is under way yet");
+        assert!(overlays <= self.map.chunks().count(), "a chunk is in two parts once");
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
@@ -147,6 +149,11 @@ impl GroupState {
     /// Leaves something to others, which is done when the step has ended.
     pub(crate) fn emit(&mut self, effect: Effect) {
         self.effects.push_back(effect);
+    }
+
+    /// True if something was left to others that is not done yet.
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
     }
 
     /// The first thing that was left to others and is not done yet.

@@ -3,8 +3,10 @@
 use crate::copies::{drop_copy, settle_quiet_copies};
 use crate::evacuation;
 use crate::fullness::next_probe;
+use crate::group_state::service::Service;
 use crate::machines::Machines;
 use crate::operation::{Operation, OperationKind, Refusal};
+use crate::pools::pool::PoolState;
 use thermocline_units::Nanos;
 
 /// Interval of housekeeping while there is something to do.
@@ -31,6 +33,7 @@ impl Rounds {
         }
         self.next = Nanos(now.0 + ROUND.0);
         self.count = self.count.wrapping_add(1);
+        assert!(self.next > now, "rounds do not follow each other at once");
         true
     }
 
@@ -62,6 +65,7 @@ impl Machines {
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
+        assert_eq!(self.state.service, Service::Ready, "only a group in service keeps house");
         self.ask_router(now);
         let Machines { pacing, state, requests, .. } = self;
         let (copying, tactic) = (&state.settings.copying, &state.settings.tactics.copy_rate);
@@ -103,6 +107,7 @@ impl Machines {
         if let Some(loads) = self.routing.loads(now, &mut self.state.pools)
             && let Some(route) = self.epochs.route(now, &loads)
         {
+            assert_eq!(loads.len(), self.state.pools.count(), "the router sees all pools");
             self.routing.set(route);
         }
     }
@@ -114,6 +119,7 @@ impl Machines {
 
     /// Starts an operation that the machine itself wants; one that must wait is put back.
     fn grant(&mut self, now: Nanos, wish: Operation) {
+        assert_ne!(wish.kind, OperationKind::Prefetch, "hints have a list of their own");
         match self.begin(now, wish) {
             Err(Refusal::Busy | Refusal::QueueFull) => self.moves.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
@@ -130,6 +136,8 @@ impl Machines {
         self.hinting.begin_round();
         for _ in 0..WISHES_PER_ROUND {
             let Some((place, wish)) = self.hinting.next_wish() else { return };
+            let is_hinted = matches!(wish.kind, OperationKind::Redirect | OperationKind::Prefetch);
+            assert!(is_hinted, "{wish:?} is no wish of hints");
             let started = self.begin(now, wish);
             if !self.hinting.note_started(place, wish, started) {
                 return;
@@ -143,6 +151,7 @@ impl Machines {
             return;
         }
         for (chunk, from) in evacuation::next_to_leave(&self.state, &self.moves) {
+            assert_eq!(self.state.pools[from].state, PoolState::Draining);
             // A further copy needs no move: it is dropped.
             if self.state.map.copies(chunk).count() > 1 {
                 drop_copy(&mut self.state, &mut self.checksums, chunk, from, false);

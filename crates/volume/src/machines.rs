@@ -102,6 +102,7 @@ impl Machines {
     /// When pools and map do not agree; nothing was written then.
     pub(crate) fn adopt(&mut self, recovered: Recovered) -> Result<(), OpenError> {
         let Recovered { superblock, wishes, overlays, tables_lost, .. } = recovered;
+        assert!(self.requests.all.is_empty() && !self.has_operations(), "nothing is under way");
         self.state.adopt(&superblock, overlays);
         check_recovered(&self.state)?;
         wishes.into_iter().for_each(|wish| self.moves.wish(wish));
@@ -118,6 +119,7 @@ impl Machines {
 
     /// Ends formatting and recovery alike.
     pub(crate) fn first_checkpoint(&mut self) {
+        assert_eq!(self.state.service, Service::Opening, "a group is opened once");
         self.state.journal.want_checkpoint();
         if !mutant("opened_without_room_for_its_map") {
             // Room may have been given that no superblock knew of when the power failed.
@@ -138,6 +140,7 @@ impl Machines {
                 return false;
             }
         };
+        assert_eq!(self.state.service, Service::Ready, "others are refused");
         if let Some(observer) = &mut self.epochs.observer {
             observer.asked(now, &request);
         }
@@ -157,6 +160,7 @@ impl Machines {
     ) -> bool {
         if result == Err(DeviceError::Gone) {
             self.settlement.pool_died(&mut self.state, &mut self.checksums, pool);
+            assert!(!self.state.pools[pool].is_alive(), "a device that is gone is given up");
         }
         // What is read on a pool that was given up may be old: a failed flush has forgotten writes.
         let given_up = !self.state.pools[pool].is_alive() && !mutant("dead_pool_believed");
@@ -177,6 +181,7 @@ impl Machines {
         flight: &Flight,
         result: Result<Payload, DeviceError>,
     ) {
+        assert!(!matches!(self.state.service, Service::Failed(_)), "nobody is told any more");
         let Machines { state, checksums, settlement, leaving, .. } = self;
         match flight.owner {
             Owner::Part { part, at } => self.path().part_io_done(now, part, at, flight, result),
@@ -233,6 +238,7 @@ impl Machines {
                 break;
             }
         }
+        assert!(!self.state.has_effects(), "nothing is left to others");
     }
 
     /// Does what machines left to others, each with what follows from it before the next.
@@ -242,9 +248,11 @@ impl Machines {
             self.route(now, effect);
             self.state.put_effects_back(rest);
         }
+        assert!(!self.state.has_effects(), "what follows from effects is carried out, too");
     }
 
     fn route(&mut self, now: Nanos, effect: Effect) {
+        assert!(!self.state.has_effects(), "what follows from an effect comes after it");
         match effect {
             Effect::Eased(chunk) if self.state.map.is_busy(chunk) => {
                 self.path().traffic_eased(now, chunk);
@@ -277,6 +285,7 @@ impl Machines {
 
     /// Tells somebody who waited for a commit.
     fn tell(&mut self, now: Nanos, waiter: Waiter) {
+        assert_ne!(self.state.service, Service::Opening, "nobody waits before it is open");
         match waiter {
             Waiter::Flush(request) => {
                 let result = self.settlement.flush_result(self.requests.all[request].volume);
@@ -305,6 +314,8 @@ impl Machines {
 
     /// The path of requests.
     fn path(&mut self) -> Path<'_> {
+        let is_open = self.state.service != Service::Opening;
+        assert!(is_open || self.requests.all.is_empty(), "no requests before it is open");
         let Machines {
             state: group,
             checksums,
@@ -347,6 +358,7 @@ impl Machines {
         operation: Operation,
     ) -> Result<OperationId, Refusal> {
         let id = self.moves.enqueue(&self.state, operation)?;
+        assert!(self.moves.has_queued(), "it begins with what can be done now");
         self.state.now = self.state.now.max(now);
         self.pump(now);
         Ok(id)
@@ -368,6 +380,7 @@ impl Machines {
             moves.advance(&mut below, index);
             self.carry_out(now);
         }
+        assert!(!self.state.has_effects(), "each step was followed by what it left");
     }
 
     /// True if operations are queued or under way.
@@ -383,6 +396,7 @@ impl Machines {
 
     /// Stops taking requests and ends operations; all that is left becomes durable.
     pub(crate) fn close(&mut self, now: Nanos) {
+        assert_eq!(self.state.service, Service::Ready, "only a group in service closes");
         self.state.service = Service::Closing;
         self.moves.cancel_all(&mut self.state, now);
         self.scrub.stop();
@@ -407,6 +421,7 @@ impl Machines {
             // What was stopped in order needs no journal: no damage to it can be taken for its end.
             self.state.journal.want_checkpoint();
         } else if self.state.journal.is_current() && self.state.pools.is_quiet() {
+            assert!(self.state.journal.is_empty() && !self.state.has_changes());
             self.state.service = Service::Closed;
         }
     }

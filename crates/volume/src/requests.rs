@@ -106,6 +106,7 @@ impl Requests {
         (start, end): (u64, u64),
     ) {
         let flush = matches!(request.action, Action::Flush);
+        assert_eq!(flush, start == end, "all but a flush have a range");
         let ongoing = RequestState {
             id: request.id,
             volume: request.volume,

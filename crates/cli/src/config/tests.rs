@@ -208,10 +208,6 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
             "line 11: `concurrent` must be a whole number from 1 to 1024",
         ),
         ("[copying]\npiece = \"6KiB\"\n", "line 11: `piece` must be a multiple of 4KiB"),
-        (
-            "[copying]\ntrial = 25\n",
-            "line 11: there is no key `trial` any more; write tactics = [\"first-part:share=25\"]",
-        ),
         ("[copying\n", "line 10"),
         ("latency = \"0s\"\n", "line 10: `latency` must be a time above 0"),
         ("latency = \"1ms\"\nclass = \"strickt\"\n", "line 11: `class` must be \"strict\""),
@@ -224,14 +220,25 @@ fn a_value_that_does_not_fit_names_its_line_and_what_would() {
     let top = |line: &str| read(&format!("{line}\n{SMALLEST}")).expect_err("wrong").to_string();
     assert!(top("chunk-size = \"3MiB\"").contains("line 1: `chunk-size` must be a power of two"));
     assert!(top("journal = \"1GiB\"").contains("line 1: `journal` must be a multiple of 4KiB"));
+    let missing = read("data = \"x\"\n[[volume]]\nsize = \"1GiB\"").expect_err("no pool");
+    assert!(missing.to_string().contains("there is no pool; add a table [[pool]]"), "{missing}");
+}
+
+#[test]
+fn tactics_are_checked_and_keys_that_became_tactics_say_so() {
+    let top = |line: &str| read(&format!("{line}\n{SMALLEST}")).expect_err("wrong").to_string();
     let retired = "line 1: there is no key `fill` any more; write tactics = [\"slowest-first\"]";
     assert!(top("fill = \"slowest\"").contains(retired));
     let unknown = "line 1: there is no policy `slowst-first`; did you mean `slowest-first`";
     assert!(top("tactics = [\"slowst-first\"]").contains(unknown));
     let stranger = "`at-once` is of the kind slow start, which a volume never asks";
     assert!(top("tactic-shadows = [\"at-once\"]").contains(stranger));
-    let missing = read("data = \"x\"\n[[volume]]\nsize = \"1GiB\"").expect_err("no pool");
-    assert!(missing.to_string().contains("there is no pool; add a table [[pool]]"), "{missing}");
+    let trial = said_about("[copying]\ntrial = 25\n");
+    let instead =
+        "line 11: there is no key `trial` any more; write tactics = [\"first-part:share=25\"]";
+    assert!(trial.contains(instead), "{trial}");
+    let two = top("tactics = [\"most-free\", \"slowest-first\"]");
+    assert!(two.contains("line 1: `most-free` and `slowest-first` are of one kind"), "{two}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl RateControl {
     /// Moment at which the rate is set anew; `None` when nothing is to be kept: no volume has an
     /// SLA (`has_slas`), or the rate does not follow from them.
     pub fn next(&self, tactic: &Chosen<dyn CopyRate>, has_slas: bool) -> Option<Nanos> {
-        (has_slas && tactic.settings().percentile().is_some()).then_some(self.next)
+        (has_slas && tactic.tactic().percentile().is_some()).then_some(self.next)
     }
 
     /// Sets the rate, where it is time. `answers` has the volumes with an SLA; none: the rate is
@@ -67,7 +67,7 @@ impl RateControl {
         answers: impl Iterator<Item = Answered>,
     ) {
         let mut answers = answers.peekable();
-        let percentile = tactic.settings().percentile();
+        let percentile = tactic.tactic().percentile();
         let Some(percentile) = percentile.filter(|_| answers.peek().is_some()) else {
             self.rate = None;
             return;

@@ -1,11 +1,12 @@
 //! What keeps copies from getting in the way of clients.
 //!
 //! For each pool: bytes a second, requests in flight (no more than its device serves at the same
-//! time, where that is known), and a place behind the foreground. A piece
-//! goes when every pool that it touches lets it; held back by the foreground alone, it goes when a
-//! tactic says ([`crate::tactics::Yielding`]): after a bounded patience, or as soon as bytes are owed
-//! from what is reserved for operations (mClock's R tags: what they get while the foreground is idle
-//! is not counted against those), so that no operation starves. A far pool serves many requests at once: nobody makes way there.
+//! time, where that is known), and a place behind the foreground. A piece goes when every pool that
+//! it touches lets it; held back by the foreground alone, it goes when a tactic says
+//! ([`crate::tactics::Yielding`]): after a bounded patience, or as soon as bytes are owed from what
+//! is reserved for operations (mClock's R tags: what they get while the foreground is idle is not
+//! counted against those), so that no operation starves. A far pool serves many requests at once:
+//! nobody makes way there.
 
 use super::{Allowance, Copying};
 use crate::tactics::{Chosen, HeldBack, Yielding};

@@ -63,7 +63,7 @@ impl Trial {
     pub fn ask(&mut self, now: Nanos, is_tried: bool, tactic: &Chosen<dyn TrialRule>) -> Tried {
         match self.0 {
             State::Before if is_tried => {
-                let until = Nanos(now.0.saturating_add(tactic.settings().patience().0));
+                let until = Nanos(now.0.saturating_add(tactic.tactic().patience().0));
                 let (source, destination) = (Timed::default(), Timed::default());
                 self.0 = State::Watching { until, source, destination };
                 Tried::Waits(until)

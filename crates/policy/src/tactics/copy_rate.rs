@@ -9,7 +9,7 @@ use crate::registry::{Build, Entry, Setting};
 use std::sync::Arc;
 use thermocline_units::Bytes;
 
-/// What a rate follows from, once a second.
+/// Facts that a rate follows from, once a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Bytes a second until now.

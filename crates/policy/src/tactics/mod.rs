@@ -1,16 +1,16 @@
 //! Tactics: the small policies inside a machine, one for each question that the machine asks often.
 //!
 //! A placement says which chunks should move; a tactic says which pool takes a new chunk, or
-//! whether a copy yields to clients. All are pure: the machine keeps the state, and a tactic answers
-//! from what it is told. So each can be chosen by name, compared with others of its [`Kind`], and
-//! follow as a *shadow*: it is asked whatever the one in force is asked, and [`Disagreement`] says
-//! how often it would have answered otherwise.
+//! whether a copy yields to clients. All are pure: the machine keeps the state, and a tactic
+//! answers from what it is told. So each can be chosen by name, compared with others of its
+//! [`Kind`], and follow as a *shadow*: it is asked whatever the one in force is asked, and
+//! [`Disagreement`] says how often it would have answered otherwise.
 //!
 //! | kind | question | file |
 //! |---|---|---|
 //! | allocation | Which pool takes a chunk that is written for the first time? | `allocation.rs` |
 //! | replica | Which of several copies answers a read? | `replica.rs` |
-//! | redirection | From how many requests on is a pool too busy for a hinted write? | `redirection.rs` |
+//! | redirection | How many requests make a pool too busy for a hinted write? | `redirection.rs` |
 //! | full-pool probe | When is a full device asked again if it has room? | `probing.rs` |
 //! | yielding | When does a copy that clients hold back go on? | `yielding.rs` |
 //! | copy rate | How fast may copies go while volumes have SLAs? | `copy_rate.rs` |

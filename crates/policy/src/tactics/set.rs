@@ -22,7 +22,7 @@ struct Shadow<T: ?Sized> {
     differed: AtomicU64,
 }
 
-/// How often a shadow would have answered otherwise.
+/// Answers of a shadow beside those of the tactic in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disagreement {
     /// The kind of both.
@@ -59,7 +59,7 @@ impl<T: ?Sized> Chosen<T> {
     }
 
     /// Asks the tactic in force only: what follows from its answers depends on its own settings.
-    pub fn settings(&self) -> &T {
+    pub fn tactic(&self) -> &T {
         &self.tactic
     }
 
@@ -148,7 +148,9 @@ macro_rules! default_of {
 
 /// Declares the tactics of one machine.
 macro_rules! tactics_of {
-    ($(#[$doc:meta])* $name:ident, $asker:literal, { $($(#[$field_doc:meta])* $field:ident: $kind:ident, $tactic:ident;)* }) => {
+    ($(#[$doc:meta])* $name:ident, $asker:literal, {
+        $($(#[$field_doc:meta])* $field:ident: $kind:ident, $tactic:ident;)*
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name {
@@ -209,7 +211,7 @@ macro_rules! tactics_of {
                 Ok(())
             }
 
-            /// How often shadows would have answered otherwise, by kind.
+            /// Answers of shadows beside those in force, by kind.
             pub fn disagreements(&self) -> Vec<Disagreement> {
                 let mut out = Vec::new();
                 $(self.$field.disagreements(Kind::$kind, &mut out);)*

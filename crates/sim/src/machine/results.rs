@@ -208,7 +208,7 @@ pub struct Run {
     pub journal_bytes: u64,
     /// Memory of the chunk map.
     pub map_memory_bytes: u64,
-    /// What shadows of the tactics would have answered otherwise.
+    /// Answers of the tactics' shadows beside those of the tactics in force.
     pub tactic_shadows: Vec<TacticShadow>,
     /// Processor time of the run, without populating.
     pub cpu_s: f64,

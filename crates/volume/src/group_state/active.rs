@@ -137,6 +137,11 @@ impl ActiveOperations {
         self.0.iter().any(|(_, copy)| copy.stage == Stage::Switching)
     }
 
+    /// True if an operation under way is cancelled.
+    pub(crate) fn is_cancelled(&self, id: OperationId) -> bool {
+        self.0.iter().any(|(_, copy)| copy.id == id && copy.cancelled)
+    }
+
     /// Cancels everything on a volume; queued operations are found out when they begin.
     pub(crate) fn cancel_volume(&mut self, volume: VolumeId) {
         for (_, copy) in self.0.iter_mut() {

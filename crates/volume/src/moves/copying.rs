@@ -84,7 +84,7 @@ impl Moves {
     /// True if a move may copy on: its trial is over, or has not come. One that is lost is given
     /// up.
     fn passes_trial(&mut self, below: &mut Below, index: u32) -> bool {
-        let share = below.group.settings.tactics.trial.settings().share();
+        let share = below.group.settings.tactics.trial.tactic().share();
         let copy = &mut below.group.operations[index];
         let order = below.group.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
         let tried = order.is_lt() && copy.has_its_trial_share(share);

@@ -7,8 +7,8 @@
 //! 3. When its time is up it comes back and must earn trust again: failures in a row are counted
 //!    anew, the length of the next ejection is not.
 //!
-//! How many may be out at once is for the dispatcher, which knows them all. What is one too many, and
-//! for how long a backend is out, says a tactic ([`crate::tactics::Ejection`]).
+//! How many may be out at once is for the dispatcher, which knows them all. What is one too many,
+//! and for how long a backend is out, says a tactic ([`crate::tactics::Ejection`]).
 //!
 //! State: 48 B a backend.
 

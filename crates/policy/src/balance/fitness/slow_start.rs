@@ -1,8 +1,8 @@
 //! A backend that comes (back) gets its share in steps: caches are cold, and connections few.
 //!
 //! How the share grows over the length of the slow start says a tactic
-//! ([`crate::tactics::ShareRule`]); in steps, so that the rule is not told of a new weight with every
-//! request.
+//! ([`crate::tactics::ShareRule`]); in steps, so that the rule is not told of a new weight with
+//! every request.
 //!
 //! State: 24 B a backend. O(1).
 
