@@ -268,6 +268,8 @@ impl Group {
 
     /// Lets time pass: throttles, epochs, deadlines.
     pub fn tick(&mut self, now: Nanos) {
+        let state = &mut self.machines.state;
+        state.now = state.now.max(now);
         if self.service() == &Service::Ready {
             assert!(self.opening.is_none(), "a group in service is open");
             self.machines.housekeeping(now);
