@@ -4,6 +4,7 @@
 //!    links to it. Where an index of a folder is a chapter, the folder's other pages are below it.
 //! 2. All other pages follow in a part of their own, so that every link between pages leads
 //!    somewhere; files that pages link to (pictures, examples, sources) are copied beside them.
+//! 3. Before them stands the reference of each program's API, which the program itself prints.
 //!
 //! The pages are copied to `FOLDER/src` (target/site by itself), the book is `FOLDER/book`.
 
@@ -17,6 +18,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const INDEX: &str = "docs/README.md";
+/// The programs that have an API.
+const PROGRAMS: [&str; 5] = ["engine", "balance", "tunnel", "store", "host"];
+/// Folder of the pages about them, in the book only.
+const APIS: &str = "docs/api/";
 const BOOK: &str = "[book]\ntitle = \"thermocline\"\nlanguage = \"en\"\n\n\
                     [output.html]\nno-section-label = true\n";
 
@@ -27,7 +32,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         _ => (workspace::root().join("target/site"), arguments),
     };
     no_arguments(rest)?;
-    let pages = workspace::files(&[".md"])?;
+    let mut pages = workspace::files(&[".md"])?;
+    pages.extend(apis()?);
     let source = folder.join("src");
     if let Err(error) = std::fs::remove_dir_all(&source)
         && error.kind() != ErrorKind::NotFound
@@ -47,6 +53,25 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     build(&folder)?;
     println!("{} pages: {}", pages.len(), folder.join("book/index.html").display());
     Ok(())
+}
+
+/// Pages about the APIs of the programs, from their OpenAPI documents.
+fn apis() -> Result<Vec<TextFile>, Failure> {
+    let page = |program: &&str| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let run = ["run", "--quiet", "--locked", "--package", "thermocline-cli", "--"];
+        let mut command = Command::new(cargo);
+        command.args(run).args(["openapi", *program, "--markdown"]);
+        let output = command.current_dir(workspace::root()).output();
+        let output = output.map_err(|error| format!("cargo run: {error}"))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(Failure::Failed(format!("thermocline openapi {program}: {said}")));
+        }
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(TextFile { path: format!("{APIS}{program}.md"), text })
+    };
+    PROGRAMS.iter().map(page).collect()
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
@@ -105,6 +130,10 @@ fn summary(pages: &[TextFile]) -> String {
             let path = links::resolve(INDEX, &target).unwrap_or_default();
             chapter(&mut out, pages, &path, &mut listed);
         }
+    }
+    let _ = writeln!(out, "\n# Reference\n");
+    for page in pages.iter().filter(|page| page.path.starts_with(APIS)) {
+        chapter(&mut out, pages, &page.path, &mut listed);
     }
     let _ = writeln!(out, "\n# More\n");
     for page in pages {

@@ -8,10 +8,12 @@ mod answers;
 mod body;
 mod pages;
 mod patience;
+mod reference;
 
 pub use answers::{Answer, Onward};
 pub use body::{Body, refused, unknown_key};
 pub use pages::Dashboard;
+pub use reference::reference;
 
 use self::patience::Patient;
 use crate::unix_socket::{self, SocketName};

@@ -93,6 +93,8 @@ enum Command {
     Host(commands::host::Command),
     /// List the policies that there are, with source and settings; `policy` is a running engine's.
     Policies(commands::policies::Args),
+    /// Print the OpenAPI document of a program's API.
+    Openapi(commands::openapi::Args),
     /// Print a script by which a shell completes the words of commands.
     Completions(commands::shell::CompletionsArgs),
     /// Print a manual page, or write all of them.
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Command::Store(command) => commands::store::run(command),
         Command::Host(command) => commands::host::run(command),
         Command::Policies(args) => commands::policies::run(args),
+        Command::Openapi(args) => commands::openapi::run(&args),
         Command::Completions(args) => commands::shell::completions(&args, Cli::command()),
         Command::Man(args) => commands::shell::man(&args, Cli::command()),
     };

@@ -44,8 +44,18 @@ struct HostDocument;
 type Store = State<StoreApi>;
 type Host = State<HostApi>;
 
-pub(super) fn of_store(admin: StoreApi) -> Router {
-    let api = OpenApiRouter::with_openapi(StoreDocument::openapi())
+/// The OpenAPI document of a store.
+pub fn store_openapi() -> utoipa::openapi::OpenApi {
+    store_api().split_for_parts().1
+}
+
+/// The OpenAPI document of a host.
+pub fn host_openapi() -> utoipa::openapi::OpenApi {
+    host_api().split_for_parts().1
+}
+
+fn store_api() -> OpenApiRouter<StoreApi> {
+    OpenApiRouter::with_openapi(StoreDocument::openapi())
         .routes(routes!(store_status))
         .routes(routes!(volumes, create))
         .routes(routes!(delete))
@@ -53,8 +63,18 @@ pub(super) fn of_store(admin: StoreApi) -> Router {
         .routes(routes!(fill))
         .routes(routes!(gc))
         .routes(routes!(check))
-        .routes(routes!(store_events));
-    let (router, document) = api.split_for_parts();
+        .routes(routes!(store_events))
+}
+
+fn host_api() -> OpenApiRouter<HostApi> {
+    OpenApiRouter::with_openapi(HostDocument::openapi())
+        .routes(routes!(host_status))
+        .routes(routes!(attach, detach))
+        .routes(routes!(host_events))
+}
+
+pub(super) fn of_store(admin: StoreApi) -> Router {
+    let (router, document) = store_api().split_for_parts();
     router
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(store_metrics))
@@ -63,11 +83,7 @@ pub(super) fn of_store(admin: StoreApi) -> Router {
 }
 
 pub(super) fn of_host(admin: HostApi) -> Router {
-    let api = OpenApiRouter::with_openapi(HostDocument::openapi())
-        .routes(routes!(host_status))
-        .routes(routes!(attach, detach))
-        .routes(routes!(host_events));
-    let (router, document) = api.split_for_parts();
+    let (router, document) = host_api().split_for_parts();
     router
         .route("/v1/openapi.json", get(async move || Json(document)))
         .route("/metrics", get(host_metrics))

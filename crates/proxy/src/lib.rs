@@ -41,6 +41,7 @@ mod watch;
 
 pub use admin::AdminApi;
 pub use proxy::{BalanceError, Proxy};
+pub use routes::openapi;
 
 use std::sync::Arc;
 use thermocline_admin::http::{Http, HttpError, HttpListeners, serve};

@@ -40,6 +40,11 @@ pub(super) fn router(admin: Arc<AdminApi>) -> Router {
     dashboard.beside(api(), get(prometheus)).with_state(admin)
 }
 
+/// The API's OpenAPI document.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().split_for_parts().1
+}
+
 fn api() -> OpenApiRouter<Arc<AdminApi>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status))

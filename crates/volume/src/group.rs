@@ -1,8 +1,7 @@
 //! The volume group: what clients and devices call, from its creation to its end.
 //!
 //! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two
-//! outboxes, requests for devices and replies for clients. Which device or clock stands behind is
-//! nobody's business here.
+//! outboxes, requests for devices and replies for clients.
 //!
 //! While devices are formatted or read, their answers go to [`crate::opening`]; from then on to
 //! [`crate::machines`]. Calls of administrators are in [`crate::admin`], what a group tells about
@@ -109,15 +108,13 @@ impl Group {
         Ok(Group::not_yet_open(Machines::new(state), opening))
     }
 
-    /// Opens the group that the devices hold; `None` stands for a device that is missing, whose
-    /// pool then counts as dead. Of `settings`, what is written at creation is read from the
-    /// devices.
+    /// Opens the group that the devices hold; the pool of a missing one (`None`) counts as dead. Of
+    /// `settings`, what is written at creation is read from the devices.
     pub fn open(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         Group::open_with(settings, devices, None)
     }
 
-    /// Opens a group as [`Group::open`] does, and makes the best of damaged metadata instead of
-    /// refusing it; [`Group::salvage`] says what became of it.
+    /// As [`Group::open`], and makes the best of damaged metadata ([`Group::salvage`] says what).
     pub fn open_damaged(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         Group::open_with(settings, devices, Some(Box::default()))
     }
@@ -182,9 +179,8 @@ impl Group {
     /// Takes a request at `now`; the answer comes out of `take_replies`, at once or later.
     ///
     /// # Errors
-    /// Gives the request back when as many are in flight as the group takes, or when the pool that
-    /// it waits for has its share of them: try again after a reply. Requests of other pools, by
-    /// [`Group::counts_for`], may be taken meanwhile.
+    /// Gives the request back when as many are in flight as may be, or as the pool's share allows:
+    /// try again after a reply. Requests of other pools ([`Group::counts_for`]) may be taken.
     pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), Request> {
         let share = lane_of(&self.machines.state, &request);
         if !self.machines.requests.has_share(&self.machines.state, share) {
@@ -199,8 +195,7 @@ impl Group {
         Ok(())
     }
 
-    /// The pool whose share a request needs a place in, by which requests that were handed back are
-    /// best kept apart; `None`: it waits for no single pool.
+    /// The pool whose share a request needs a place in; `None`: it waits for no single pool.
     pub fn counts_for(&self, request: &Request) -> Option<PoolId> {
         lane_of(&self.machines.state, request).pool()
     }
@@ -213,8 +208,8 @@ impl Group {
         self.machines.begin(now, operation)
     }
 
-    /// Cancels an operation that is queued or copying; one that is switching goes on. Whether it
-    /// was found and will end as cancelled. A redirected chunk keeps what it has at either place.
+    /// Cancels an operation that is queued or copying; one that is switching goes on. True if it
+    /// was found. A redirected chunk keeps what it has at either place.
     pub fn cancel(&mut self, now: Nanos, id: OperationId) -> bool {
         let Machines { moves, state, .. } = &mut self.machines;
         if moves.cancel_queued(id) {
@@ -268,8 +263,7 @@ impl Group {
 
     /// Lets time pass: throttles, epochs, deadlines.
     pub fn tick(&mut self, now: Nanos) {
-        let state = &mut self.machines.state;
-        state.now = state.now.max(now);
+        self.machines.state.now = self.machines.state.now.max(now);
         if self.service() == &Service::Ready {
             assert!(self.opening.is_none(), "a group in service is open");
             self.machines.housekeeping(now);
@@ -277,8 +271,7 @@ impl Group {
         self.pump(now);
     }
 
-    /// Moment at which `tick` has something to do; `None` when only completions and requests
-    /// matter.
+    /// Moment at which `tick` has something to do; `None`: only completions and requests matter.
     pub fn next_tick(&self) -> Option<Nanos> {
         let machines = &self.machines;
         let keeps_house = match self.service() {

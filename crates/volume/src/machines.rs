@@ -24,8 +24,8 @@
 //! - [`crate::map`]: where chunks are; [`crate::copies`] drops copies;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out.
 //!
-//! How fast copying goes, and if it goes on, says [`thermocline_policy::migration`]; between pools
-//! chooses [`thermocline_policy::choice`].
+//! How fast copying goes says [`thermocline_policy::migration`]; small questions, such as which pool
+//! or which copy, are answered by [`thermocline_policy::tactics`].
 
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;

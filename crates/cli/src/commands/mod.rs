@@ -11,6 +11,7 @@ pub(crate) mod export;
 pub(crate) mod fs;
 pub(crate) mod host;
 pub(crate) mod lab;
+pub(crate) mod openapi;
 pub(crate) mod policies;
 pub(crate) mod shell;
 pub(crate) mod store;

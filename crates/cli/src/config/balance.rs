@@ -248,7 +248,8 @@ fn settings(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     let mut settings = Settings::default();
     settings.slow_start = time(keys, "slow-start", Nanos(0))?.unwrap_or(settings.slow_start);
     settings.panic = keys.flag("panic")?.unwrap_or(settings.panic);
-    settings.tactics = tactics::read(keys, BalancerTactics::of, BalancerTactics::follow)?;
+    settings.tactics =
+        tactics::read(keys, BalancerTactics::of, BalancerTactics::parse, BalancerTactics::follow)?;
     let mut queue = keys.table("queue")?;
     settings.queue_max = queue.count("length", 0..=1_000_000)?.unwrap_or(settings.queue_max);
     settings.queue_patience =

@@ -129,8 +129,13 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     let added = keys.flag("added-checksums")?;
     settings.added_checksums = added.unwrap_or(settings.added_checksums);
     settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
-    keys.retired("fill", |value| format!("tactics = [\"{value}-first\"]"))?;
-    settings.tactics = tactics::read(keys, VolumeTactics::of, VolumeTactics::follow)?;
+    keys.retired("fill", |value| match value {
+        "fastest" => "nothing: it is the default".to_string(),
+        "slowest" => "tactics = [\"slowest-first\"]".to_string(),
+        _ => "a tactic of allocation, such as tactics = [\"slowest-first\"]".to_string(),
+    })?;
+    settings.tactics =
+        tactics::read(keys, VolumeTactics::of, VolumeTactics::parse, VolumeTactics::follow)?;
     Ok(settings)
 }
 
@@ -489,7 +494,11 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     let deadline = quantity_or_none(&mut keys, "deadline", wanted, fits)?;
     copying.deadline = deadline.unwrap_or(copying.deadline);
     for (key, tactic) in [("percentile", "aqueduct:percentile"), ("trial", "first-part:share")] {
-        let instead = |value: &str| format!("tactics = [\"{tactic}={value}\"] at the top level");
+        let instead = |value: &str| match value.parse() {
+            Ok(0) => "nothing: it is the default".to_string(),
+            Ok(1..=99_u32) => format!("tactics = [\"{tactic}={value}\"] at the top level"),
+            _ => format!("a tactic, such as tactics = [\"{tactic}=50\"] at the top level"),
+        };
         keys.retired(key, instead)?;
     }
     let (low, high) = (PIECE.start(), PIECE.end());

@@ -4,13 +4,14 @@ use super::keys::{ConfigError, Keys};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_policy::tactics::TacticError;
 
-/// The tactics in force, and their shadows; `of` and `follow` are those of the machine's tactics.
+/// The tactics in force, and their shadows; the functions are those of the machine's tactics.
 ///
 /// # Errors
 /// When a text names no tactic of the machine, or two in force are of one kind.
 pub(super) fn read<T>(
     keys: &mut Keys<'_>,
     of: fn(&[&str]) -> Result<T, TacticError>,
+    parse: fn(&str) -> Result<PolicySpec, TacticError>,
     follow: fn(&mut T, &PolicySpec) -> Result<(), TacticError>,
 ) -> Result<T, ConfigError> {
     let chosen = keys.texts("tactics")?;
@@ -20,8 +21,7 @@ pub(super) fn read<T>(
         tactics = of(&texts[..count]).map_err(|error| keys.file.problem(text.line, error))?;
     }
     for shadow in keys.texts("tactic-shadows")? {
-        let spec = PolicySpec::parse(&shadow.value).map_err(TacticError::from);
-        let followed = spec.and_then(|spec| follow(&mut tactics, &spec));
+        let followed = parse(&shadow.value).and_then(|spec| follow(&mut tactics, &spec));
         followed.map_err(|error| keys.file.problem(shadow.line, error))?;
     }
     Ok(tactics)

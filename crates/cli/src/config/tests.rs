@@ -229,7 +229,7 @@ fn tactics_are_checked_and_keys_that_became_tactics_say_so() {
     let top = |line: &str| read(&format!("{line}\n{SMALLEST}")).expect_err("wrong").to_string();
     let retired = "line 1: there is no key `fill` any more; write tactics = [\"slowest-first\"]";
     assert!(top("fill = \"slowest\"").contains(retired));
-    let unknown = "line 1: there is no policy `slowst-first`; did you mean `slowest-first`";
+    let unknown = "line 1: there is no tactic `slowst-first`; did you mean `slowest-first`";
     assert!(top("tactics = [\"slowst-first\"]").contains(unknown));
     let stranger = "`at-once` is of the kind slow start, which a volume never asks";
     assert!(top("tactic-shadows = [\"at-once\"]").contains(stranger));

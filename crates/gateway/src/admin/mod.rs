@@ -7,6 +7,7 @@ mod figures;
 mod routes;
 mod view;
 
+pub use routes::openapi;
 pub use view::AdminApi;
 
 use std::sync::Arc;

@@ -1,9 +1,8 @@
 //! The rate of copying while volumes have SLAs: an integral controller.
 //!
 //! 1. Every [`WINDOW`], each volume with an SLA that was asked enough has a share of late answers;
-//!    the tactic ([`crate::tactics::CopyRate`]) says how many may be late. The error of a volume is
-//!    what is left of that share, −5 to 1 of it.
-//! 2. The tactic sets the rate by the worst error, between the reservation and
+//!    the largest share counts.
+//! 2. The tactic ([`crate::tactics::CopyRate`]) sets the rate by it, between the reservation and
 //!    `Copying::rate_per_second`.
 //! 3. The rate begins at the most.
 
@@ -16,8 +15,6 @@ use thermocline_units::{Bytes, Nanos, VolumeId};
 const WINDOW: Nanos = Nanos(1_000_000_000);
 /// Answers in a window from which on a volume's share means something.
 const ANSWERS: u64 = 20;
-/// Errors below this are no worse: two windows bring the rate to its least.
-const ERROR_LEAST: f64 = -5.0;
 /// The least rate, in parts of the highest, where nothing is reserved.
 const LEAST: u64 = 64;
 /// Rate that stands for "no limit".
@@ -54,7 +51,7 @@ impl RateControl {
     /// Moment at which the rate is set anew; `None` when nothing is to be kept: no volume has an
     /// SLA (`has_slas`), or the rate does not follow from them.
     pub fn next(&self, tactic: &Chosen<dyn CopyRate>, has_slas: bool) -> Option<Nanos> {
-        (has_slas && tactic.tactic().percentile().is_some()).then_some(self.next)
+        (has_slas && tactic.any(|tactic| tactic.percentile().is_some())).then_some(self.next)
     }
 
     /// Sets the rate, where it is time. `answers` has the volumes with an SLA; none: the rate is
@@ -67,36 +64,38 @@ impl RateControl {
         answers: impl Iterator<Item = Answered>,
     ) {
         let mut answers = answers.peekable();
-        let percentile = tactic.tactic().percentile();
-        let Some(percentile) = percentile.filter(|_| answers.peek().is_some()) else {
+        let follows = tactic.any(|tactic| tactic.percentile().is_some());
+        if !follows || answers.peek().is_none() {
             self.rate = None;
             return;
-        };
+        }
         if now < self.next {
             return;
         }
         self.next = Nanos(now.0 + WINDOW.0);
-        let left = self.worst_error(answers, 1.0 - f64::from(percentile) / 100.0);
+        let late = self.worst_late(answers);
         let most = copying.rate_per_second.unwrap_or(UNLIMITED).0;
         let least = copying.reserve_per_second.map_or(most / LEAST, |rate| rate.0).min(most);
         let rate = self.rate.unwrap_or(Bytes(most));
-        let pace = Pace { rate, least: Bytes(least), most: Bytes(most), left };
-        self.rate = Some(tactic.ask(|tactic| tactic.rate(&pace)));
+        let pace = Pace { rate, least: Bytes(least), most: Bytes(most), late };
+        let rate = tactic.ask(|tactic| tactic.rate(&pace));
+        // A shadow alone may be why it was asked.
+        self.rate = tactic.tactic().percentile().map(|_| rate);
     }
 
-    /// 1 where nothing is in danger; less, down to [`ERROR_LEAST`], where more than `allowed` of a
-    /// volume's answers were late.
-    fn worst_error(&mut self, answers: impl Iterator<Item = Answered>, allowed: f64) -> f64 {
-        let mut worst: f64 = 1.0;
+    /// Share of late answers since the last time of the volume with most; 0 where none was asked
+    /// enough.
+    fn worst_late(&mut self, answers: impl Iterator<Item = Answered>) -> f64 {
+        let mut worst: f64 = 0.0;
         for Answered { volume, answered, late } in answers {
             let now = (answered, late);
             let before = self.before.insert(volume, now).unwrap_or((0, 0));
             let answered = now.0.saturating_sub(before.0);
             let late = now.1.saturating_sub(before.1);
             if answered >= ANSWERS {
-                worst = worst.min((allowed - late as f64 / answered as f64) / allowed);
+                worst = worst.max(late as f64 / answered as f64);
             }
         }
-        worst.max(ERROR_LEAST)
+        worst
     }
 }

@@ -130,6 +130,18 @@ fn the_rate_falls_while_answers_are_late_and_comes_back() {
     assert_eq!(rates[19], Bytes::from_mib(1).0, "a 64th of the most");
     assert!(rates[20..].is_sorted() && rates[59] == Bytes::from_mib(64).0, "{:?}", &rates[19..]);
     assert_eq!(control.next(tactic, false), None, "nothing is to be kept");
+    let mut fixed = VolumeTactics::default();
+    fixed.follow(&VolumeTactics::parse("aqueduct").unwrap()).unwrap();
+    let mut control = RateControl::default();
+    assert_eq!(control.next(&fixed.copy_rate, true), Some(Nanos(0)), "the shadow is asked");
+    for second in 1..=3 {
+        let late = [Answered { volume: VolumeId(0), answered: 100 * second, late: 50 * second }];
+        let now = Nanos::from_secs(second);
+        control.set_rate(now, &paced, &fixed.copy_rate, late.into_iter());
+        assert_eq!(control.paced(&paced), paced, "and not followed");
+    }
+    let told = &fixed.disagreements()[0];
+    assert_eq!((told.asked, told.differed), (3, 3));
 }
 
 #[test]

@@ -398,10 +398,16 @@ fn parse_part<I: Iterator<Item = &'static Entry>>(
     let name = parts.next().unwrap_or_default().trim();
     let entry = find(name).ok_or_else(|| unknown(name, candidates()))?;
     let mut settings = Settings::defaults(entry);
+    let mut seen = Vec::new();
     for part in parts {
         let (key, value) =
             part.split_once('=').ok_or_else(|| SpecError::Form { text: part.to_string() })?;
         settings.set(entry, key.trim(), value.trim())?;
+        if seen.contains(&key.trim()) {
+            let reason = format!("`{}` is given twice; leave one of them out", key.trim());
+            return Err(SpecError::Compose { text: text.to_string(), reason });
+        }
+        seen.push(key.trim());
     }
     Ok((entry, settings))
 }

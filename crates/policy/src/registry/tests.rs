@@ -42,6 +42,8 @@ fn a_misspelt_policy_or_setting_names_the_nearest() {
     assert!(error.contains("did you mean `lru`"), "{error}");
     let error = PolicySpec::parse("lru:x=1").unwrap_err().to_string();
     assert!(error.contains("no setting `x`"), "{error}");
+    let error = PolicySpec::parse("baseline:k=1:k=2").unwrap_err().to_string();
+    assert!(error.contains("`k` is given twice"), "{error}");
     assert_eq!(nearest("xyzzy-plugh", ["lru"].into_iter()), None);
     assert!(find("lru").is_some());
 }

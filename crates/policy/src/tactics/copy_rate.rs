@@ -9,6 +9,9 @@ use crate::registry::{Build, Entry, Setting};
 use std::sync::Arc;
 use thermocline_units::Bytes;
 
+/// Errors below this are no worse: two seconds bring the rate to its least.
+const ERROR_LEAST: f64 = -5.0;
+
 /// Facts that a rate follows from, once a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
@@ -18,9 +21,8 @@ pub struct Pace {
     pub least: Bytes,
     /// The most.
     pub most: Bytes,
-    /// Share of the allowed late answers that the worst volume has left: 1 where nothing was late,
-    /// 0 where as many were as may be, down to −5.
-    pub left: f64,
+    /// Share of late answers of the volume with most, 0 to 1.
+    pub late: f64,
 }
 
 /// Choice of the rate at which operations copy.
@@ -55,9 +57,12 @@ impl CopyRate for Aqueduct {
         Some(self.percentile)
     }
 
-    /// R(k) = R(k−1) + gain · E · R_max.
+    /// R(k) = R(k−1) + gain · E · R_max. E is the part of the allowed late answers that is left: 1
+    /// where nothing was late, 0 where as many were as may be, down to [`ERROR_LEAST`].
     fn rate(&self, pace: &Pace) -> Bytes {
-        let rate = pace.rate.0 as f64 + self.gain * pace.left * pace.most.0 as f64;
+        let allowed = 1.0 - f64::from(self.percentile) / 100.0;
+        let error = ((allowed - pace.late) / allowed).max(ERROR_LEAST);
+        let rate = pace.rate.0 as f64 + self.gain * error * pace.most.0 as f64;
         Bytes((rate as u64).clamp(pace.least.0.max(1), pace.most.0.max(1)))
     }
 }

@@ -10,14 +10,14 @@
 //! |---|---|---|
 //! | allocation | Which pool takes a chunk that is written for the first time? | `allocation.rs` |
 //! | replica | Which of several copies answers a read? | `replica.rs` |
-//! | redirection | How many requests make a pool too busy for a hinted write? | `redirection.rs` |
+//! | redirection | When is a pool too busy for a hinted write? | `redirection.rs` |
 //! | full-pool probe | When is a full device asked again if it has room? | `probing.rs` |
 //! | yielding | When does a copy that clients hold back go on? | `yielding.rs` |
 //! | copy rate | How fast may copies go while volumes have SLAs? | `copy_rate.rs` |
 //! | trial | Does a move go on, after a part of it has come? | `trial.rs` |
 //! | ejection | Is a server that fails requests left alone, and for how long? | `ejection.rs` |
 //! | retry budget | May a failed request be tried again? | `retry_budget.rs` |
-//! | slow start | Which share of requests gets a server that has come back? | `slow_start.rs` |
+//! | slow start | What share of requests does a returning server get? | `slow_start.rs` |
 //!
 //! `thermocline_volume` asks the first seven, `thermocline_balancer` the last three.
 
@@ -78,23 +78,29 @@ pub enum Kind {
 impl Kind {
     /// Returns the kind's name, as tables and messages call it.
     pub fn name(self) -> &'static str {
-        self.tactic().trim_start_matches("tactic: ")
+        self.tactic().trim_end_matches(" tactic")
     }
 
     /// Returns the name of a tactic of this kind, as lists of policies call it.
     pub fn tactic(self) -> &'static str {
         match self {
-            Kind::Allocation => "tactic: allocation",
-            Kind::Replica => "tactic: replica",
-            Kind::Redirection => "tactic: redirection",
-            Kind::Probing => "tactic: full-pool probe",
-            Kind::Yielding => "tactic: yielding",
-            Kind::CopyRate => "tactic: copy rate",
-            Kind::Trial => "tactic: trial",
-            Kind::Ejection => "tactic: ejection",
-            Kind::Retries => "tactic: retry budget",
-            Kind::SlowStart => "tactic: slow start",
+            Kind::Allocation => "allocation tactic",
+            Kind::Replica => "replica tactic",
+            Kind::Redirection => "redirection tactic",
+            Kind::Probing => "full-pool probe tactic",
+            Kind::Yielding => "yielding tactic",
+            Kind::CopyRate => "copy rate tactic",
+            Kind::Trial => "trial tactic",
+            Kind::Ejection => "ejection tactic",
+            Kind::Retries => "retry budget tactic",
+            Kind::SlowStart => "slow start tactic",
         }
+    }
+
+    /// True if shadows of it can be asked. What a trial asks, and when, depends on the answers and
+    /// settings of the tactic in force.
+    pub fn has_shadows(self) -> bool {
+        self != Kind::Trial
     }
 
     /// True if a volume asks it; false: a balancer does.

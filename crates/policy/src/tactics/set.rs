@@ -4,7 +4,7 @@ use super::{
     Allocation, CopyRate, Ejection, Kind, Probing, Redirection, Replica, RetryRule, ShareRule,
     Tactic, TrialRule, Yielding,
 };
-use crate::registry::{PolicySpec, SpecError};
+use crate::registry::{PolicySpec, SpecError, nearest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,6 +45,16 @@ impl<T: ?Sized> Chosen<T> {
     /// The tactic in force, as it was written.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The tactic in force and its shadows, as they were written.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&*self.name).chain(self.shadows.iter().map(|shadow| &*shadow.name))
+    }
+
+    /// True if the tactic in force or one of its shadows is so.
+    pub fn any(&self, is_so: impl Fn(&T) -> bool) -> bool {
+        is_so(&self.tactic) || self.shadows.iter().any(|shadow| is_so(&shadow.tactic))
     }
 
     /// Asks the tactic in force, and then each shadow.
@@ -110,9 +120,32 @@ impl<T: ?Sized> std::fmt::Debug for Chosen<T> {
 /// A tactic that a machine cannot use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TacticError {
-    /// It is no tactic, or its description is wrong.
+    /// Its description is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// No tactic has this name.
+    #[error("there is no tactic `{name}`{hint}; `thermocline policies tactic` lists them")]
+    Unknown {
+        /// The name as written.
+        name: String,
+        /// The name that was probably meant.
+        hint: String,
+    },
+    /// It is a policy of another family.
+    #[error("`{label}` is a {kind}, not a tactic; tactics of {asker} are {}", .names.join(", "))]
+    NoTactic {
+        /// As it was written.
+        label: String,
+        /// The family that it belongs to.
+        kind: &'static str,
+        /// The machine.
+        asker: &'static str,
+        /// The tactics that it asks.
+        names: Vec<&'static str>,
+    },
+    /// One tactic twice.
+    #[error("`{0}` is given twice")]
+    Repeated(String),
     /// Two of one kind.
     #[error("`{first}` and `{second}` are of one kind ({}); leave one of them out", kind.name())]
     Twice {
@@ -122,6 +155,17 @@ pub enum TacticError {
         first: String,
         /// The other one.
         second: String,
+    },
+    /// A kind that shadows cannot follow.
+    #[error(
+        "`{label}` cannot be a shadow: what a {} is asked depends on the one in force; compare it in \
+         runs of its own, `lab volume --tactic`", kind.tactic()
+    )]
+    NoShadow {
+        /// As it was written.
+        label: String,
+        /// Its kind.
+        kind: Kind,
     },
     /// Another machine asks it.
     #[error("`{label}` is of the kind {}, which {asker} never asks", kind.name())]
@@ -133,6 +177,32 @@ pub enum TacticError {
         /// The machine.
         asker: &'static str,
     },
+}
+
+/// Reads the description of a tactic that `asker` asks; `is_asked` says which kinds that are.
+fn parse(
+    text: &str,
+    asker: &'static str,
+    is_asked: fn(Kind) -> bool,
+) -> Result<PolicySpec, TacticError> {
+    let asked = || super::ENTRIES.iter().filter(|entry| entry.tactic_kind().is_some_and(is_asked));
+    let spec = PolicySpec::parse(text).map_err(|error| match error {
+        SpecError::Unknown { name, .. } => {
+            let hint = nearest(&name, asked().map(|entry| entry.name));
+            let hint = hint.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            TacticError::Unknown { name, hint }
+        }
+        error => TacticError::Spec(error),
+    })?;
+    let label = spec.label.clone();
+    match spec.entry.tactic_kind() {
+        None => {
+            let names = asked().map(|entry| entry.name).collect();
+            Err(TacticError::NoTactic { label, kind: spec.entry.build.kind(), asker, names })
+        }
+        Some(kind) if !is_asked(kind) => Err(TacticError::Stranger { label, kind, asker }),
+        Some(_) => Ok(spec),
+    }
 }
 
 /// The default tactic of a kind, built.
@@ -164,22 +234,29 @@ macro_rules! tactics_of {
         }
 
         impl $name {
+            /// Reads the description of one of these tactics, `name[:key=value…]`.
+            ///
+            /// # Errors
+            /// When it is no tactic, a setting is wrong, or this machine never asks its kind.
+            pub fn parse(text: &str) -> Result<PolicySpec, TacticError> {
+                parse(text, $asker, |kind| matches!(kind, $(Kind::$kind)|*))
+            }
+
             /// The defaults, but for those of these texts, one of a kind at most.
             ///
             /// # Errors
-            /// As [`Self::choose`].
+            /// As [`Self::parse`], and when two are of one kind.
             pub fn of(texts: &[&str]) -> Result<$name, TacticError> {
                 let mut tactics = $name::default();
-                let mut kinds: Vec<(Kind, &str)> = Vec::new();
+                let mut chosen: Vec<(Kind, String)> = Vec::new();
                 for text in texts {
-                    let spec = PolicySpec::parse(text)?;
+                    let spec = $name::parse(text)?;
                     tactics.choose(&spec)?;
                     let kind = spec.entry.tactic_kind().expect("it was chosen");
-                    if let Some((_, other)) = kinds.iter().find(|(known, _)| *known == kind) {
-                        let (first, second) = (other.to_string(), text.to_string());
-                        return Err(TacticError::Twice { kind, first, second });
+                    if let Some((_, first)) = chosen.iter().find(|(known, _)| *known == kind) {
+                        return Err(two_of(kind, first.clone(), spec.label));
                     }
-                    kinds.push((kind, text));
+                    chosen.push((kind, spec.label));
                 }
                 Ok(tactics)
             }
@@ -187,7 +264,7 @@ macro_rules! tactics_of {
             /// Puts a tactic in force, in place of the one of its kind.
             ///
             /// # Errors
-            /// When it is no tactic, a setting is wrong, or this machine never asks its kind.
+            /// When a setting is wrong, or this machine never asks its kind.
             pub fn choose(&mut self, spec: &PolicySpec) -> Result<(), TacticError> {
                 match spec.build_tactic()? {
                     $(Tactic::$kind(tactic) => {
@@ -202,10 +279,18 @@ macro_rules! tactics_of {
             /// Lets a tactic follow as a shadow of the one of its kind.
             ///
             /// # Errors
-            /// As [`Self::choose`].
+            /// As [`Self::choose`]; when it is in force or follows already, and when nobody can
+            /// follow its kind.
             pub fn follow(&mut self, spec: &PolicySpec) -> Result<(), TacticError> {
+                let label = spec.label.clone();
                 match spec.build_tactic()? {
-                    $(Tactic::$kind(tactic) => self.$field.shadow(spec.label.clone(), tactic),)*
+                    $(Tactic::$kind(_) if !Kind::$kind.has_shadows() => {
+                        return Err(TacticError::NoShadow { label, kind: Kind::$kind });
+                    })*
+                    $(Tactic::$kind(_) if self.$field.names().any(|name| name == label) => {
+                        return Err(TacticError::Repeated(label));
+                    })*
+                    $(Tactic::$kind(tactic) => self.$field.shadow(label, tactic),)*
                     _ => return Err(stranger(spec, $asker)),
                 }
                 Ok(())
@@ -224,6 +309,14 @@ macro_rules! tactics_of {
             }
         }
     };
+}
+
+/// Two tactics of one kind, or one tactic twice.
+fn two_of(kind: Kind, first: String, second: String) -> TacticError {
+    if first == second {
+        return TacticError::Repeated(first);
+    }
+    TacticError::Twice { kind, first, second }
 }
 
 fn stranger(spec: &PolicySpec, asker: &'static str) -> TacticError {

@@ -95,12 +95,13 @@ fn a_copy_goes_on_when_its_patience_ends_or_what_is_owed_comes_first() {
 }
 
 #[test]
-fn the_rate_follows_what_the_worst_volume_has_left() {
-    let pace = |left| Pace { rate: Bytes(500), least: Bytes(10), most: Bytes(1000), left };
-    let rate = |text: &str, left| with(text).copy_rate.ask(|tactic| tactic.rate(&pace(left)).0);
-    assert_eq!([1.0, 0.0, -5.0].map(|left| rate("aqueduct", left)), [600, 500, 10]);
-    assert_eq!(rate("aqueduct:gain=0.5", 1.0), 1000);
-    assert_eq!(rate("fixed-rate", -5.0), 1000);
+fn the_rate_follows_the_late_answers_of_the_worst_volume() {
+    let pace = |late| Pace { rate: Bytes(500), least: Bytes(10), most: Bytes(1000), late };
+    let rate = |text: &str, late| with(text).copy_rate.ask(|tactic| tactic.rate(&pace(late)).0);
+    assert_eq!([0.0, 0.25, 0.5].map(|late| rate("aqueduct:percentile=75", late)), [600, 500, 400]);
+    assert_eq!(rate("aqueduct:percentile=99", 1.0), 10, "the least");
+    assert_eq!(rate("aqueduct:gain=0.5", 0.0), 1000);
+    assert_eq!(rate("fixed-rate", 1.0), 1000);
 }
 
 #[test]
@@ -128,6 +129,16 @@ fn shadows_are_asked_the_same_and_count_what_they_would_answer_otherwise() {
 }
 
 #[test]
+fn a_shadow_that_could_say_nothing_is_refused() {
+    let follow = |text: &str| {
+        let spec = VolumeTactics::parse(text).unwrap();
+        VolumeTactics::default().follow(&spec).unwrap_err().to_string()
+    };
+    assert_eq!(follow("fastest-first"), "`fastest-first` is given twice");
+    assert!(follow("first-part").starts_with("`first-part` cannot be a shadow"));
+}
+
+#[test]
 fn each_tactic_is_built_by_its_machine_and_refused_by_the_other() {
     for entry in tactics() {
         let spec = PolicySpec::parse(entry.name).unwrap();
@@ -141,16 +152,19 @@ fn each_tactic_is_built_by_its_machine_and_refused_by_the_other() {
     let spec = PolicySpec::parse("at-once").unwrap();
     let error = VolumeTactics::default().choose(&spec).unwrap_err().to_string();
     assert_eq!(error, "`at-once` is of the kind slow start, which a volume never asks");
-    let lru = PolicySpec::parse("lru").unwrap();
-    let error = VolumeTactics::default().choose(&lru).unwrap_err().to_string();
+    let error = VolumeTactics::parse("lru").unwrap_err().to_string();
     assert!(
-        error.starts_with("`lru` is a cache, not a tactic; those are fastest-first"),
+        error.starts_with("`lru` is a cache, not a tactic; tactics of a volume are fastest-first"),
         "{error}"
     );
     let twice = VolumeTactics::of(&["most-free", "no-trial", "slowest-first"]).unwrap_err();
     let wanted =
         "`most-free` and `slowest-first` are of one kind (allocation); leave one of them out";
     assert_eq!(twice.to_string(), wanted);
+    let same = VolumeTactics::of(&["no-trial", "no-trial"]).unwrap_err();
+    assert_eq!(same.to_string(), "`no-trial` is given twice");
+    let unknown = BalancerTactics::parse("at-onc").unwrap_err().to_string();
+    assert!(unknown.starts_with("there is no tactic `at-onc`; did you mean `at-once`?"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::pools::PoolPlan;
 use super::run::{Arrivals, MachineOptions};
 use serde::Serialize;
 use thermocline_blockcache::{LINE, Status};
-use thermocline_policy::tactics::Disagreement;
+use thermocline_policy::tactics::{Disagreement, VolumeTactics};
 use thermocline_ports::model::Counters;
 use thermocline_units::{ChunkId, Latencies};
 
@@ -346,15 +346,27 @@ fn notes(load: &Load, options: &MachineOptions, assumed: bool) -> Vec<String> {
                 .to_string(),
         );
     }
-    let order = options.tactics.allocation.name();
     notes.push(if options.populate {
-        format!(
-            "populated before time zero: each chunk touched was written once, by ascending address, \
-             {order}"
-        )
+        "populated before time zero: each chunk touched was written once, by ascending address"
+            .to_string()
     } else {
-        format!("thin: chunks exist from their first write on, {order}")
+        "thin: chunks exist from their first write on".to_string()
     });
+    let usual = VolumeTactics::default();
+    let other = options.tactics.in_force().into_iter().zip(usual.in_force());
+    let other: Vec<&str> =
+        other.filter(|(now, usual)| now != usual).map(|((_, name), _)| name).collect();
+    if !other.is_empty() {
+        notes.push(format!("tactics: {}", other.join(", ")));
+    }
+    let piece = options.copying.piece;
+    if options.tactics.trial.tactic().share() > 0 && piece >= options.chunk {
+        notes.push(format!(
+            "moves bring {piece} at a time, which is a whole chunk, so the tactic {} tries nothing; \
+             use a smaller --piece",
+            options.tactics.trial.name()
+        ));
+    }
     notes
 }
 

@@ -86,7 +86,7 @@ impl MachineOptions {
     /// runs, which names the tactics of kinds with more than one, and the options.
     ///
     /// # Errors
-    /// When one is no tactic of a volume, or a setting is wrong.
+    /// When one is no tactic of a volume or is given twice, or a setting is wrong.
     pub fn variants(
         &self,
         tactics: &[PolicySpec],
@@ -95,7 +95,11 @@ impl MachineOptions {
         for spec in tactics {
             VolumeTactics::default().choose(spec)?;
             let kind = spec.entry.tactic_kind().expect("it was chosen");
-            kinds.entry(kind).or_default().push(spec);
+            let rivals = kinds.entry(kind).or_default();
+            if rivals.iter().any(|rival| rival.label == spec.label) {
+                return Err(TacticError::Repeated(spec.label.clone()));
+            }
+            rivals.push(spec);
         }
         let mut variants = vec![(String::new(), self.clone())];
         for rivals in kinds.values() {

@@ -81,6 +81,15 @@ fn text(status: &Status, events: &[Event]) -> String {
     if found.state == "running" || found.checksum_errors + found.undecided_blocks > 0 {
         let _ = write!(out, "\n{}", scrub::text(found));
     }
+    for tactic in &status.tactics {
+        for shadow in &tactic.shadows {
+            let _ = writeln!(
+                out,
+                "tactic {} ({}): its shadow {} would have answered {} of {} questions otherwise",
+                tactic.tactic, tactic.kind, shadow.tactic, shadow.differed, shadow.asked
+            );
+        }
+    }
     if !status.shadows.is_empty() {
         let _ = write!(out, "\n{}", shadow::text(&status.shadows));
     }

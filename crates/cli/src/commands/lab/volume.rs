@@ -100,14 +100,17 @@ struct Machine {
     #[arg(long)]
     locking: bool,
     /// Tactics: small policies of the volume, such as which pool takes a new chunk, separated by
-    /// commas. Several of one kind are compared, each in runs of its own. `thermocline policies
-    /// tactic` lists them.
+    /// commas. Several of one kind are compared, each in runs of its own; with several kinds, every
+    /// combination is run. `thermocline policies tactic` lists them.
     #[arg(long, value_name = "TACTICS", value_delimiter = ',')]
     tactic: Vec<String>,
     /// Tactics that follow as shadows: asked the same as those in force, and not obeyed. A table
     /// says how often they would have answered otherwise.
     #[arg(long, value_name = "TACTICS", value_delimiter = ',')]
     tactic_shadow: Vec<String>,
+    /// An option that there was.
+    #[arg(long, hide = true, value_parser = ["fastest", "slowest"])]
+    fill: Option<String>,
     /// Leave the volume thin: what is read before it is written reads as zeroes, without I/O.
     #[arg(long)]
     thin: bool,
@@ -175,6 +178,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let parse = |word: &str| library::policy(word).map_err(CliError::input);
     let mut specs: Vec<PolicySpec> =
         args.policy.iter().map(|word| parse(word)).collect::<Result<_, _>>()?;
+    if let Some(pool) = &args.machine.fill {
+        let text = format!("--fill is a tactic now: write --tactic {pool}-first");
+        return Err(CliError::input(text));
+    }
     if let Some(path) = &args.replay {
         return replay(path, &specs, &args.output);
     }
@@ -184,10 +191,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let (pools, assumed) = args.machine.plans()?;
     let mut options = args.options();
     for shadow in &args.machine.tactic_shadow {
-        let spec = PolicySpec::parse(shadow).map_err(CliError::input)?;
+        let spec = VolumeTactics::parse(shadow).map_err(CliError::input)?;
         options.tactics.follow(&spec).map_err(CliError::input)?;
     }
-    let tactics = args.machine.tactic.iter().map(|text| PolicySpec::parse(text));
+    let tactics = args.machine.tactic.iter().map(|text| VolumeTactics::parse(text));
     let tactics = tactics.collect::<Result<Vec<_>, _>>().map_err(CliError::input)?;
     let variants = options.variants(&tactics).map_err(CliError::input)?;
     if let Some(threads) = args.machine.threads {
@@ -205,7 +212,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             runs.extend(ran.map_err(CliError::input)?.into_iter().map(named));
         }
     }
-    let (_, options) = &variants[0];
+    // The names of runs say which tactics differ.
+    let options = if let [(_, only)] = &variants[..] { only } else { &options };
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
     let report = VolumeReport::new(&load, &pools, options, traces, assumed, runs);
     args.output.deliver(&report)

@@ -114,9 +114,12 @@ fn tactic_shadows(report: &VolumeReport) -> Table {
     let mut table = table::plain(heads);
     for run in &report.runs {
         for told in &run.tactic_shadows {
-            let otherwise = told.differed as f64 / told.asked.max(1) as f64;
+            let otherwise = match told.asked {
+                0 => "–".to_string(),
+                asked => share(told.differed as f64 / asked as f64),
+            };
             let cells = [run.policy.clone(), told.kind.to_string(), told.in_force.clone()];
-            let counts = [told.shadow.clone(), count(told.asked), share(otherwise)];
+            let counts = [told.shadow.clone(), count(told.asked), otherwise];
             table.add_row(cells.into_iter().chain(counts));
         }
     }
