@@ -453,8 +453,9 @@ impl Agent {
             },
             ToAgent::Entries { request, version, runs, next } => {
                 match state.requests.remove(&request) {
-                    Some((_, Request::Map { volume, base })) => {
-                        session.entries(state, guests, now, volume, base, (version, runs, next))?;
+                    Some((_, Request::Map { volume, image })) => {
+                        let part = (version, runs, next);
+                        session.entries(state, guests, now, volume, image, part)?;
                     }
                     _ => return wrong("a map"),
                 }

@@ -89,9 +89,11 @@ impl Map {
         }
     }
 
-    /// Takes over the leaves of an image's map.
+    /// Takes over the leaves of an image's map, as far as both reach.
     pub(crate) fn take_leaves(&mut self, leaves: &[Option<Leaf>]) {
-        self.leaves.clone_from_slice(leaves);
+        for (own, leaf) in self.leaves.iter_mut().zip(leaves) {
+            own.clone_from(leaf);
+        }
     }
 
     pub(crate) fn leaves(&self) -> &[Option<Leaf>] {

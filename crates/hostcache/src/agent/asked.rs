@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use thermocline_units::Nanos;
 
-/// A request to the server that is not answered.
+/// A request to the server that is not answered. One for a map is for that of an image, or for the
+/// volume's differences from it.
 #[derive(Debug)]
 pub(super) enum Request {
     Attach(VolumeKey),
@@ -15,7 +16,7 @@ pub(super) enum Request {
     Read { volume: VolumeKey, block: u32, how: How, blocks: Vec<Wanted> },
     Write { volume: VolumeKey, block: u32, count: usize },
     Flush { volume: VolumeKey, ticket: Option<Ticket>, stamp: u64 },
-    Map { volume: VolumeKey, base: bool },
+    Map { volume: VolumeKey, image: Option<u32> },
 }
 
 /// Requests to the server without an answer, by number, with when they were sent.

@@ -7,7 +7,8 @@
 //!    fails or brings other content, the first waiting read requests the bytes from the server, and
 //!    becomes the source for the others.
 //! 3. The map learns from an answer unless a newer write was answered. A write ends the joining of
-//!    requests for its blocks.
+//!    requests for its blocks. Those that are sent before its answer cannot be joined, because the
+//!    server may look them up before it has the bytes.
 
 use super::asked::Request;
 use super::state::AgentState;
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met;
+use thermocline_units::situations::{met, met_if};
 
 #[derive(Debug)]
 struct ReadOp {
@@ -67,7 +68,8 @@ pub(super) struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     ops: BTreeMap<Ticket, ReadOp>,
-    /// Requests to the server that reads may join, by block.
+    /// Requests to the server that reads may join, by block: sent after the answers to all writes
+    /// of the block that have begun.
     under_way: BTreeMap<(VolumeKey, u32), u32>,
     /// Contents that were requested, and the reads that wait for them.
     awaited: BTreeMap<u32, Vec<Waiter>>,
@@ -211,10 +213,16 @@ impl Reads {
         blocks: Vec<Wanted>,
     ) {
         let count = blocks.len() as u16;
-        let number = state.volumes[&volume].number;
+        let it = &state.volumes[&volume];
+        let number = it.number;
         let request = state.requests.note(now, Request::Read { volume, block, how, blocks });
         for at in block..block + u32::from(count) {
-            self.under_way.entry((volume, at)).or_insert(request);
+            // The block of an earlier read is requested again, perhaps while it is being written.
+            let is_written = it.unflushed.get(&at).is_some_and(|one| one.answered.is_none());
+            met_if(is_written, "a block was requested while a write of it was not answered");
+            if !is_written || mutant("a_read_joins_one_from_before_a_write_was_stored") {
+                self.under_way.entry((volume, at)).or_insert(request);
+            }
         }
         state.out.push_back(ToServer::Read { request, volume: number, block, count, how });
     }
@@ -491,10 +499,16 @@ impl Reads {
         &mut self,
         state: &mut AgentState,
         now: Nanos,
+        (volume, block): (VolumeKey, u32),
         blocks: Vec<Wanted>,
         why: Why,
     ) {
-        for wanted in blocks {
+        for (block, wanted) in (block..).zip(blocks) {
+            let key = (volume, block);
+            let request = self.under_way.get(&key);
+            if request.is_some_and(|request| !state.requests.contains_key(request)) {
+                self.under_way.remove(&key);
+            }
             for ticket in wanted.waiters {
                 if self.forget(ticket) {
                     state.events.push_back(Event::Failed { ticket, why: Gone::Server(why) });

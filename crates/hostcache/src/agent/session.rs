@@ -28,8 +28,11 @@ const ANNOUNCED_AT_ONCE: usize = 64;
 #[derive(Debug)]
 struct Image {
     map: Map,
+    blocks: u32,
+    /// First block of the part that is requested.
+    next: u32,
     is_whole: bool,
-    /// Volumes that wait for it.
+    /// Volumes that wait for it. It is requested in the name of the first one.
     waiting: Vec<VolumeKey>,
 }
 
@@ -134,10 +137,11 @@ impl Session {
             }
         }
         state.contents.clear_ids();
-        self.announcing = Announcing::default();
-        for (_, image) in std::mem::take(&mut self.images) {
-            let contents = &mut state.contents;
-            drop_leaves(image.map.into_leaves(), |content, by| contents.change_refs(content, by));
+        for content in std::mem::take(&mut self.announcing).told {
+            state.contents.change_refs(content, -1);
+        }
+        for image in self.images.keys().copied().collect::<Vec<_>>() {
+            self.forget_image(state, image);
         }
         for volume in state.volumes.values_mut() {
             volume.state = if volume.has_map { State::Away } else { State::Asked };
@@ -216,18 +220,19 @@ impl Session {
             return guests.go_on(state, now, key);
         }
         volume.blocks = blocks;
-        volume.map = Map::new(blocks);
+        begin_map(state, key);
         if !state.settings.protocol.manifest || base == 0 {
             return self.live(state, guests, now, key);
         }
-        volume.state = State::Loading;
+        state.volumes.get_mut(&key).expect("it is there").state = State::Loading;
         match self.images.get_mut(&base) {
             Some(image) if image.is_whole => self.take_image(state, now, key),
             Some(image) => image.waiting.push(key),
             None => {
-                let map = Map::new(blocks);
-                self.images.insert(base, Image { map, is_whole: false, waiting: vec![key] });
-                ask_map(state, now, key, true, 0);
+                let (map, waiting) = (Map::new(blocks), vec![key]);
+                let image = Image { map, blocks, next: 0, is_whole: false, waiting };
+                self.images.insert(base, image);
+                self.load(state, now, base);
             }
         }
     }
@@ -253,35 +258,60 @@ impl Session {
         guests: &mut Guests,
         now: Nanos,
         key: VolumeKey,
-        base: bool,
+        image: Option<u32>,
         (version, runs, next): MapPart,
     ) -> Result<(), AgentError> {
-        let Some(volume) = state.volumes.get(&key) else { return Ok(()) };
-        let (blocks, image) = (volume.blocks, volume.base);
+        // The part of an image is for all its clones, even if the one that requested it is gone.
+        let blocks = match image {
+            Some(image) => self.images.get(&image).map(|image| image.blocks),
+            None => state.volumes.get(&key).map(|volume| volume.blocks),
+        };
+        let Some(blocks) = blocks else { return Ok(()) };
         let is_outside = |(block, ids): &(u32, Vec<u64>)| {
             u64::from(*block) + ids.len() as u64 > u64::from(blocks)
         };
         if runs.iter().any(is_outside) || next.is_some_and(|next| next >= blocks) {
             return Err(AgentError::NotAsked { what: "a map of more than the volume" });
         }
-        let map = if base { MapOf::Image(image) } else { MapOf::Volume(key) };
+        let map = image.map_or(MapOf::Volume(key), MapOf::Image);
         for (first, ids) in runs {
             for (block, id) in (first..).zip(ids) {
                 self.entry(state, map, block, id, version);
             }
         }
-        match next {
-            Some(next) => ask_map(state, now, key, base, next),
-            None if base => {
-                let image = self.images.get_mut(&image).expect("it is loaded");
+        match (next, image) {
+            (Some(next), Some(image)) => {
+                self.images.get_mut(&image).expect("it is being loaded").next = next;
+                self.load(state, now, image);
+            }
+            (None, Some(image)) => {
+                let image = self.images.get_mut(&image).expect("it is being loaded");
                 image.is_whole = true;
                 for key in std::mem::take(&mut image.waiting) {
                     self.take_image(state, now, key);
                 }
             }
-            None => self.live(state, guests, now, key),
+            (Some(next), None) => ask_map(state, now, key, None, next),
+            (None, None) => self.live(state, guests, now, key),
         }
         Ok(())
+    }
+
+    /// Requests the next part of an image's map in the name of a volume that waits for it, or
+    /// forgets the image if none does.
+    fn load(&mut self, state: &mut AgentState, now: Nanos, number: u32) {
+        let Some(image) = self.images.get(&number) else { return };
+        if let Some(&key) = image.waiting.first() {
+            return ask_map(state, now, key, Some(number), image.next);
+        }
+        met("nobody waited any more for an image's map");
+        self.forget_image(state, number);
+    }
+
+    fn forget_image(&mut self, state: &mut AgentState, number: u32) {
+        let Some(image) = self.images.remove(&number) else { return };
+        let contents = &mut state.contents;
+        drop_leaves(image.map.into_leaves(), |content, by| contents.change_refs(content, by));
     }
 
     fn entry(&mut self, state: &mut AgentState, map: MapOf, block: u32, id: u64, version: u64) {
@@ -305,11 +335,16 @@ impl Session {
     }
 
     fn take_image(&mut self, state: &mut AgentState, now: Nanos, key: VolumeKey) {
-        let Some(volume) = state.volumes.get_mut(&key) else { return };
+        if !state.volumes.contains_key(&key) {
+            return;
+        }
         met("a clone took over its image's map");
+        // Pushes may have named blocks already. The two maps name them as well.
+        begin_map(state, key);
+        let volume = state.volumes.get_mut(&key).expect("it is there");
         let image = self.images.get(&volume.base).expect("it is whole");
         volume.map.take_leaves(image.map.leaves());
-        ask_map(state, now, key, false, 0);
+        ask_map(state, now, key, None, 0);
     }
 
     /// Handles the renewal of all leases of this connection.
@@ -350,11 +385,11 @@ impl Session {
                 state.events.push_back(Event::Refused { volume: key, why });
             }
             Request::Renew { .. } => {}
-            Request::Read { volume, blocks, .. } => {
+            Request::Read { volume, block, blocks, .. } => {
                 if why == Why::Fenced {
                     self.lose(state, guests, volume, None);
                 }
-                guests.reads.refused(state, now, blocks, why);
+                guests.reads.refused(state, now, (volume, block), blocks, why);
             }
             Request::Flush { volume, .. } if why == Why::Fenced => {
                 self.lose(state, guests, volume, None)
@@ -365,8 +400,13 @@ impl Session {
             // What cannot be written or loaded cannot be promised any more.
             Request::Flush { volume, ticket: None, .. }
             | Request::Write { volume, .. }
-            | Request::Map { volume, .. } => {
+            | Request::Map { volume, image: None } => {
                 self.lose(state, guests, volume, Some(why).filter(|why| *why != Why::Fenced));
+            }
+            Request::Map { volume, image: Some(image) } => {
+                self.lose(state, guests, volume, Some(why).filter(|why| *why != Why::Fenced));
+                met("a volume was lost while it loaded an image's map");
+                self.load(state, now, image);
             }
         }
     }
@@ -454,8 +494,17 @@ fn lease_end(state: &AgentState, sent: Nanos, lease: Nanos) -> Nanos {
     Nanos(sent.0.saturating_add(held as u64))
 }
 
-fn ask_map(state: &mut AgentState, now: Nanos, key: VolumeKey, base: bool, block: u32) {
-    let volume = state.volumes[&key].number;
-    let request = state.requests.note(now, Request::Map { volume: key, base });
+/// Gives a volume an empty map. The contents of the old one, which was not loaded to its end, are
+/// forgotten.
+fn begin_map(state: &mut AgentState, key: VolumeKey) {
+    let volume = state.volumes.get_mut(&key).expect("it is attached");
+    let old = std::mem::replace(&mut volume.map, Map::new(volume.blocks));
+    let contents = &mut state.contents;
+    drop_leaves(old.into_leaves(), |content, by| contents.change_refs(content, by));
+}
+
+fn ask_map(state: &mut AgentState, now: Nanos, key: VolumeKey, image: Option<u32>, block: u32) {
+    let (volume, base) = (state.volumes[&key].number, image.is_some());
+    let request = state.requests.note(now, Request::Map { volume: key, image });
     state.out.push_back(ToServer::Map { request, volume, base, block });
 }

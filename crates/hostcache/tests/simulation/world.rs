@@ -5,8 +5,8 @@
 //! stall, hosts and the server are killed at any point (the store loses unflushed writes, block by
 //! block), a sweep runs in two halves between other steps, peers send wrong bytes. After every step
 //! at most one host may serve a volume. At the end the faults stop: every guest's request must be
-//! answered, every block must have contents that its guest may see, and a sweep must leave no
-//! garbage.
+//! answered, every block must have contents that its guest may see, a sweep must leave no garbage,
+//! and hosts must not know contents that nothing names.
 
 mod scene;
 mod storage;
@@ -557,6 +557,17 @@ impl World {
             assert!(host.agent.outstanding() <= 1, "left: {:?}", host.agent);
         }
         self.storage.check();
+        self.check_contents();
+    }
+
+    /// Checks that agents without volumes know only the contents that they have cached.
+    fn check_contents(&mut self) {
+        for Host { agent, keys, .. } in &mut self.hosts {
+            keys.keys().for_each(|key| agent.detach(*key, None));
+            agent.disconnected();
+            let (cached, known, ..) = agent.memory();
+            assert_eq!(known, cached as usize, "contents are known that nothing names: {agent:?}");
+        }
     }
 }
 

@@ -1,0 +1,377 @@
+//! An agent alone, whose server is the test: orders of messages that few seeds of the simulation
+//! reach.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_macros)]
+
+use thermocline_hostcache::{
+    Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Hash, HostId, How, Protocol, ReadItem,
+    ToAgent, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
+};
+use thermocline_units::Nanos;
+use thermocline_units::mutants::plant;
+
+const NOW: Nanos = Nanos(1);
+const BLOCKS: u32 = 5000;
+
+fn hash_of(bytes: &[u8]) -> Hash {
+    [bytes[0]; 32]
+}
+
+fn bytes_of(value: u8) -> Vec<u8> {
+    vec![value; BLOCK_BYTES]
+}
+
+fn data(value: u8) -> ReadItem {
+    ReadItem::Data(id_of(value), [value; 32], bytes_of(value).into())
+}
+
+/// The number that the server gives the content of a value.
+fn id_of(value: u8) -> ContentId {
+    ContentId(1 << 48 | 1 << 32 | u64::from(value))
+}
+
+/// An agent with room for two blocks, which is connected.
+fn agent(protocol: &str) -> Agent {
+    let mut settings = AgentSettings::new(hash_of, HostId(1), 7);
+    settings.protocol = Protocol::named(protocol).unwrap();
+    settings.cache_blocks = 2;
+    settings.cache_policy = "lru".to_string();
+    settings.hash_first_always = true;
+    let mut agent = Agent::new(settings).unwrap();
+    agent.connected(NOW);
+    agent
+}
+
+/// The next message but reports of evicted contents.
+fn next(agent: &mut Agent) -> Option<ToServer> {
+    loop {
+        match agent.next_message() {
+            Some(ToServer::Evicted { .. }) => {}
+            message => return message,
+        }
+    }
+}
+
+/// Attaches a volume, which gets this number, as a clone of an image unless that is 0.
+fn attach(agent: &mut Agent, volume: u32, base: u32) -> VolumeKey {
+    attach_sized(agent, volume, base, BLOCKS)
+}
+
+fn attach_sized(agent: &mut Agent, volume: u32, base: u32, blocks: u32) -> VolumeKey {
+    let key = agent.attach(NOW, "guest");
+    grant(agent, volume, base, blocks);
+    key
+}
+
+/// Takes the request for a lease and grants it.
+fn grant(agent: &mut Agent, volume: u32, base: u32, blocks: u32) {
+    let Some(ToServer::Attach { request, .. }) = next(agent) else { panic!() };
+    let (fence, lease) = (1, Nanos::from_secs(10).0);
+    hear(agent, ToAgent::Attached { request, volume, fence, blocks, base, lease });
+}
+
+/// Ends the connection and begins another.
+fn reconnect(agent: &mut Agent) {
+    agent.disconnected();
+    agent.connected(NOW);
+}
+
+fn hear(agent: &mut Agent, message: ToAgent) {
+    agent.hear(NOW, message).unwrap();
+}
+
+/// Takes a request for one block; returns its number and manner.
+fn asked_block(agent: &mut Agent, block: u32) -> (u32, How) {
+    match next(agent) {
+        Some(ToServer::Read { request, block: at, count: 1, how, .. }) if at == block => {
+            (request, how)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn answer(agent: &mut Agent, request: u32, version: u64, item: ReadItem) {
+    hear(agent, ToAgent::Blocks { request, version, items: vec![item] });
+}
+
+/// Takes a request for a part of a map; returns its number, the volume, and the first block.
+fn asked_map(agent: &mut Agent, of_image: bool) -> (u32, u32, u32) {
+    match next(agent) {
+        Some(ToServer::Map { request, volume, base, block }) if base == of_image => {
+            (request, volume, block)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn events(agent: &mut Agent) -> Vec<Event> {
+    std::iter::from_fn(|| agent.next_event()).collect()
+}
+
+/// First bytes of the blocks of a read that is done.
+fn values(events: &[Event]) -> Vec<u8> {
+    match events {
+        [Event::Read { bytes, .. }] => bytes.chunks(BLOCK_BYTES).map(|block| block[0]).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A block is read, written, flushed, and read again. The first read is requested a second time
+/// between the server's answer that it does not know the content and the content's bytes; this
+/// request is answered last. Returns the value of the last read, which must be 2.
+fn read_after_a_write_that_was_named_first() -> u8 {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let (first, _) = asked_block(&mut agent, 7);
+    agent.write(NOW, volume, 7, &bytes_of(2), false).unwrap();
+    let Some(ToServer::Write { request: named, items, .. }) = next(&mut agent) else { panic!() };
+    assert!(matches!(items[..], [WriteItem::Hash(_)]), "{items:?}");
+    // The number is of content that is not here, so the block's bytes are requested.
+    answer(&mut agent, first, 0, ReadItem::Id(id_of(1)));
+    let (second, how) = asked_block(&mut agent, 7);
+    assert_eq!(how, How::Bytes);
+    hear(&mut agent, ToAgent::Written { request: named, version: 1, ids: vec![UNKNOWN] });
+    let Some(ToServer::Write { request: sent, items, .. }) = next(&mut agent) else { panic!() };
+    assert!(matches!(items[..], [WriteItem::Data(_)]), "{items:?}");
+    hear(&mut agent, ToAgent::Written { request: sent, version: 2, ids: vec![id_of(2).0] });
+    agent.flush(NOW, volume).unwrap();
+    let Some(ToServer::Flush { request, .. }) = next(&mut agent) else { panic!() };
+    hear(&mut agent, ToAgent::Flushed { request });
+    // Other blocks take the place of the written one in the cache.
+    for (block, value) in [(20, 8), (21, 9), (22, 10)] {
+        agent.read(NOW, volume, block, 1).unwrap();
+        let (request, _) = asked_block(&mut agent, block);
+        answer(&mut agent, request, 2, data(value));
+    }
+    events(&mut agent);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let third = next(&mut agent);
+    // The server looked this one up before it had the bytes of the write.
+    answer(&mut agent, second, 1, data(1));
+    let mut read = events(&mut agent);
+    assert_eq!(values(&read[..1]), [1], "the first read began before the write");
+    if let Some(ToServer::Read { request, .. }) = third {
+        answer(&mut agent, request, 2, data(2));
+        read.extend(events(&mut agent));
+    }
+    values(&read[1..])[0]
+}
+
+#[test]
+fn a_read_does_not_join_a_request_from_before_the_bytes_of_a_write_were_stored() {
+    assert_eq!(read_after_a_write_that_was_named_first(), 2);
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    let _planted = plant("a_read_joins_one_from_before_a_write_was_stored");
+    assert_eq!(read_after_a_write_that_was_named_first(), 1, "the mutant reads old data");
+}
+
+/// A write is answered after a flush was sent and before that is answered. Returns the blocks that
+/// are written again on the next connection, which must be that one.
+fn written_again_after_a_flush_that_was_sent_before() -> Vec<u32> {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    let written = |agent: &mut Agent, version, id| {
+        let Some(ToServer::Write { request, .. }) = next(agent) else { panic!() };
+        hear(agent, ToAgent::Written { request, version, ids: vec![id] });
+    };
+    agent.write(NOW, volume, 1, &bytes_of(1), false).unwrap();
+    written(&mut agent, 1, id_of(1).0);
+    agent.flush(NOW, volume).unwrap();
+    let Some(ToServer::Flush { request, .. }) = next(&mut agent) else { panic!() };
+    agent.write(NOW, volume, 2, &bytes_of(2), false).unwrap();
+    written(&mut agent, 2, id_of(2).0);
+    hear(&mut agent, ToAgent::Flushed { request });
+    reconnect(&mut agent);
+    grant(&mut agent, 1, 0, BLOCKS);
+    let block = |message| match message {
+        ToServer::Write { block, .. } => Some(block),
+        _ => None,
+    };
+    std::iter::from_fn(|| next(&mut agent)).filter_map(block).collect()
+}
+
+#[test]
+fn a_flush_does_not_cover_writes_that_were_answered_after_it_was_sent() {
+    assert_eq!(written_again_after_a_flush_that_was_sent_before(), [2]);
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    let _planted = plant("a_flush_covers_later_writes");
+    let lost = written_again_after_a_flush_that_was_sent_before();
+    assert_eq!(lost, [0; 0], "the mutant does not write it again");
+}
+
+#[test]
+fn a_refused_request_is_not_joined_and_does_not_keep_the_next_one_from_being_joined() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 7);
+    hear(&mut agent, ToAgent::Refused { request, why: Why::Store });
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 7);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    assert_eq!((next(&mut agent), agent.counts().joined), (None, 1));
+    events(&mut agent);
+    answer(&mut agent, request, 0, data(1));
+    let read = events(&mut agent);
+    assert_eq!((values(&read[..1]), values(&read[1..])), (vec![1], vec![1]));
+}
+
+/// An agent that loads the map of an image in the name of the first of two clones, for which the
+/// second waits; the clones, and the number of the request.
+fn loading() -> (Agent, [VolumeKey; 2], u32) {
+    let mut agent = agent("manifest");
+    let first = attach(&mut agent, 2, 1);
+    let (request, volume, block) = asked_map(&mut agent, true);
+    assert_eq!((volume, block), (2, 0));
+    let second = attach(&mut agent, 3, 1);
+    assert_eq!(next(&mut agent), None, "the map of an image is loaded once");
+    (agent, [first, second], request)
+}
+
+fn entries(request: u32, block: u32, value: u8, next: Option<u32>) -> ToAgent {
+    ToAgent::Entries { request, version: 0, runs: vec![(block, vec![id_of(value).0])], next }
+}
+
+/// The rest of the load in the name of the second clone, until it can be used.
+fn is_loaded_by(agent: &mut Agent, second: VolumeKey, request: u32) {
+    hear(agent, entries(request, 4096, 2, None));
+    let (request, volume, _) = asked_map(agent, false);
+    assert_eq!(volume, 3);
+    hear(agent, ToAgent::Entries { request, version: 0, runs: vec![], next: None });
+    assert_eq!(events(agent), [Event::Attached { volume: second, blocks: BLOCKS }]);
+}
+
+#[test]
+fn an_images_map_is_loaded_for_the_next_clone_when_the_first_is_lost() {
+    let (mut agent, [first, second], request) = loading();
+    hear(&mut agent, ToAgent::Lost { volume: 2 });
+    assert_eq!(events(&mut agent), [Event::Lost { volume: first, why: None }]);
+    hear(&mut agent, ToAgent::Refused { request, why: Why::Fenced });
+    let (request, volume, block) = asked_map(&mut agent, true);
+    assert_eq!((volume, block), (3, 0));
+    hear(&mut agent, entries(request, 0, 1, Some(4096)));
+    let (request, volume, block) = asked_map(&mut agent, true);
+    assert_eq!((volume, block), (3, 4096));
+    is_loaded_by(&mut agent, second, request);
+}
+
+#[test]
+fn an_images_map_is_loaded_for_the_next_clone_when_the_first_is_refused() {
+    let (mut agent, [first, second], request) = loading();
+    hear(&mut agent, entries(request, 0, 1, Some(4096)));
+    let (request, _, block) = asked_map(&mut agent, true);
+    assert_eq!(block, 4096);
+    hear(&mut agent, ToAgent::Refused { request, why: Why::Store });
+    assert_eq!(events(&mut agent), [Event::Lost { volume: first, why: Some(Why::Store) }]);
+    let (request, volume, block) = asked_map(&mut agent, true);
+    assert_eq!((volume, block), (3, 4096), "parts that came stay");
+    is_loaded_by(&mut agent, second, request);
+}
+
+#[test]
+fn an_images_map_is_loaded_for_the_next_clone_when_the_first_is_given_up() {
+    let (mut agent, [first, second], request) = loading();
+    agent.detach(first, None);
+    assert!(matches!(next(&mut agent), Some(ToServer::Release { volume: 2, .. })));
+    hear(&mut agent, entries(request, 0, 1, Some(4096)));
+    let (request, volume, block) = asked_map(&mut agent, true);
+    assert_eq!((volume, block), (3, 4096));
+    is_loaded_by(&mut agent, second, request);
+}
+
+#[test]
+fn an_images_map_that_nobody_waits_for_is_forgotten_and_loaded_anew() {
+    let (mut agent, clones, request) = loading();
+    for clone in clones {
+        agent.detach(clone, None);
+        assert!(matches!(next(&mut agent), Some(ToServer::Release { .. })));
+    }
+    hear(&mut agent, entries(request, 0, 1, Some(4096)));
+    assert_eq!((next(&mut agent), agent.memory().1, agent.memory().3), (None, 0, 0));
+    attach(&mut agent, 4, 1);
+    let (_, volume, block) = asked_map(&mut agent, true);
+    assert_eq!((volume, block), (4, 0));
+}
+
+#[test]
+fn clones_of_other_sizes_take_what_they_have_room_for_of_an_images_map() {
+    for blocks in [100, 2 * BLOCKS] {
+        let mut agent = agent("manifest");
+        attach(&mut agent, 2, 1);
+        let (request, ..) = asked_map(&mut agent, true);
+        hear(&mut agent, entries(request, 7, 1, None));
+        let (request, ..) = asked_map(&mut agent, false);
+        hear(&mut agent, ToAgent::Entries { request, version: 0, runs: vec![], next: None });
+        let key = attach_sized(&mut agent, 3, 1, blocks);
+        let (request, ..) = asked_map(&mut agent, false);
+        hear(&mut agent, ToAgent::Entries { request, version: 0, runs: vec![], next: None });
+        events(&mut agent);
+        agent.write(NOW, key, blocks - 1, &bytes_of(3), false).unwrap();
+        agent.read(NOW, key, blocks - 1, 1).unwrap();
+        assert_eq!(values(&events(&mut agent)), [3]);
+    }
+}
+
+#[test]
+fn contents_of_a_map_that_is_loaded_anew_are_forgotten() {
+    let mut agent = agent("manifest");
+    attach(&mut agent, 2, 1);
+    for value in 1..4 {
+        let (request, ..) = asked_map(&mut agent, true);
+        hear(&mut agent, entries(request, 7, value, None));
+        // The connection breaks before the differences have come.
+        asked_map(&mut agent, false);
+        reconnect(&mut agent);
+        grant(&mut agent, 2, 1, BLOCKS);
+        assert_eq!(agent.memory().1, 0, "nothing is known of the new map");
+    }
+}
+
+#[test]
+fn contents_that_were_pushed_while_a_map_was_loaded_are_forgotten_with_their_volume() {
+    let (mut agent, clones, request) = loading();
+    hear(&mut agent, entries(request, 7, 1, Some(4096)));
+    let (request, ..) = asked_map(&mut agent, true);
+    let blocks = vec![(2, 8), (3, 9)];
+    hear(&mut agent, ToAgent::Push { id: id_of(1), version: 0, blocks });
+    hear(&mut agent, entries(request, 4096, 2, None));
+    assert_eq!(agent.memory().1, 2);
+    clones.into_iter().for_each(|clone| agent.detach(clone, None));
+    agent.disconnected();
+    assert_eq!(agent.memory().1, 0);
+}
+
+#[test]
+fn contents_that_were_reported_and_not_named_are_forgotten_with_the_connection() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.read(NOW, volume, 0, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 0);
+    answer(&mut agent, request, 0, data(1));
+    reconnect(&mut agent);
+    grant(&mut agent, 1, 0, BLOCKS);
+    assert!(matches!(next(&mut agent), Some(ToServer::Held { .. })));
+    // The numbers of what is held do not come.
+    reconnect(&mut agent);
+    grant(&mut agent, 1, 0, BLOCKS);
+    assert!(matches!(next(&mut agent), Some(ToServer::Held { .. })));
+    hear(&mut agent, ToAgent::Named { ids: vec![0] });
+    agent.detach(volume, None);
+    assert!(matches!(next(&mut agent), Some(ToServer::Release { .. })));
+    let other = attach(&mut agent, 2, 0);
+    // Two other blocks take the place of the first in the cache.
+    for (block, value) in [(1, 2), (2, 3)] {
+        agent.read(NOW, other, block, 1).unwrap();
+        let (request, _) = asked_block(&mut agent, block);
+        answer(&mut agent, request, 0, data(value));
+    }
+    let (cached, known, ..) = agent.memory();
+    assert_eq!((cached, known), (2, 2));
+}
