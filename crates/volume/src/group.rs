@@ -3,9 +3,8 @@
 //! One event-driven machine: `submit`, `complete` and `tick` change its state and fill two
 //! outboxes, requests for devices and replies for clients.
 //!
-//! While devices are formatted or read, their answers go to [`crate::opening`]; from then on to
-//! [`crate::machines`]. Calls of administrators are in [`crate::admin`], what a group tells about
-//! itself in [`crate::report`].
+//! While devices are formatted or read, answers go to [`crate::opening`], then to
+//! [`crate::machines`]. Administrators call [`crate::admin`] and read [`crate::report`].
 
 use crate::creation;
 use crate::group_state::service::Service;
@@ -191,7 +190,7 @@ impl Group {
             self.pump(now);
         }
         let most = self.settings().limits.requests;
-        assert!(self.machines.requests.all.len() <= most, "more requests are in flight than may");
+        assert!(self.machines.requests.all.len() <= most, "no more are in flight than may");
         Ok(())
     }
 
@@ -223,7 +222,7 @@ impl Group {
         found
     }
 
-    /// Appends the requests for devices, in the order in which they are to be submitted.
+    /// Appends the requests for devices, in the order of submission.
     pub fn take_io(&mut self, out: &mut Vec<(PoolId, Ticket, Io)>) {
         self.machines.state.pools.take_io(out);
     }
@@ -273,14 +272,13 @@ impl Group {
 
     /// Moment at which `tick` has something to do; `None`: only completions and requests matter.
     pub fn next_tick(&self) -> Option<Nanos> {
-        let machines = &self.machines;
         let keeps_house = match self.service() {
-            Service::Ready => machines.next_housekeeping(),
+            Service::Ready => self.machines.next_housekeeping(),
             Service::Closing => None,
             _ => return None,
         };
-        let deadline = machines.requests.scheduler.next_deadline();
-        [deadline, machines.pacing.wake(), keeps_house].into_iter().flatten().min()
+        let deadline = self.machines.requests.scheduler.next_deadline();
+        [deadline, self.machines.pacing.wake(), keeps_house].into_iter().flatten().min()
     }
 
     /// Does all that can be done now, once the group is opened.

@@ -24,8 +24,8 @@
 //! - [`crate::map`]: where chunks are; [`crate::copies`] drops copies;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out.
 //!
-//! How fast copying goes says [`thermocline_policy::migration`]; small questions, such as which pool
-//! or which copy, are answered by [`thermocline_policy::tactics`].
+//! How fast copying goes says [`thermocline_policy::migration`]; small questions, such as which
+//! pool or which copy, are answered by [`thermocline_policy::tactics`].
 
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;

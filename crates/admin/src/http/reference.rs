@@ -3,8 +3,8 @@
 //! 1. Each request has a heading, its description, its parameters, its body and its answers.
 //! 2. Each type that they name has a table of its fields.
 //!
-//! The document is walked as JSON: what it may contain is stated by OpenAPI 3.1, and this page shows
-//! the part that our programs use.
+//! The document is walked as JSON: what it may contain is stated by OpenAPI 3.1, and this page
+//! shows the part that our programs use.
 
 use serde_json::Value;
 use std::fmt::Write;

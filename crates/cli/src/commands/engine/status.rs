@@ -29,6 +29,19 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     args.engine.answer(&status, |status| text(status, &events))
 }
 
+/// A line for each shadow of a tactic.
+fn tactic_shadows(status: &Status, out: &mut String) {
+    for tactic in &status.tactics {
+        for shadow in &tactic.shadows {
+            let _ = writeln!(
+                out,
+                "tactic {} ({}): its shadow {} would have answered {} of {} questions otherwise",
+                tactic.tactic, tactic.kind, shadow.tactic, shadow.differed, shadow.asked
+            );
+        }
+    }
+}
+
 fn text(status: &Status, events: &[Event]) -> String {
     let mut out = format!(
         "{}, up {}, {} clients, {} requests under way\n",
@@ -81,15 +94,7 @@ fn text(status: &Status, events: &[Event]) -> String {
     if found.state == "running" || found.checksum_errors + found.undecided_blocks > 0 {
         let _ = write!(out, "\n{}", scrub::text(found));
     }
-    for tactic in &status.tactics {
-        for shadow in &tactic.shadows {
-            let _ = writeln!(
-                out,
-                "tactic {} ({}): its shadow {} would have answered {} of {} questions otherwise",
-                tactic.tactic, tactic.kind, shadow.tactic, shadow.differed, shadow.asked
-            );
-        }
-    }
+    tactic_shadows(status, &mut out);
     if !status.shadows.is_empty() {
         let _ = write!(out, "\n{}", shadow::text(&status.shadows));
     }
