@@ -16,7 +16,7 @@ use rustls::ServerConfig;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -122,6 +122,8 @@ pub struct Proxy {
     pub addresses: Vec<SocketAddr>,
     stop: Arc<Stop>,
     cut: Arc<Stop>,
+    /// Number of loops that accept clients.
+    accepting: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
     /// Threads that work beside the requests.
     beside: Vec<JoinHandle<()>>,
@@ -168,6 +170,7 @@ impl Proxy {
             addresses: Vec::new(),
             stop: Arc::default(),
             cut: Arc::default(),
+            accepting: Arc::default(),
             threads: Vec::new(),
             beside: Vec::new(),
         };
@@ -211,7 +214,9 @@ impl Proxy {
         listeners: &[Listener],
         places: &Arc<Semaphore>,
     ) -> Result<(), BalanceError> {
-        let copies: io::Result<Vec<Listener>> = listeners.iter().map(Listener::try_clone).collect();
+        let open =
+            |listener: &Listener| Ok((listener.try_clone()?, Accepting::new(&self.accepting)));
+        let copies: io::Result<Vec<(Listener, Accepting)>> = listeners.iter().map(open).collect();
         let listeners = copies.map_err(BalanceError::Thread)?;
         let (stop, cut, places) = (self.stop.clone(), self.cut.clone(), places.clone());
         let handle = spawn(&format!("balance-{number}"), move || {
@@ -271,11 +276,15 @@ impl Proxy {
         self.listeners.clear();
         self.stop.order();
         let deadline = Instant::now() + drain;
-        let connections = || self.admin.shared.counts.connections.load(Ordering::Relaxed);
-        while connections() > 0 && Instant::now() < deadline {
+        // A loop that still accepts may have let a client in that is not counted yet.
+        let is_empty = || {
+            self.accepting.load(Ordering::Acquire) == 0
+                && self.admin.shared.counts.connections.load(Ordering::Relaxed) == 0
+        };
+        while !is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(10));
         }
-        let is_clean = connections() == 0;
+        let is_clean = is_empty();
         self.end();
         is_clean
     }
@@ -360,7 +369,7 @@ fn open(listen: &Listen, inherited: &mut Vec<TcpListener>) -> Result<Listener, B
 
 fn run_thread(
     thread: Arc<Thread>,
-    listeners: Vec<Listener>,
+    listeners: Vec<(Listener, Accepting)>,
     places: Arc<Semaphore>,
     stop: Arc<Stop>,
     cut: &Stop,
@@ -369,9 +378,12 @@ fn run_thread(
     // Nothing is served by this thread then; the start has said what the system lacks.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
-        for listening in listeners {
+        for (listening, mark) in listeners {
             let (thread, places, stop) = (thread.clone(), places.clone(), stop.clone());
-            tokio::spawn(accept_all(thread, listening, places, stop));
+            tokio::spawn(async move {
+                accept_all(thread, listening, places, stop).await;
+                drop(mark);
+            });
         }
         cut.stopped().await;
         thread.pool.clear();
@@ -427,6 +439,23 @@ async fn accept_all(
             }
             drop(counted);
         });
+    }
+}
+
+/// Mark of a loop that accepts clients, for as long as it does.
+struct Accepting(Arc<AtomicUsize>);
+
+impl Accepting {
+    fn new(accepting: &Arc<AtomicUsize>) -> Accepting {
+        accepting.fetch_add(1, Ordering::Relaxed);
+        Accepting(accepting.clone())
+    }
+}
+
+impl Drop for Accepting {
+    fn drop(&mut self) {
+        // Whoever sees that it has ended sees the clients that it has let in.
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -220,7 +220,8 @@ fn a_new_process_takes_over_without_a_refused_connection() {
             let (address, over) = (address.clone(), over.clone());
             std::thread::spawn(move || {
                 while !over.load(SeqCst) {
-                    assert!(get(&address, "/", "").ends_with("one"));
+                    let answer = get(&address, "/", "");
+                    assert!(answer.ends_with("one"), "{answer:?}");
                 }
             })
         })

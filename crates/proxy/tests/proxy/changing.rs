@@ -108,6 +108,36 @@ fn a_proxy_that_stops_finishes_what_is_under_way_and_takes_nothing_new() {
     assert!(stopping.join().unwrap(), "nothing was cut off");
 }
 
+/// A connection that had been accepted and was not counted yet was cut off without an answer when
+/// its proxy stopped in that moment.
+#[test]
+fn proxies_follow_each_other_on_one_socket_and_answer_whoever_was_let_in() {
+    let server = Server::saying("x");
+    let mut proxy = proxy(live(&[&server]));
+    let (address, over) = (proxy.addresses[0], Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..2)
+        .map(|_| {
+            let over = over.clone();
+            std::thread::spawn(move || {
+                while !over.load(SeqCst) {
+                    assert_eq!(Client::new(address).get("/"), (200, "x".to_string()));
+                }
+            })
+        })
+        .collect();
+    for round in 0..100 {
+        let sockets = proxy.listeners().unwrap();
+        let next = Proxy::start(&config(live(&[&server]), Mode::Http), round, sockets).unwrap();
+        assert!(proxy.stop(), "nothing was cut off");
+        proxy = next;
+        let admin = proxy.admin();
+        let dead = || clients.iter().any(|client| client.is_finished());
+        wait_until("some came", || admin.status().requests > 4 || dead());
+    }
+    over.store(true, SeqCst);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
 #[test]
 fn what_does_not_finish_is_cut_off_when_the_time_is_up() {
     let server = Server::new(|mut connection| while connection.head().is_some() {});
