@@ -131,8 +131,11 @@ fn summary(pages: &[TextFile]) -> String {
             chapter(&mut out, pages, &path, &mut listed);
         }
     }
-    let _ = writeln!(out, "\n# Reference\n");
-    for page in pages.iter().filter(|page| page.path.starts_with(APIS)) {
+    let mut apis = pages.iter().filter(|page| page.path.starts_with(APIS)).peekable();
+    if apis.peek().is_some() {
+        let _ = writeln!(out, "\n# Reference\n");
+    }
+    for page in apis {
         chapter(&mut out, pages, &page.path, &mut listed);
     }
     let _ = writeln!(out, "\n# More\n");
