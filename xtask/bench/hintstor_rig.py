@@ -68,7 +68,7 @@ def bounded_cache(mib):
 
 def configuration(folder, plan, emulated, hints):
     """`plan`: pools (name, profile, MiB of chunks, reserve in MiB), volume and chunk in MiB, policy, epoch."""
-    lines = [f'data = "{folder}"', 'fill = "slowest"', f'chunk-size = "{plan.get("chunk", 1)}MiB"']
+    lines = [f'data = "{folder}"', 'tactics = ["slowest-first"]', f'chunk-size = "{plan.get("chunk", 1)}MiB"']
     for name, profile, mib, reserve in plan["pools"]:
         lines += ["[[pool]]", f'name = "{name}"', f'size = "{mib + max(LABEL_MIB, LABEL_MIB - 1 + plan.get("chunk", 1))}MiB"',
                   f'profile = "{profile}"']

@@ -92,7 +92,6 @@ class Server:
 def ours(binary, server, buffered, extra=""):
     toml = server.folder / "up.toml"
     toml.write_text(f"""data = "{server.folder}"
-fill = "fastest"
 [[pool]]
 name = "file"
 size = "{server.size_mib + 256}MiB"

@@ -134,7 +134,6 @@ impl GroupState {
     /// Takes over what a superblock says of the group; so many chunks are in two parts.
     pub(crate) fn adopt(&mut self, superblock: &Superblock, overlays: usize) {
         assert!(self.parts.is_empty() && !self.has_effects(), "nothing is under way yet");
-        assert!(overlays <= self.map.chunks().count(), "a chunk is in two parts once");
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);

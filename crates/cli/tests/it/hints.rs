@@ -127,8 +127,11 @@ fn a_file_system_on_the_volume_tells_what_is_metadata_and_what_a_small_file() {
         let config = "data = \"pools\"\n[[pool]]\nname = \"fast\"\nsize = \"32MiB\"\n\
                       [[pool]]\nname = \"slow\"\nsize = \"192MiB\"\n[[volume]]\nsize = \"128MiB\"\n\
                       [policy]\nname = \"static\"\nepoch = \"1s\"\n[hints]\nsurvey = \"1s\"\n";
-        std::fs::write(folder.join("engine.toml"), format!("fill = \"slowest\"\n{config}"))
-            .unwrap();
+        std::fs::write(
+            folder.join("engine.toml"),
+            format!("tactics = [\"slowest-first\"]\n{config}"),
+        )
+        .unwrap();
         let (up, _) = Up::start_config(&folder, "engine.toml");
         up.run("nbdcopy", &["--flush", "image", URI]).unwrap();
         let mut status = Value::Null;

@@ -12,7 +12,7 @@ use std::path::Path;
 /// A disk that everything is written to first, and a fast pool with room for copies.
 const CONFIG: &str = r#"
 data = "pools"
-fill = "slowest"
+tactics = ["slowest-first"]
 [[pool]]
 name = "ssd"
 size = "32MiB"

@@ -10,6 +10,7 @@
 
 use crate::format::BLOCK_BYTES;
 use crate::layout;
+use crate::pools::slots::CHECKED_MAX;
 use std::ops::Range;
 use thermocline_units::Bytes;
 
@@ -64,8 +65,9 @@ impl Extents {
 
     /// Appends a slot.
     pub(crate) fn push(&mut self, slot: u32) {
-        debug_assert!(self.slots().all(|other| other != slot), "a slot continues an area once");
         let count = self.count();
+        let is_new = || count > CHECKED_MAX || self.slots().all(|other| other != slot);
+        debug_assert!(is_new(), "a slot continues an area once");
         match self.runs.last_mut().filter(|run| run.first + run.slots == slot) {
             Some(run) => run.slots += 1,
             None => self.runs.push(Run { first: slot, slots: 1 }),
