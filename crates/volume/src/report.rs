@@ -90,7 +90,7 @@ pub struct JournalStatus {
 pub struct MovesDropped {
     /// They had not begun by their deadline ([`crate::Copying::deadline`]).
     pub expired: u64,
-    /// The part that was brought first was slower there ([`crate::Copying::trial`]).
+    /// The part that was brought first was slower there (tactic of trials).
     pub slower: u64,
     /// The day's budget of their pool was used up ([`crate::Group::set_wear_budget`]).
     pub worn: u64,
