@@ -19,14 +19,15 @@ pub(crate) fn best_copy(
     let arriving = arriving_copy(group, chunk, range);
     let copies = group.map.copies(chunk).map(|copy| copy.place).chain(arriving);
     let copies = copies.filter(|&place| group.pools[place.pool].is_alive() && !failed(place));
-    choose(group, copies.collect())
+    choose(group, copies)
 }
 
 /// The copy that the tactic prefers; `None`: there is none.
-fn choose(group: &GroupState, mut copies: Vec<Place>) -> Option<Place> {
-    if copies.len() < 2 {
-        return copies.pop();
-    }
+fn choose(group: &GroupState, mut copies: impl Iterator<Item = Place>) -> Option<Place> {
+    let first = copies.next()?;
+    // Most chunks have one copy: nothing is asked, and nothing allocated.
+    let Some(second) = copies.next() else { return Some(first) };
+    let copies: Vec<Place> = [first, second].into_iter().chain(copies).collect();
     let waiting = |place: &Place| group.pools.waiting(place.pool, group.now);
     let waiting: Vec<Waiting> = copies.iter().map(waiting).collect();
     Some(copies[group.settings.tactics.replica.ask(|tactic| tactic.choose(&waiting))])

@@ -4,13 +4,10 @@
 //! the others' is ours, because a server that fails every other request never fails five in a row.
 
 use super::{Kind, Tactic};
-use crate::balance::fitness::{Outliers, Window};
+use crate::balance::fitness::{EJECTIONS_MAX, Outliers, Window};
 use crate::registry::{Build, Entry};
 use std::sync::Arc;
 use thermocline_units::Nanos;
-
-/// Doublings after which an ejection does not grow any more.
-const DOUBLINGS_MAX: u32 = 16;
 
 /// Requests of a server, and of all servers, in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,7 +49,7 @@ impl Ejection for OutlierDetection {
     }
 
     fn length(&self, before: u32, rules: &Outliers) -> Nanos {
-        let time = rules.ejection.0.saturating_mul(1 << before.min(DOUBLINGS_MAX));
+        let time = rules.ejection.0.saturating_mul(1 << before.min(EJECTIONS_MAX));
         Nanos(time.min(rules.ejection_max.0))
     }
 }

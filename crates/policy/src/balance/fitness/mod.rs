@@ -13,6 +13,7 @@ mod slow_start;
 mod tests;
 
 pub use checks::{Checks, Health};
+pub(crate) use outliers::EJECTIONS_MAX;
 pub use outliers::{Outliers, Record, Window};
 pub use retries::RetryBudget;
 pub use slow_start::SlowStart;

@@ -15,8 +15,8 @@
 use crate::tactics::{Chosen, Ejection, Failures};
 use thermocline_units::Nanos;
 
-/// Ejections that are remembered at most.
-const EJECTIONS_MAX: u32 = 16;
+/// Ejections that are remembered at most; each doubles the next one.
+pub(crate) const EJECTIONS_MAX: u32 = 16;
 
 /// Rules by which failing requests take a backend out.
 #[derive(Debug, Clone, PartialEq)]
