@@ -6,7 +6,7 @@
 
 use thermocline_ports::Payload;
 use thermocline_nbd::{Ask, Errno, Export, Extent, Offer, Out, Security, Session};
-use thermocline_volume::{Action, Piece};
+use thermocline_volume::{Action, Fragment};
 
 /// Client flags, STRUCTURED_REPLY, SET_META_CONTEXT of both contexts, GO.
 fn handshake() -> Vec<u8> {
@@ -52,7 +52,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
                 _ if how & 2 == 2 => session.fail(&cookie, Errno::Io),
                 Ask::Volume(Action::Read { length, .. }) => {
                     let payload = Payload::Zeroes(length);
-                    session.data(&cookie, vec![Piece { at: 0, payload }]);
+                    session.data(&cookie, vec![Fragment { at: 0, payload }]);
                 }
                 Ask::Status { length, .. } => {
                     session.status(&cookie, &[Extent { length, pool: Some(1) }]);

@@ -2,7 +2,7 @@
 
 use crate::{BlockCache, Status};
 use thermocline_ports::{Completion, Device, Geometry, Io, Ticket};
-use thermocline_units::Nanos;
+use thermocline_units::{Bytes, Nanos};
 
 /// The device below a pool.
 pub enum PoolDevice<D> {
@@ -36,6 +36,7 @@ impl<D: Device> PoolDevice<D> {
 
     /// The same, to wait for them; requests there are the cache's business.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut D> {
+        let size = self.geometry().size;
         let (main, fast) = match self {
             PoolDevice::Bare(device) => (device, None),
             PoolDevice::Cached(cache) => {
@@ -43,6 +44,7 @@ impl<D: Device> PoolDevice<D> {
                 (slow, Some(fast))
             }
         };
+        debug_assert!(main.geometry().size >= size, "the main device holds what the pool offers");
         std::iter::once(main).chain(fast)
     }
 
@@ -64,6 +66,7 @@ impl<D: Device> Device for PoolDevice<D> {
     }
 
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
+        debug_assert!(ends_within(&io, self.geometry().size), "the request ends within the device");
         match self {
             PoolDevice::Bare(device) => device.submit(now, ticket, io),
             PoolDevice::Cached(cache) => cache.submit(now, ticket, io),
@@ -71,10 +74,12 @@ impl<D: Device> Device for PoolDevice<D> {
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        let before = done.len();
         match self {
             PoolDevice::Bare(device) => device.poll(now, done),
             PoolDevice::Cached(cache) => cache.poll(now, done),
         }
+        assert!(done.len() >= before, "answers are added to those that wait, and none is taken");
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -83,4 +88,10 @@ impl<D: Device> Device for PoolDevice<D> {
             PoolDevice::Cached(cache) => cache.next_event(),
         }
     }
+}
+
+/// True if a request touches nothing behind `size`.
+fn ends_within(io: &Io, size: Bytes) -> bool {
+    let end = |(offset, length): (Bytes, Bytes)| offset.0.checked_add(length.0);
+    io.range().is_none_or(|range| end(range).is_some_and(|end| end <= size.0))
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use thermocline_hostcache::VolumeKey;
 use thermocline_nbd::{Ask, Cookie, Errno, Export, Extent, Offer, Security, Session};
 use thermocline_units::Bytes;
-use thermocline_volume::Piece;
+use thermocline_volume::Fragment;
 use tokio::io::{Interest, Ready};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
@@ -178,7 +178,7 @@ impl Clients {
         let Some(client) = self.all.get_mut(&id) else { return };
         let session = &mut client.session;
         match ended.result {
-            Ok(Some(payload)) => session.data(cookie, vec![Piece { at: 0, payload }]),
+            Ok(Some(payload)) => session.data(cookie, vec![Fragment { at: 0, payload }]),
             Ok(None) => session.done(cookie),
             Err(Failure::Shutdown) => session.fail(cookie, Errno::Shutdown),
             Err(Failure::Range) => session.fail(cookie, Errno::Invalid),

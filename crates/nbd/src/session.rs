@@ -16,7 +16,7 @@ use super::wire::{Errno, Put, REQUEST_BYTES, RequestHeader, chunk, command, comm
 use std::io::{IoSlice, IoSliceMut};
 use thermocline_ports::Payload;
 use thermocline_ports_os::Aligned;
-use thermocline_volume::Piece;
+use thermocline_volume::Fragment;
 
 /// Requests of one connection under way.
 pub(crate) const IN_FLIGHT_MAX: usize = 256;
@@ -408,7 +408,7 @@ impl Session {
     }
 
     /// Answers a read.
-    pub fn data(&mut self, cookie: &Cookie, pieces: Vec<Piece>) {
+    pub fn data(&mut self, cookie: &Cookie, pieces: Vec<Fragment>) {
         self.ended(cookie);
         if !self.structured || cookie.flags & command_flag::DF != 0 {
             return self.data_in_one(cookie, pieces);
@@ -431,7 +431,7 @@ impl Session {
         }
     }
 
-    fn data_in_one(&mut self, cookie: &Cookie, pieces: Vec<Piece>) {
+    fn data_in_one(&mut self, cookie: &Cookie, pieces: Vec<Fragment>) {
         let out = if self.structured {
             let length = 8 + cookie.length;
             let mut out = structured(cookie, chunk::DONE, chunk::OFFSET_DATA, length);

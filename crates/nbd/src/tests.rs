@@ -3,7 +3,7 @@
 use super::wire::{MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, option};
 use super::{Ask, Cookie, Export, Offer, Out, Security, Session};
 use thermocline_ports::Payload;
-use thermocline_volume::{Action, Piece};
+use thermocline_volume::{Action, Fragment};
 
 fn exports() -> Vec<Export> {
     vec![Export { name: "v0".to_string(), volume: 7, size: 1 << 20 }]
@@ -113,8 +113,8 @@ fn requests_cut_anywhere_are_understood_alike() {
 fn a_read_is_answered_simply_or_in_chunks_with_holes() {
     let pieces = || {
         vec![
-            Piece { at: 0, payload: Payload::from(vec![5; 512]) },
-            Piece { at: 512, payload: Payload::Zeroes(512) },
+            Fragment { at: 0, payload: Payload::from(vec![5; 512]) },
+            Fragment { at: 512, payload: Payload::Zeroes(512) },
         ]
     };
     let mut simple = transmission(false);
@@ -287,7 +287,7 @@ fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_le
     assert!(session.next(&offer).is_none() && !session.wants_bytes());
     assert_eq!((session.held(), session.lacks()), (256 << 10, 256 << 10));
     let payload = Payload::from(vec![5; 256 << 10]);
-    session.data(&cookie, vec![Piece { at: 0, payload }]);
+    session.data(&cookie, vec![Fragment { at: 0, payload }]);
     assert_eq!(
         (session.lacks(), session.owed()),
         (256 << 10, 256 << 10),
@@ -328,7 +328,7 @@ fn a_write_that_has_begun_goes_on_whatever_the_client_leaves_unread() {
     let (read, _) = next(&mut session, &exports).expect("a read");
     assert!(next(&mut session, &exports).is_none());
     let payload = Payload::from(vec![5; 32 << 20]);
-    session.data(&read, vec![Piece { at: 0, payload }]);
+    session.data(&read, vec![Fragment { at: 0, payload }]);
     assert!(session.held() == 64 << 20 && session.wants_bytes());
     let mut left = vec![1; (32 << 20) - 1];
     while !left.is_empty() {

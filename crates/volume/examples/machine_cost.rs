@@ -97,7 +97,7 @@ impl Bench {
         self.ask(Action::Flush);
     }
 
-    /// Lets a virtual minute pass, in which quiet chunks are sealed.
+    /// Lets a virtual minute pass, in which quiet chunks get checksums.
     fn rest(&mut self) {
         for _ in 0..3000 {
             self.now.0 += 20_000_000;
@@ -127,8 +127,10 @@ fn main() {
         assert_eq!(*bench.group.service(), Service::Ready);
         bench.fill();
         bench.rest();
-        let ChecksumStatus { sealed, unread, .. } = bench.group.checksum_status();
-        println!("checksums {checksums}, {sealed} of {CHUNKS} chunks have tables, {unread} unread");
+        let ChecksumStatus { checksummed, unread, .. } = bench.group.checksum_status();
+        println!(
+            "checksums {checksums}, {checksummed} of {CHUNKS} chunks have tables, {unread} unread"
+        );
         let offset = |rng: &mut Rng| Bytes(rng.below(CHUNKS << 8) << 12);
         measure("  4 KiB random read", |rng| {
             bench.ask(Action::Read { offset: offset(rng), length: 4096 });

@@ -16,6 +16,6 @@ pub(crate) struct Below<'a> {
 impl Below<'_> {
     /// True if a chunk's checksums are in memory, where it has any; fetches them if not.
     pub(crate) fn has_table_at_hand(&mut self, chunk: ChunkId) -> bool {
-        self.checksums.seal_is_at_hand(self.group, self.now, chunk)
+        self.checksums.table_is_at_hand(self.group, self.now, chunk)
     }
 }

@@ -5,7 +5,7 @@
 //!    memory ([`crate::sums`]), and reads are held against them.
 //! 2. A chunk that was not written for a while gets its tables: the scrub reads what is not known,
 //!    all copies of it, and compares; the tables are written; then a record says that they are
-//!    right, with the checksum of the table itself. The commit cycle of the record flushes data and
+//!    right, with the checksum of the table itself. The group commit of the record flushes data and
 //!    tables first. In an open region ([`crate::regions`]) the record waits until that is closed.
 //! 3. Reads of such a chunk are verified block by block, those of operations too. A copy that does
 //!    not agree does not count: another one serves, and the scrub mends it.
@@ -29,9 +29,9 @@ pub(crate) mod table;
 
 use crate::finding::FindingKind;
 use crate::format::Record;
-use crate::group_state::traffic::bit;
+use crate::group_state::busy_chunk::bit;
 use crate::group_state::{Effect, GroupState};
-use crate::layout::seal_bytes;
+use crate::layout::table_bytes;
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
 use crate::pools::flight::Owner;
 use crate::regions::Regions;
@@ -59,7 +59,7 @@ const WATCHED_PER_ROUND: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChecksumStatus {
     /// Chunks that got their tables.
-    pub sealed: u64,
+    pub checksummed: u64,
     /// Of these, chunks of which nothing had to be read for it.
     pub unread: u64,
     /// Tables that ceased to be right by writes and moves.
@@ -139,14 +139,14 @@ impl BlockChecksums {
         self.known.put(chunk, Sums::zeroes(chunk_size), most, |other| map.is_busy(other));
     }
 
-    /// A write begins; so many parts have been begun.
+    /// A write begins; so many sub-requests have been begun.
     pub(crate) fn write_begins(&mut self, chunk: ChunkId, range: &Range<u32>, begun: u64) {
         if let Some(sums) = self.known.sums_of_mut(chunk) {
             sums.forget(range, begun);
         }
     }
 
-    /// A write succeeded on all copies; so many parts have been begun.
+    /// A write succeeded on all copies; so many sub-requests have been begun.
     pub(crate) fn written(&mut self, chunk: ChunkId, at: u32, payload: &Payload, begun: u64) {
         if let Some(sums) = self.known.sums_of_mut(chunk) {
             sums.written(at, payload, begun);
@@ -154,7 +154,7 @@ impl BlockChecksums {
     }
 
     /// An operation copied blocks from byte `at` on, and nobody wrote to them meanwhile; so many
-    /// parts have been begun.
+    /// sub-requests have been begun.
     pub(crate) fn copied(&mut self, chunk: ChunkId, at: u32, sums: &[u32], begun: u64) {
         if let Some(known) = self.known.sums_of_mut(chunk) {
             known.read(at, sums, begun);
@@ -209,7 +209,7 @@ impl BlockChecksums {
 
     /// True if a chunk's checksums are in memory, where it has any; fetches them if not. Writes
     /// wait for them too: what they leave of the chunk stays known.
-    pub(crate) fn seal_is_at_hand(
+    pub(crate) fn table_is_at_hand(
         &mut self,
         group: &mut GroupState,
         now: Nanos,
@@ -228,24 +228,24 @@ impl BlockChecksums {
         }
         let load = self.loads.insert(Load { chunk, table, tried: 0 });
         self.loading.insert(chunk, load);
-        self.load_seal(group, now, load);
+        self.load_table(group, now, load);
         assert_eq!(self.loads.len(), self.loading.len(), "each load is of a chunk of its own");
         !self.loading.contains_key(&chunk)
     }
 
     /// Reads the table at the next copy, or gives it up.
-    fn load_seal(&mut self, group: &mut GroupState, now: Nanos, load: u32) {
+    fn load_table(&mut self, group: &mut GroupState, now: Nanos, load: u32) {
         let Load { chunk, tried, .. } = self.loads[load];
         let able =
             |place: &Place| tried & bit(place.pool) == 0 && group.pools[place.pool].is_alive();
         let untried = table_places(group, chunk).find(able);
         match untried {
             Some(place) => {
-                assert!(group.map.entry(chunk).is_sealed(), "a table is sought that is right");
+                assert!(group.map.entry(chunk).has_checksums(), "a table is sought that is right");
                 self.loads[load].tried |= bit(place.pool);
                 let offset = group.pools.table_address(place);
-                let io = Io::Read { offset, length: seal_bytes(group.pools.chunk_bytes()) as u32 };
-                group.pools.send(now, place.pool, Owner::SealRead { load }, io, false);
+                let io = Io::Read { offset, length: table_bytes(group.pools.chunk_bytes()) as u32 };
+                group.pools.send(now, place.pool, Owner::TableRead { load }, io, false);
             }
             None => {
                 self.end_load(load);
@@ -264,7 +264,7 @@ impl BlockChecksums {
     }
 
     /// A table was read, or could not be.
-    pub(crate) fn seal_read(
+    pub(crate) fn table_read(
         &mut self,
         group: &mut GroupState,
         now: Nanos,
@@ -280,46 +280,46 @@ impl BlockChecksums {
                 Some(sums) => {
                     self.end_load(load);
                     // No write has begun since: they wait for this.
-                    let sealed = group.map.entry(chunk).is_sealed();
+                    let checksummed = group.map.entry(chunk).has_checksums();
                     let BlockChecksums { tables, known, .. } = &mut *self;
-                    let store = if sealed { tables } else { known };
-                    let (most, map) = (group.settings.limits.seals_cached, &group.map);
+                    let store = if checksummed { tables } else { known };
+                    let (most, map) = (group.settings.limits.tables_cached, &group.map);
                     store.put(chunk, Sums::of_all(sums), most, |other| map.is_busy(other));
                     if tried.count_ones() > 1 {
                         group.emit(Effect::Mend { chunk, blocks: 0 });
                     }
                 }
-                None if group.map.entry(chunk).is_sealed() => {
-                    if mutant("seal_sought_once") {
+                None if group.map.entry(chunk).has_checksums() => {
+                    if mutant("table_sought_once") {
                         self.loads[load].tried = u64::MAX;
                     }
-                    self.load_seal(group, now, load);
+                    self.load_table(group, now, load);
                 }
                 None => self.end_load(load),
             }
         }
         assert_eq!(self.loads.len(), self.loading.len(), "each load is of a chunk of its own");
-        if group.map.has(chunk) && group.map.entry(chunk).traffic != NONE {
+        if group.map.has(chunk) && group.map.entry(chunk).busy != NONE {
             group.emit(Effect::Eased(chunk));
         }
     }
 
     /// The journal knows that the tables count no more. What they said stays known: contents change
     /// by writes only, and those say so.
-    pub(crate) fn break_seal(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
+    pub(crate) fn void_checksums(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
         if !group.pools.keep_checksums() {
             return;
         }
         self.tableless.remove(&chunk);
-        if group.map.entry(chunk).is_sealed() {
+        if group.map.entry(chunk).has_checksums() {
             group.map.entry_mut(chunk).set_table(Table::None);
             self.status.broken += 1;
             if let Some(sums) = self.tables.take(chunk) {
-                let (most, map) = (group.settings.limits.seals_cached, &group.map);
+                let (most, map) = (group.settings.limits.tables_cached, &group.map);
                 self.known.put(chunk, sums, most, |other| map.is_busy(other));
             }
         }
-        assert!(!group.map.entry(chunk).is_sealed(), "its table is right no more");
+        assert!(!group.map.entry(chunk).has_checksums(), "its table is right no more");
         assert!(!self.tables.has(chunk), "what is known of it is no table");
         self.watch(group, now, chunk);
     }
@@ -328,7 +328,7 @@ impl BlockChecksums {
     pub(crate) fn watch(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
         let keeps = group.pools.keep_checksums();
         let entry = group.map.entry_mut(chunk);
-        if keeps && !entry.is_sealed() && !entry.set_watched(true) {
+        if keeps && !entry.has_checksums() && !entry.set_watched(true) {
             self.watched.push_back(Watched { chunk, since: now, looked_at: false });
         }
         let listed = || self.watched.iter().any(|watched| watched.chunk == chunk);
@@ -336,7 +336,7 @@ impl BlockChecksums {
     }
 
     /// Hands chunks that were not written for a while to the scrub, which makes their tables.
-    pub(crate) fn seal_quiet_chunks(&mut self, group: &mut GroupState, now: Nanos) {
+    pub(crate) fn checksum_quiet_chunks(&mut self, group: &mut GroupState, now: Nanos) {
         if !group.pools.keep_checksums() {
             return;
         }
@@ -353,8 +353,8 @@ impl BlockChecksums {
             }
             let entry = group.map.entry_mut(chunk);
             entry.set_watched(false);
-            let quiet = !entry.take_written() && entry.traffic == NONE && looked_at;
-            if entry.first().is_none() || entry.is_sealed() {
+            let quiet = !entry.take_written() && entry.busy == NONE && looked_at;
+            if entry.first().is_none() || entry.has_checksums() {
                 continue;
             }
             if !quiet {
@@ -380,7 +380,7 @@ impl BlockChecksums {
         if orphaned && !mutant("table_outlives_its_copies") {
             met("table of checksums went with its last copy");
             state.table = Table::None;
-            self.break_seal(group, group.now, chunk);
+            self.void_checksums(group, group.now, chunk);
         }
         let has_room = |copy: &ChunkCopy| group.pools[copy.place.pool].checksums;
         let kept = state.table == Table::None || state.copies.iter().any(has_room);
@@ -388,7 +388,7 @@ impl BlockChecksums {
     }
 
     /// Writes a chunk's tables, to be told of as the scrub's; how many, and their checksum.
-    pub(crate) fn write_seals(
+    pub(crate) fn write_tables(
         &mut self,
         group: &mut GroupState,
         now: Nanos,
@@ -419,18 +419,18 @@ impl BlockChecksums {
     ) {
         let offset = group.pools.table_address(place);
         assert!(group.pools[place.pool].checksums, "the pool has room for tables");
-        assert_eq!(u64::from(data.len()), seal_bytes(group.pools.chunk_bytes()), "a table");
+        assert_eq!(u64::from(data.len()), table_bytes(group.pools.chunk_bytes()), "a table");
         group.pools.send(
             now,
             place.pool,
-            Owner::SealWrite,
+            Owner::TableWrite,
             Io::Write { offset, data, fua: false },
             false,
         );
     }
 
     /// The tables are written, and nobody wrote to the chunk meanwhile.
-    pub(crate) fn seal(
+    pub(crate) fn table_is_written(
         &mut self,
         group: &mut GroupState,
         chunk: ChunkId,
@@ -439,14 +439,14 @@ impl BlockChecksums {
         unread: bool,
     ) {
         assert_eq!(sums.len() as u32, group.pools.chunk_bytes() / BLOCK, "each block has a sum");
-        assert!(!group.map.entry(chunk).is_sealed(), "a chunk that was written gets its table");
+        assert!(!group.map.entry(chunk).has_checksums(), "a chunk that was written gets its table");
         group.map.entry_mut(chunk).set_table(Table::Summed(table));
         let known = self.known.take(chunk).filter(|known| known.whole() == Some(sums));
         let mut all = known.unwrap_or_else(|| Sums::of_all(sums.into()));
         all.rest();
-        let (most, map) = (group.settings.limits.seals_cached, &group.map);
+        let (most, map) = (group.settings.limits.tables_cached, &group.map);
         self.tables.put(chunk, all, most, |other| map.is_busy(other));
-        self.status.sealed += 1;
+        self.status.checksummed += 1;
         self.status.unread += u64::from(unread);
         if self.regions.has(region_of(group, chunk)) {
             met("table without a record");

@@ -94,7 +94,7 @@ fn uncount_prefetched(group: &mut GroupState, copy: ChunkCopy) {
     }
 }
 
-/// Tells the journal that copies which were not written for a while are equal: its next cycle
+/// Tells the journal that copies which were not written for a while are equal: its next commit
 /// flushes them first.
 pub(crate) fn settle_quiet_copies(group: &mut GroupState, now: Nanos) {
     let mut dirty = std::mem::take(&mut group.dirty_chunks);
@@ -108,7 +108,7 @@ pub(crate) fn settle_quiet_copies(group: &mut GroupState, now: Nanos) {
         };
         let quiet =
             now.saturating_sub(extra.last_write) >= QUIET || mutant("copies_equal_without_rest");
-        let busy = group.map.entry(chunk).traffic != NONE;
+        let busy = group.map.entry(chunk).busy != NONE;
         if !quiet || busy && !mutant("copies_equal_under_a_write") {
             return true;
         }

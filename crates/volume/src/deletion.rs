@@ -8,7 +8,7 @@ use crate::settling::Settlement;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, VolumeId};
 
-/// Volumes being deleted, until their last part has ended.
+/// Volumes being deleted, until their last sub-request has ended.
 #[derive(Debug, Default)]
 pub(crate) struct Deletion {
     dying: Vec<VolumeId>,

@@ -3,7 +3,7 @@
 
 use crate::block_checksums::BlockChecksums;
 use crate::copies::drop_copy;
-use crate::group_state::traffic::{Verb, bit};
+use crate::group_state::busy_chunk::{Verb, bit};
 use crate::group_state::{Effect, GroupState};
 use crate::hinting::Hinting;
 use crate::journal::Waiter;
@@ -22,34 +22,38 @@ pub(crate) enum FirstSlot {
     Ready(Place),
     /// The slot must be made to read as zeroes first, by this request.
     Cleaning(Place, Io),
-    /// The part waits for a slot that becomes free.
+    /// The sub-request waits for a slot that becomes free.
     Waits,
-    /// There is none: the part fails.
+    /// There is none: the sub-request fails.
     Missing,
 }
 
-/// Gives the chunk of `part` its first slot, and makes it read as zeroes if it may not.
+/// Gives the chunk of `sub_request` its first slot, and makes it read as zeroes if it may not.
 pub(crate) fn open_chunk(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
     hinting: &mut Hinting,
     leaving: &mut Leaving,
-    part: u32,
+    sub_request: u32,
 ) -> FirstSlot {
-    let chunk = group.parts[part].chunk;
+    let chunk = group.sub_requests[sub_request].chunk;
     assert!(group.map.entry(chunk).first().is_none(), "a chunk gets its first slot once");
     let hinted = hinting.pools_for(group, chunk);
-    let Some((place, clean)) = allocate(group, group.parts[part].unfit, &hinted) else {
-        return await_space(group, checksums, leaving, part);
+    let Some((place, clean)) = allocate(group, group.sub_requests[sub_request].unfit, &hinted)
+    else {
+        return await_space(group, checksums, leaving, sub_request);
     };
     assert!(group.pools[place.pool].slots.is_taken(place.slot), "nobody else gets it");
-    assert!(group.parts[part].unfit & bit(place.pool) == 0, "not where it failed before");
+    assert!(
+        group.sub_requests[sub_request].unfit & bit(place.pool) == 0,
+        "not where it failed before"
+    );
     hinting.note_placed(place, &hinted);
     if clean || mutant("slot_not_zeroed") {
         return FirstSlot::Ready(place);
     }
-    let traffic = group.traffic_of(chunk);
-    group.traffic[traffic].opening = Some((part, Some(place)));
+    let busy = group.busy_chunk_of(chunk);
+    group.busy_chunks[busy].opening = Some((sub_request, Some(place)));
     let pool = &group.pools[place.pool];
     let offset = pool.address(place, 0, group.pools.chunk_bytes());
     let length = Bytes(u64::from(group.pools.chunk_bytes()));
@@ -58,7 +62,7 @@ pub(crate) fn open_chunk(
     } else {
         Io::WriteZeroes { offset, length }
     };
-    group.parts[part].outstanding += 1;
+    group.sub_requests[sub_request].outstanding += 1;
     group.journal.expect_record();
     FirstSlot::Cleaning(place, io)
 }
@@ -69,12 +73,12 @@ pub(crate) fn opened(
     checksums: &mut BlockChecksums,
     hinting: &mut Hinting,
     leaving: &mut Leaving,
-    part: u32,
+    sub_request: u32,
     pool: PoolId,
     result: &Result<Payload, DeviceError>,
 ) -> FirstSlot {
-    let traffic = group.traffic_of(group.parts[part].chunk);
-    let opening = group.traffic[traffic].opening.take();
+    let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
+    let opening = group.busy_chunks[busy].opening.take();
     let (_, place) = opening.expect("the part opens its chunk");
     let place = place.expect("a slot was being made ready");
     assert_eq!(place.pool, pool, "the pool that answers has the slot");
@@ -84,11 +88,11 @@ pub(crate) fn opened(
         return FirstSlot::Ready(place);
     }
     group.pools[pool].slots.give_back(place.slot, false);
-    group.parts[part].unfit |= 1 << pool.0;
+    group.sub_requests[sub_request].unfit |= 1 << pool.0;
     if *result == Err(DeviceError::NoSpace) {
-        group.parts[part].error = Some(RequestError::NoSpace);
+        group.sub_requests[sub_request].error = Some(RequestError::NoSpace);
     }
-    open_chunk(group, checksums, hinting, leaving, part)
+    open_chunk(group, checksums, hinting, leaving, sub_request)
 }
 
 /// No slot is free: prefetched copies go, and slots that wait for the journal may become free.
@@ -96,25 +100,25 @@ fn await_space(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
     leaving: &mut Leaving,
-    part: u32,
+    sub_request: u32,
 ) -> FirstSlot {
     let evicted = evict_prefetched(group, checksums);
     let committing = evicted || group.journal.will_free() || group.operations.will_free();
     if committing || leaving.slots > 0 {
-        let traffic = group.traffic_of(group.parts[part].chunk);
-        group.traffic[traffic].opening = Some((part, None));
+        let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
+        group.busy_chunks[busy].opening = Some((sub_request, None));
         if committing {
-            group.journal.join(Waiter::Space(part));
+            group.journal.join(Waiter::Space(sub_request));
         } else {
-            leaving.waiting.push(part);
-            // What the chunk itself has left need not wait for this part.
-            group.emit(Effect::Eased(group.parts[part].chunk));
+            leaving.waiting.push(sub_request);
+            // What the chunk itself has left need not wait for this sub-request.
+            group.emit(Effect::Eased(group.sub_requests[sub_request].chunk));
         }
-        debug_assert!(is_opening(group, part), "who waits behind it lets it go first");
+        debug_assert!(is_opening(group, sub_request), "who waits behind it lets it go first");
         return FirstSlot::Waits;
     }
-    let error = group.parts[part].error;
-    group.parts[part].error = Some(error.unwrap_or(RequestError::NoSpace));
+    let error = group.sub_requests[sub_request].error;
+    group.sub_requests[sub_request].error = Some(error.unwrap_or(RequestError::NoSpace));
     FirstSlot::Missing
 }
 
@@ -134,28 +138,35 @@ fn evict_prefetched(group: &mut GroupState, checksums: &mut BlockChecksums) -> b
     victim.is_some()
 }
 
-/// Tries once more to open the chunk of a part that waited for space.
+/// Tries once more to open the chunk of a sub-request that waited for space.
 pub(crate) fn try_again(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
     hinting: &mut Hinting,
     leaving: &mut Leaving,
-    part: u32,
+    sub_request: u32,
 ) -> FirstSlot {
-    assert!(matches!(group.parts[part].verb, Verb::Write(_)), "only writes open chunks");
-    let traffic = group.traffic_of(group.parts[part].chunk);
+    assert!(
+        matches!(group.sub_requests[sub_request].verb, Verb::Write(_)),
+        "only writes open chunks"
+    );
+    let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
     if group.records_pile_up() {
-        group.traffic[traffic].opening = Some((part, None));
-        group.journal.join(Waiter::Space(part));
+        group.busy_chunks[busy].opening = Some((sub_request, None));
+        group.journal.join(Waiter::Space(sub_request));
         return FirstSlot::Waits;
     }
-    let waited = group.traffic[traffic].opening.take();
-    assert_eq!(waited, Some((part, None)), "the part waited for a slot, and has none");
-    open_chunk(group, checksums, hinting, leaving, part)
+    let waited = group.busy_chunks[busy].opening.take();
+    assert_eq!(
+        waited,
+        Some((sub_request, None)),
+        "the sub-request waited for a slot, and has none"
+    );
+    open_chunk(group, checksums, hinting, leaving, sub_request)
 }
 
-/// True if the part waits for the first slot of its chunk.
-pub(crate) fn is_opening(group: &GroupState, part: u32) -> bool {
-    let traffic = group.map.entry(group.parts[part].chunk).traffic;
-    traffic != NONE && group.traffic[traffic].opening.is_some_and(|(opener, _)| opener == part)
+/// True if the sub-request waits for the first slot of its chunk.
+pub(crate) fn is_opening(group: &GroupState, sub_request: u32) -> bool {
+    let busy = group.map.entry(group.sub_requests[sub_request].chunk).busy;
+    busy != NONE && group.busy_chunks[busy].opening.is_some_and(|(opener, _)| opener == sub_request)
 }

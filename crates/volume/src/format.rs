@@ -197,15 +197,15 @@ impl BlockKind {
 ///
 /// # Panics
 /// When `payload` is longer than [`PAYLOAD_BYTES`].
-pub(crate) fn seal_block(kind: BlockKind, stamp: Stamp, payload: &[u8], out: &mut Vec<u8>) {
-    seal_commit_block(kind, stamp, 0, payload, out);
+pub(crate) fn frame_block(kind: BlockKind, stamp: Stamp, payload: &[u8], out: &mut Vec<u8>) {
+    frame_commit_block(kind, stamp, 0, payload, out);
 }
 
 /// The same, for a block that has `before` others of its commit before it.
 ///
 /// # Panics
 /// When `payload` is longer than [`PAYLOAD_BYTES`].
-pub(crate) fn seal_commit_block(
+pub(crate) fn frame_commit_block(
     kind: BlockKind,
     stamp: Stamp,
     before: u16,

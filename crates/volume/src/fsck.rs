@@ -1,7 +1,7 @@
 //! The machine's own check: every slot has exactly one owner, every count is right.
 //!
 //! Holds at any moment between two events, not only at rest: slots on their way in belong to an
-//! operation, slots on their way out to a queued record, to the chunk's traffic, or to a discard.
+//! operation, slots on their way out to a queued record, to the chunk's state, or to a discard.
 //!
 //! After each recovery, when nothing is under way, its cheap form runs ([`check_recovered`]): no
 //! slot was claimed twice, so the map is right if each pool has as many slots taken as the map
@@ -49,12 +49,12 @@ pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
     for place in group.journal.places_left() {
         own(place, "a queued record".to_string());
     }
-    for (index, traffic) in group.traffic.iter() {
-        for (_, place) in &traffic.left {
-            own(*place, format!("traffic {index}"));
+    for (index, busy) in group.busy_chunks.iter() {
+        for (_, place) in &busy.left {
+            own(*place, format!("busy {index}"));
         }
-        if let Some((part, Some(place))) = traffic.opening {
-            own(place, format!("part {part}, which opens it"));
+        if let Some((sub_request, Some(place))) = busy.opening {
+            own(place, format!("sub-request {sub_request}, which opens it"));
         }
     }
     for flight in group.pools.flights() {
@@ -72,8 +72,8 @@ pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
 /// slot once. O(chunks), 12 bytes a pool.
 ///
 /// # Errors
-/// When a pool has slots that nobody owns, or lacks some, or counts of parts and of prefetched
-/// copies are wrong: a bug of the recovery.
+/// When a pool has slots that nobody owns, or lacks some, or counts of sub-requests and of
+/// prefetched copies are wrong: a bug of the recovery.
 pub(crate) fn check_recovered(group: &GroupState) -> Result<(), OpenError> {
     let mut named = vec![0_u32; group.pools.count()];
     let mut prefetched = vec![0_u32; group.pools.count()];
@@ -111,8 +111,8 @@ fn owned_by_chunks(group: &GroupState, own: &mut impl FnMut(Place, String)) {
 
 /// No chunk has a table where no copy has room for one.
 fn check_tables(group: &GroupState) -> impl Iterator<Item = Flaw> {
-    let sealed = group.map.chunks().filter(|&chunk| group.map.entry(chunk).is_sealed());
-    let bare = sealed.filter(|&chunk| table_places(group, chunk).next().is_none());
+    let checksummed = group.map.chunks().filter(|&chunk| group.map.entry(chunk).has_checksums());
+    let bare = checksummed.filter(|&chunk| table_places(group, chunk).next().is_none());
     bare.map(|chunk| Flaw(format!("chunk {chunk} has checksums, and no copy has room for them")))
 }
 
@@ -160,8 +160,8 @@ fn check_counts(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
     }
     // Who fails answers all requests at once, whatever parts of them are still under way.
     let failed = matches!(group.service, Service::Failed(_));
-    let parts = !group.parts.is_empty() || requests.scheduler.queued() != (0, 0);
-    if requests.all.is_empty() && parts && !failed {
+    let sub_requests = !group.sub_requests.is_empty() || requests.scheduler.queued() != (0, 0);
+    if requests.all.is_empty() && sub_requests && !failed {
         flaws.push(Flaw("parts without requests".to_string()));
     }
     flaws

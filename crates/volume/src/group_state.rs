@@ -8,13 +8,13 @@
 
 pub(crate) mod active;
 mod announcing;
+pub(crate) mod busy_chunk;
 mod room;
 pub(crate) mod service;
-pub(crate) mod traffic;
 
 use crate::finding::Findings;
 use crate::format::Superblock;
-use crate::journal::{Journal, Waiter, Wishes};
+use crate::journal::{CommitDemand, Journal, Waiter};
 use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
 use crate::operation::Operation;
 use crate::overlay::{Goal, Side};
@@ -22,12 +22,12 @@ use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use crate::settings::Settings;
 use active::ActiveOperations;
+use busy_chunk::{BusyChunk, SubRequest};
 use service::Service;
 use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Slab};
-use traffic::{Part, Traffic};
 
 /// Work that a step of a machine leaves to others.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) enum Effect {
     Parted(ChunkId, Place),
     /// A slot is free.
     SlotFree,
-    /// A slot may be free for a part that waits for one.
+    /// A slot may be free for a sub-request that waits for one.
     Space(u32),
     /// The operation on the chunk has ended.
     Ended(ChunkId),
@@ -71,10 +71,10 @@ pub(crate) struct GroupState {
     pub(crate) map: ChunkMap,
     pub(crate) pools: Pools,
     pub(crate) journal: Journal,
-    pub(crate) parts: Slab<Part>,
-    /// Parts that were begun, ever; orders them among each other.
-    pub(crate) parts_begun: u64,
-    pub(crate) traffic: Slab<Traffic>,
+    pub(crate) sub_requests: Slab<SubRequest>,
+    /// Sub-requests that were begun, ever; orders them among each other.
+    pub(crate) sub_requests_begun: u64,
+    pub(crate) busy_chunks: Slab<BusyChunk>,
     /// Operations that have begun.
     pub(crate) operations: ActiveOperations,
     /// Chunks in two parts.
@@ -90,19 +90,19 @@ pub(crate) struct GroupState {
 /// A chunk as the journal must say it: as it is once all that is queued is durable.
 pub(crate) fn durable_state(
     map: &ChunkMap,
-    traffic: &Slab<Traffic>,
+    busy_chunks: &Slab<BusyChunk>,
     operations: &ActiveOperations,
     chunk: ChunkId,
 ) -> ChunkState {
     let mut state = map.state(chunk);
-    let index = map.entry(chunk).traffic;
+    let index = map.entry(chunk).busy;
     if index != NONE {
-        let traffic = &traffic[index];
-        state.dirty |= traffic.intent && !mutant("intent_not_in_the_record");
-        if traffic.intent {
+        let busy = &busy_chunks[index];
+        state.dirty |= busy.intent && !mutant("intent_not_in_the_record");
+        if busy.intent {
             state.table = Table::None;
         }
-        if let Some(operation) = traffic.operation {
+        if let Some(operation) = busy.operation {
             operations[operation].foretell(&mut state);
         }
     }
@@ -119,9 +119,9 @@ impl GroupState {
             map: ChunkMap::new(1),
             pools: Pools::new(sizes),
             journal: Journal::new(identity),
-            parts: Slab::default(),
-            parts_begun: 0,
-            traffic: Slab::default(),
+            sub_requests: Slab::default(),
+            sub_requests_begun: 0,
+            busy_chunks: Slab::default(),
             operations: ActiveOperations::default(),
             overlays: 0,
             unsaved_overlays: Vec::new(),
@@ -133,7 +133,7 @@ impl GroupState {
 
     /// Takes over what a superblock says of the group; so many chunks are in two parts.
     pub(crate) fn adopt(&mut self, superblock: &Superblock, overlays: usize) {
-        assert!(self.parts.is_empty() && !self.has_effects(), "nothing is under way yet");
+        assert!(self.sub_requests.is_empty() && !self.has_effects(), "nothing is under way yet");
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
         self.settings.checksums = superblock.pools.iter().all(|pool| pool.checksums);
@@ -182,40 +182,46 @@ impl GroupState {
         mapped.flatten().map(|place| place.pool)
     }
 
-    /// The chunk's traffic, made when it has none.
-    pub(crate) fn traffic_of(&mut self, chunk: ChunkId) -> u32 {
-        let index = self.map.entry(chunk).traffic;
+    /// The chunk's state, made when it has none.
+    pub(crate) fn busy_chunk_of(&mut self, chunk: ChunkId) -> u32 {
+        let index = self.map.entry(chunk).busy;
         if index != NONE {
             return index;
         }
-        let index = self.traffic.insert(Traffic::default());
+        let index = self.busy_chunks.insert(BusyChunk::default());
         assert_ne!(index, NONE, "a number that says that there is none");
-        self.map.entry_mut(chunk).traffic = index;
-        debug_assert!(self.traffic[index].is_over(), "nobody is on it yet");
+        self.map.entry_mut(chunk).busy = index;
+        debug_assert!(self.busy_chunks[index].is_over(), "nobody is on it yet");
         index
+    }
+
+    /// The chunk's state, where it has one.
+    pub(crate) fn busy_chunk_mut(&mut self, chunk: ChunkId) -> Option<&mut BusyChunk> {
+        let index = self.map.entry(chunk).busy;
+        (index != NONE).then(|| &mut self.busy_chunks[index])
     }
 
     /// True if a write to the chunk that overlaps `range` is on devices.
     pub(crate) fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
-        let traffic = self.map.entry(chunk).traffic;
-        traffic != NONE
-            && self.traffic[traffic].running.iter().any(|&part| {
-                let part = &self.parts[part];
-                part.is_write() && part.overlaps(range)
+        let busy = self.map.entry(chunk).busy;
+        busy != NONE
+            && self.busy_chunks[busy].running.iter().any(|&sub_request| {
+                let sub_request = &self.sub_requests[sub_request];
+                sub_request.is_write() && sub_request.overlaps(range)
             })
     }
 
-    pub(crate) fn covers_chunk(&self, part: u32) -> bool {
-        let part = &self.parts[part];
-        let volume = self.map.volume(part.chunk.volume).expect("busy volumes stay");
-        let start = u64::from(part.chunk.index) * u64::from(self.pools.chunk_bytes());
+    pub(crate) fn covers_chunk(&self, sub_request: u32) -> bool {
+        let sub_request = &self.sub_requests[sub_request];
+        let volume = self.map.volume(sub_request.chunk.volume).expect("busy volumes stay");
+        let start = u64::from(sub_request.chunk.index) * u64::from(self.pools.chunk_bytes());
         let bytes = (volume.size.0 - start).min(u64::from(self.pools.chunk_bytes()));
-        part.range.start == 0 && u64::from(part.range.end) >= bytes
+        sub_request.range.start == 0 && u64::from(sub_request.range.end) >= bytes
     }
 
     /// The chunk as the journal shall have it once all that is queued is durable.
     pub(crate) fn durable_state(&self, chunk: ChunkId) -> ChunkState {
-        durable_state(&self.map, &self.traffic, &self.operations, chunk)
+        durable_state(&self.map, &self.busy_chunks, &self.operations, chunk)
     }
 
     /// Notes when the copies were last written.
@@ -267,29 +273,29 @@ impl GroupState {
 
     /// The operation on a chunk, by its number.
     pub(crate) fn operation_on(&self, chunk: ChunkId) -> Option<u32> {
-        let traffic = self.map.entry(chunk).traffic;
-        if traffic == NONE { None } else { self.traffic[traffic].operation }
+        let busy = self.map.entry(chunk).busy;
+        if busy == NONE { None } else { self.busy_chunks[busy].operation }
     }
 
     /// Reasons for a commit that the journal does not know of.
-    pub(crate) fn wishes(&self) -> Wishes {
+    pub(crate) fn commit_demand(&self) -> CommitDemand {
         let unsaved = !self.unsaved_overlays.is_empty();
-        Wishes { unsaved, hurried: !self.operations.is_copying() }
+        CommitDemand { unsaved, hurried: !self.operations.is_copying() }
     }
 
     /// True if the map in memory is ahead of the journal.
     pub(crate) fn has_changes(&self) -> bool {
-        self.journal.has_records() || self.wishes().unsaved
+        self.journal.has_records() || self.commit_demand().unsaved
     }
 
-    /// Wants a cycle for what is queued, although nobody waits for it.
+    /// Wants a commit for what is queued, although nobody waits for it.
     pub(crate) fn want_commit_of_changes(&mut self) {
-        if self.journal.is_queued() || self.wishes().unsaved {
+        if self.journal.is_queued() || self.commit_demand().unsaved {
             self.journal.want_commit();
         }
     }
 
-    /// True if so much is queued that nobody may add to it before the next cycle.
+    /// True if so much is queued that nobody may add to it before the next commit.
     pub(crate) fn records_pile_up(&self) -> bool {
         self.journal.records_pile_up(self.pools.sizes())
     }

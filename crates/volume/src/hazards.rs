@@ -13,10 +13,11 @@
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
 use crate::block_checksums::BlockChecksums;
-use crate::group_state::traffic::Verb;
+use crate::group_state::busy_chunk::Verb;
 use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
 use crate::presence::around_blocks;
+use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, Nanos};
@@ -24,25 +25,25 @@ use thermocline_units::{ChunkId, Nanos};
 /// Copies of one piece that foreground writes may spoil before they wait for it.
 pub(crate) const SPOILS_MAX: u32 = 3;
 
-/// True if `part` may start on its chunk; sets going what it has to wait for.
+/// True if `sub_request` may start on its chunk; sets going what it has to wait for.
 pub(crate) fn pass_hazards(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
     now: Nanos,
-    part: u32,
+    sub_request: u32,
 ) -> bool {
-    let state = &group.parts[part];
+    let state = &group.sub_requests[sub_request];
     let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
-    let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && group.covers_chunk(part);
-    let traffic = &group.traffic[group.map.entry(chunk).traffic];
-    if !traffic.waiting.is_empty() || traffic.opening.is_some() {
+    let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && group.covers_chunk(sub_request);
+    let busy = &group.busy_chunks[group.map.entry(chunk).busy];
+    if !busy.waiting.is_empty() || busy.opening.is_some() {
         return false;
     }
-    if writes && traffic.repairing {
+    if writes && busy.repairing {
         return false;
     }
-    let operation = traffic.operation;
-    let idle = traffic.running.is_empty();
+    let operation = busy.operation;
+    let idle = busy.running.is_empty();
     let changes_map = frees || writes && group.map.entry(chunk).first().is_none();
     let adds_record = changes_map || writes && group.lacks_announcement(chunk);
     if adds_record && group.records_pile_up() {
@@ -54,24 +55,9 @@ pub(crate) fn pass_hazards(
             group.operations[operation].cancelled = true;
             return false;
         }
-        return idle || mutant("unmapped_under_parts");
+        return idle || mutant("unmapped_under_sub_requests");
     }
-    let traffic = &group.traffic[group.map.entry(chunk).traffic];
-    // No block of a chunk in two parts may be written on both sides at once.
-    let in_two = group.map.overlay(chunk).is_some();
-    met_if(
-        writes && in_two && !group.writes_under_way(chunk, &range) && {
-            group.writes_under_way(chunk, &around_blocks(&range))
-        },
-        "two writes into one block of a mirror",
-    );
-    let touched = if in_two && !mutant("two_writes_into_one_block") {
-        around_blocks(&range)
-    } else {
-        range.clone()
-    };
-    met_if(writes && traffic.dropping > 0, "write waited for the record of a drop");
-    if writes && (traffic.dropping > 0 || group.writes_under_way(chunk, &touched)) {
+    if writes && meets_writes(group, chunk, &range) {
         return false;
     }
     if let Some(operation) = operation
@@ -80,7 +66,7 @@ pub(crate) fn pass_hazards(
         return false;
     }
     // What a write waits for is fetched while the journal is being told.
-    let at_hand = checksums.seal_is_at_hand(group, now, chunk);
+    let at_hand = checksums.table_is_at_hand(group, now, chunk);
     if !writes {
         return at_hand;
     }
@@ -89,16 +75,36 @@ pub(crate) fn pass_hazards(
         checksums.take_table(group, now, chunk);
         let expected = !group.needs_announcement(chunk) || mutant("write_before_its_intent");
         assert!(expected, "the journal expects the write");
-        assert!(!group.map.entry(chunk).is_sealed() || !expected, "no table is right from now on");
+        assert!(
+            !group.map.entry(chunk).has_checksums() || !expected,
+            "no table is right from now on"
+        );
     }
     may_write
 }
 
-/// The chunk's parts are looked at again when the journal has taken what is queued.
+/// True if a write to `range` has to wait for others to the chunk, or for the record of a copy that
+/// is being dropped.
+fn meets_writes(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> bool {
+    // No block of a chunk in two parts may be written on both sides at once.
+    let in_two = group.map.overlay(chunk).is_some();
+    let blocks = around_blocks(range);
+    met_if(
+        in_two && !group.writes_under_way(chunk, range) && group.writes_under_way(chunk, &blocks),
+        "two writes into one block of a mirror",
+    );
+    let by_blocks = in_two && !mutant("two_writes_into_one_block");
+    let touched = if by_blocks { &blocks } else { range };
+    let dropping = group.busy_chunks[group.map.entry(chunk).busy].dropping > 0;
+    met_if(dropping, "write waited for the record of a drop");
+    dropping || group.writes_under_way(chunk, touched)
+}
+
+/// The chunk's sub-requests are looked at again when the journal has taken what is queued.
 fn await_room(group: &mut GroupState, chunk: ChunkId) {
     assert!(group.records_pile_up(), "there is room");
-    let traffic = group.map.entry(chunk).traffic;
-    if !std::mem::replace(&mut group.traffic[traffic].awaits_room, true) {
+    let busy = group.map.entry(chunk).busy;
+    if !std::mem::replace(&mut group.busy_chunks[busy].awaits_room, true) {
         group.journal.join(Waiter::Room(chunk));
     }
 }
@@ -128,7 +134,7 @@ fn passes_operation(
 }
 
 /// True if the journal knows that the chunk's copies may differ, where there are several, and
-/// that its seal is broken, where it had one.
+/// that its checksums are void, where it had one.
 fn journal_expects_writes(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
@@ -148,25 +154,25 @@ fn journal_expects_writes(
 
 /// The journal knows now that a copy of the chunk is gone.
 pub(crate) fn drop_durable(group: &mut GroupState, chunk: ChunkId) {
-    let traffic = group.traffic_of(chunk);
-    assert!(group.traffic[traffic].dropping > 0, "each drop is durable once");
-    group.traffic[traffic].dropping -= 1;
+    let busy = group.busy_chunk_of(chunk);
+    assert!(group.busy_chunks[busy].dropping > 0, "each drop is durable once");
+    group.busy_chunks[busy].dropping -= 1;
     group.map.let_go(chunk.volume);
     group.emit(Effect::Eased(chunk));
 }
 
-/// The journal knows now that the chunk's copies may differ, and that its seal is broken.
+/// The journal knows now that the chunk's copies may differ, and that its checksums are void.
 pub(crate) fn intent_durable(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
     now: Nanos,
     chunk: ChunkId,
 ) {
-    let traffic = group.traffic_of(chunk);
-    let announced = std::mem::replace(&mut group.traffic[traffic].intent, false);
+    let busy = group.busy_chunk_of(chunk);
+    let announced = std::mem::replace(&mut group.busy_chunks[busy].intent, false);
     assert!(announced, "each intent is durable once");
     group.map.let_go(chunk.volume);
-    checksums.break_seal(group, now, chunk);
+    checksums.void_checksums(group, now, chunk);
     if group.map.may_differ(chunk) {
         let extra = group.map.extra_mut(chunk);
         if !std::mem::replace(&mut extra.dirty, true) {
@@ -177,12 +183,10 @@ pub(crate) fn intent_durable(
     group.emit(Effect::Eased(chunk));
 }
 
-/// Parts of a chunk waited until less is queued for the journal.
+/// Sub-requests of a chunk waited until less is queued for the journal.
 pub(crate) fn room_may_be_there(group: &mut GroupState, chunk: ChunkId) {
     // Who waited may have gone with the mirror that it would have announced.
-    if group.map.is_busy(chunk) {
-        let traffic = group.traffic_of(chunk);
-        group.traffic[traffic].awaits_room = false;
-        group.emit(Effect::Eased(chunk));
-    }
+    let Some(busy) = group.busy_chunk_mut(chunk) else { return };
+    busy.awaits_room = false;
+    group.emit(Effect::Eased(chunk));
 }

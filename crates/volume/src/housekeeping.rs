@@ -89,7 +89,7 @@ impl Machines {
             self.state.grow_areas_when_short();
         }
         settle_quiet_copies(&mut self.state, now);
-        self.checksums.seal_quiet_chunks(&mut self.state, now);
+        self.checksums.checksum_quiet_chunks(&mut self.state, now);
         self.carry_out(now);
         self.checksums.close_quiet_regions(&mut self.state, now);
         self.bury_volumes();

@@ -2,7 +2,7 @@
 //! be forgotten.
 //!
 //! - [`commit`]: what is queued, and who waits for it;
-//! - [`cycle`]: how a commit cycle runs;
+//! - [`group_commit`]: how a group commit runs;
 //! - [`checkpoint`]: how the whole map is written.
 //!
 //! A machine of its own above the pools. It is told of changes, of waiters and of answered
@@ -11,7 +11,7 @@
 
 mod checkpoint;
 mod commit;
-mod cycle;
+mod group_commit;
 
 use crate::format::{Record, Superblock};
 use crate::journal::checkpoint::Checkpoint;
@@ -44,9 +44,9 @@ impl Below<'_> {
     }
 }
 
-/// Reasons for a cycle that the journal does not know of.
+/// Reasons for a commit that the journal does not know of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wishes {
+pub(crate) struct CommitDemand {
     /// True if some change of the map has no record yet.
     pub(crate) unsaved: bool,
     /// True if operations that wait for their switch wait in vain for others.
@@ -72,7 +72,7 @@ pub(crate) enum Outcome {
     NoReplica,
 }
 
-/// The journal of a group: what is queued for it, and the cycle and the checkpoint under way.
+/// The journal of a group: what is queued for it, and the commit and the checkpoint under way.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// The number that no other group has.
@@ -170,12 +170,12 @@ impl Journal {
         self.commit.expected_record_came();
     }
 
-    /// Joins the next cycle.
+    /// Joins the next commit.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.commit.join(waiter);
     }
 
-    /// Wants a cycle although nobody waits.
+    /// Wants a commit although nobody waits.
     pub(crate) fn want_commit(&mut self) {
         self.commit.want();
     }
@@ -190,7 +190,7 @@ impl Journal {
         self.commit.has_records()
     }
 
-    /// True if records are queued that no cycle has taken.
+    /// True if records are queued that no commit has taken.
     pub(crate) fn is_queued(&self) -> bool {
         self.commit.is_queued()
     }
@@ -205,12 +205,12 @@ impl Journal {
         self.commit.places_left()
     }
 
-    /// Operations whose switch no cycle has begun to make durable.
+    /// Operations whose switch no commit has begun to make durable.
     pub(crate) fn switches_waiting(&self) -> usize {
         self.commit.switches_waiting()
     }
 
-    /// True if so much is queued that nobody may add to it before the next cycle.
+    /// True if so much is queued that nobody may add to it before the next commit.
     pub(crate) fn records_pile_up(&self, sizes: &Sizes) -> bool {
         self.commit.bytes_queued() > bytes_queued_max(sizes)
     }

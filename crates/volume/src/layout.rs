@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! 0        4 KiB     8 KiB                                              first slot
-//! | super 0 | super 1 | journal ring | checkpoint area 0 | area 1 | seals | slot 0 | slot 1 …
+//! | super 0 | super 1 | journal ring | checkpoint area 0 | area 1 | tables | slot 0 | slot 1 …
 //! ```
-//! The seals of slots by which a pool grew later stand in slots of their own (`tables`).
+//! The checksum tables of slots by which a pool grew later stand in slots of their own (`tables`).
 //!
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
@@ -137,19 +137,20 @@ pub(crate) fn region_bytes(journal_blocks: u32, area_blocks: u32) -> u64 {
     (2 + u64::from(journal_blocks) + 2 * u64::from(area_blocks)) * BLOCK
 }
 
-/// Offset behind the metadata: of the seals where a group has them, else of the first slot.
+/// Offset behind the metadata: of the checksum tables where a group has them, else of the first
+/// slot.
 pub(crate) fn head_bytes(journal_blocks: u32, area_blocks: u32, has_region: bool) -> u64 {
     let head = if has_region { region_bytes(journal_blocks, area_blocks) } else { 2 * BLOCK };
     head.next_multiple_of(ALIGNMENT)
 }
 
-/// Bytes of one slot's seal: eight of its own, and a checksum for each block of a chunk.
-pub(crate) fn seal_bytes(chunk_size: u32) -> u64 {
+/// Bytes of one slot's checksum table: eight of its own, and a checksum for each block of a chunk.
+pub(crate) fn table_bytes(chunk_size: u32) -> u64 {
     (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
 }
 
-/// True if each pool's metadata and seals lie before its first slot, or in slots that nothing else
-/// has, and that where slots begin.
+/// True if each pool's metadata and checksum tables lie before its first slot, or in slots that
+/// nothing else has, and that where slots begin.
 pub(crate) fn holds(superblock: &Superblock) -> bool {
     superblock.pools.iter().all(|pool| {
         let tables = superblock.places().tables_of(pool);
@@ -168,12 +169,13 @@ pub(crate) fn slots_from(size: Bytes, first_slot: u64, chunk_size: u32) -> u32 {
     u32::try_from(slots).unwrap_or(u32::MAX).min(u32::MAX - 1)
 }
 
-/// (Slots, offset of the first) on a device of `size` behind `head`, with or without seals.
-pub(crate) fn slots_behind(size: Bytes, head: u64, chunk_size: u32, seals: bool) -> (u64, u64) {
-    let seal = if seals { seal_bytes(chunk_size) } else { 0 };
-    let mut slots = size.0.saturating_sub(head) / (u64::from(chunk_size) + seal);
+/// (Slots, offset of the first) on a device of `size` behind `head`, with or without checksum
+/// tables.
+pub(crate) fn slots_behind(size: Bytes, head: u64, chunk_size: u32, checksums: bool) -> (u64, u64) {
+    let table = if checksums { table_bytes(chunk_size) } else { 0 };
+    let mut slots = size.0.saturating_sub(head) / (u64::from(chunk_size) + table);
     loop {
-        let first = (head + slots * seal).next_multiple_of(ALIGNMENT);
+        let first = (head + slots * table).next_multiple_of(ALIGNMENT);
         if slots == 0 || first + slots * u64::from(chunk_size) <= size.0 {
             return (slots, first);
         }

@@ -1,7 +1,7 @@
 //! Slots that chunks leave.
 //!
 //! Such a slot goes through two waits before it is free: until the record that says so is durable,
-//! and until the last part that was begun before has ended.
+//! and until the last sub-request that was begun before has ended.
 
 use crate::group_state::{Effect, GroupState};
 use crate::map::{NONE, Place};
@@ -14,9 +14,9 @@ use thermocline_units::{Bytes, ChunkId, Nanos};
 /// The slots of a group that chunks leave.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
-    /// Slots that some part is still on, or that are being made to read as zeroes.
+    /// Slots that some sub-request is still on, or that are being made to read as zeroes.
     pub(crate) slots: u32,
-    /// Parts that wait for such a slot.
+    /// Sub-requests that wait for such a slot.
     pub(crate) waiting: Vec<u32>,
 }
 
@@ -31,37 +31,39 @@ impl Leaving {
     ) {
         let named = || group.map.copies(chunk).any(|copy| copy.place == place);
         assert!(!group.map.has(chunk) || !named(), "what a chunk has left it is not on");
-        if !group.map.has(chunk) || group.map.entry(chunk).traffic == NONE {
+        if !group.map.has(chunk) || group.map.entry(chunk).busy == NONE {
             return self.free_slot(group, now, place);
         }
-        let traffic = group.traffic_of(chunk);
-        group.traffic[traffic].left.push((group.parts_begun, place));
+        let busy = group.busy_chunk_of(chunk);
+        group.busy_chunks[busy].left.push((group.sub_requests_begun, place));
         self.slots += 1;
         group.emit(Effect::Eased(chunk));
     }
 
-    /// Frees slots that the chunk has left and no part is on any more; whether there were any.
+    /// Frees slots that the chunk has left and no sub-request is on any more; whether there were
+    /// any.
     pub(crate) fn free_left_slots(
         &mut self,
         group: &mut GroupState,
         now: Nanos,
         chunk: ChunkId,
     ) -> bool {
-        let traffic = group.traffic_of(chunk);
-        if group.traffic[traffic].left.is_empty() || group.traffic[traffic].repairing {
+        let busy = group.busy_chunk_of(chunk);
+        if group.busy_chunks[busy].left.is_empty() || group.busy_chunks[busy].repairing {
             return false;
         }
-        let state = &group.traffic[traffic];
-        // A part that opens the chunk found it unmapped: it is on no slot, and may wait for these.
-        let opener = state.opening.map(|(part, _)| part);
-        let on_slots = state.running.iter().filter(|&&part| Some(part) != opener);
-        let oldest = on_slots.map(|&part| group.parts[part].order).min();
+        let state = &group.busy_chunks[busy];
+        // A sub-request that opens the chunk found it unmapped: it is on no slot, and may wait for
+        // these.
+        let opener = state.opening.map(|(sub_request, _)| sub_request);
+        let on_slots = state.running.iter().filter(|&&sub_request| Some(sub_request) != opener);
+        let oldest = on_slots.map(|&sub_request| group.sub_requests[sub_request].order).min();
         let oldest = oldest.unwrap_or(u64::MAX);
-        let left = std::mem::take(&mut group.traffic[traffic].left);
+        let left = std::mem::take(&mut group.busy_chunks[busy].left);
         let (free, keep) = left.into_iter().partition(|&(order, _)| {
-            order < oldest || order == oldest && mutant("slot_freed_one_part_early")
+            order < oldest || order == oldest && mutant("slot_freed_one_sub_request_early")
         });
-        group.traffic[traffic].left = keep;
+        group.busy_chunks[busy].left = keep;
         let free: Vec<(u64, Place)> = free;
         let any = !free.is_empty();
         assert!(free.len() <= self.slots as usize, "each slot that leaves was counted");
@@ -77,7 +79,8 @@ impl Leaving {
         let pool = &group.pools[place.pool];
         assert!(pool.slots.is_taken(place.slot), "a slot is let go once");
         debug_assert!(!group.pools.flights().any(|flight| {
-            let is_there = matches!(flight.owner, Owner::Part { .. }) && flight.place() == place;
+            let is_there =
+                matches!(flight.owner, Owner::SubRequest { .. }) && flight.place() == place;
             is_there && pool.is_alive()
         }));
         if pool.is_alive() && pool.geometry.discard_zeroes {
@@ -103,8 +106,8 @@ impl Leaving {
         slots.give_back(place.slot, clean);
         assert_eq!(slots.free(), free + 1, "a slot that left is one more that is free");
         group.emit(Effect::SlotFree);
-        for part in std::mem::take(&mut self.waiting) {
-            group.emit(Effect::Space(part));
+        for sub_request in std::mem::take(&mut self.waiting) {
+            group.emit(Effect::Space(sub_request));
         }
     }
 

@@ -90,7 +90,7 @@ pub use report::{
     ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
     VolumeStatus,
 };
-pub use request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
+pub use request::{Action, Fragment, Priority, Reply, Request, RequestError, RequestId};
 pub use scrub::{ScrubRun, ScrubStatus};
 pub use settings::{Limits, Settings};
 pub use slas::SlaRecord;

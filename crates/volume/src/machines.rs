@@ -8,8 +8,9 @@
 //!
 //! - [`crate::requests`] splits requests by chunk and answers them; [`crate::shares`] bounds how
 //!   many a pool may have under way;
-//! - [`crate::path`] brings the parts past the hazard check ([`crate::hazards`]) to the copies and
-//!   back; [`crate::first_slot`] gives a new chunk its slot, [`crate::leaving`] frees slots;
+//! - [`crate::path`] brings the sub-requests past the hazard check ([`crate::hazards`]) to the
+//!   copies and back; [`crate::first_slot`] gives a new chunk its slot, [`crate::leaving`] frees
+//!   slots;
 //! - [`crate::moves`] carries operations out: it copies chunks while they are in use;
 //! - [`crate::scrub`] compares copies and repairs them; [`crate::block_checksums`] keeps checksums;
 //! - [`crate::settling`] lets the journal take its steps, and says what became durable;
@@ -53,7 +54,7 @@ use crate::requests::Requests;
 use crate::routing::Routing;
 use crate::scheduler::Lane;
 use crate::scrub::Scrub;
-use crate::settling::{Settlement, checkpoint_in_force, checkpoint_is_due, cycle_can_start};
+use crate::settling::{Settlement, checkpoint_in_force, checkpoint_is_due, commit_can_start};
 use crate::view::View;
 use thermocline_ports::{DeviceError, Payload};
 use thermocline_units::mutants::mutant;
@@ -184,7 +185,9 @@ impl Machines {
         assert!(!matches!(self.state.service, Service::Failed(_)), "nobody is told any more");
         let Machines { state, checksums, settlement, leaving, .. } = self;
         match flight.owner {
-            Owner::Part { part, at } => self.path().part_io_done(now, part, at, flight, result),
+            Owner::SubRequest { sub_request, at } => {
+                self.path().sub_request_io_done(now, sub_request, at, flight, result)
+            }
             Owner::Copy { operation } => {
                 let (moves, mut below) = self.moves_and_below(now);
                 moves.copy_io_done(&mut below, operation, flight, result);
@@ -197,8 +200,8 @@ impl Machines {
                 let (scrub, mut below) = self.scrub_and_below(now);
                 scrub.repair_done(&mut below, index, &result);
             }
-            Owner::SealRead { load } => checksums.seal_read(state, now, load, result),
-            Owner::SealWrite => self.scrub.seal_written(result.is_ok()),
+            Owner::TableRead { load } => checksums.table_read(state, now, load, result),
+            Owner::TableWrite => self.scrub.table_written(result.is_ok()),
             Owner::Flush => settlement.flush_answered(state, checksums, now, flight, result.err()),
             Owner::Journal | Owner::Checkpoint | Owner::Super => {
                 settlement.journal_answered(state, checksums, now, flight, result.is_err());
@@ -231,7 +234,7 @@ impl Machines {
             self.carry_out(now);
             self.pump_closing();
             let more = self.requests.has_work()
-                || cycle_can_start(&self.state)
+                || commit_can_start(&self.state)
                 || checkpoint_is_due(&self.state)
                 || self.moves.can_begin(&self.state);
             if !more || matches!(self.state.service, Service::Failed(_)) {
@@ -255,7 +258,7 @@ impl Machines {
         assert!(!self.state.has_effects(), "what follows from an effect comes after it");
         match effect {
             Effect::Eased(chunk) if self.state.map.is_busy(chunk) => {
-                self.path().traffic_eased(now, chunk);
+                self.path().chunk_eased(now, chunk);
             }
             Effect::Eased(_) => {}
             Effect::Mend { chunk, blocks } => self.scrub.mend(chunk, blocks),
@@ -266,7 +269,7 @@ impl Machines {
                 self.state.journal.change(&Record::Chunk(chunk, state), chunk, &[place]);
             }
             Effect::SlotFree => self.moves.look_again(),
-            Effect::Space(part) => self.path().space_may_be_free(now, part),
+            Effect::Space(sub_request) => self.path().space_may_be_free(now, sub_request),
             Effect::Durable(waiter) => self.tell(now, waiter),
             Effect::InForce(states) => {
                 checkpoint_in_force(&mut self.state, &mut self.checksums, &states);
@@ -291,11 +294,14 @@ impl Machines {
                 let result = self.settlement.flush_result(self.requests.all[request].volume);
                 self.requests.end_flush(&mut self.state, &mut self.epochs, request, result);
             }
-            Waiter::Part(part) => {
-                if self.settlement.took_part_of(&self.state, self.state.parts[part].chunk) {
-                    self.state.parts[part].error = Some(RequestError::Io);
+            Waiter::SubRequest(sub_request) => {
+                if self
+                    .settlement
+                    .took_part_of(&self.state, self.state.sub_requests[sub_request].chunk)
+                {
+                    self.state.sub_requests[sub_request].error = Some(RequestError::Io);
                 }
-                self.requests.end_part(&mut self.state, &mut self.epochs, part);
+                self.requests.end_sub_request(&mut self.state, &mut self.epochs, sub_request);
             }
             Waiter::Intent(chunk) => {
                 intent_durable(&mut self.state, &mut self.checksums, now, chunk);
@@ -303,7 +309,7 @@ impl Machines {
             Waiter::Dropped(chunk) => drop_durable(&mut self.state, chunk),
             Waiter::Region(region) => self.checksums.region_opened(&mut self.state, region),
             Waiter::Room(chunk) => room_may_be_there(&mut self.state, chunk),
-            Waiter::Space(part) => self.path().space_may_be_free(now, part),
+            Waiter::Space(sub_request) => self.path().space_may_be_free(now, sub_request),
             Waiter::Switch(operation) => {
                 let (moves, mut below) = self.moves_and_below(now);
                 moves.switch_durable(&mut below, operation);
@@ -404,7 +410,7 @@ impl Machines {
         self.pump(now);
     }
 
-    /// Once every part and operation has ended: makes what is left durable, then closes.
+    /// Once every sub-request and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
         if self.state.service != Service::Closing
             || !self.requests.all.is_empty()

@@ -73,8 +73,8 @@ const REGION_WRITTEN: u8 = 32;
 pub(crate) struct Entry {
     slot: u32,
     extra: u32,
-    /// Index of the chunk's traffic while requests or operations are under way.
-    pub(crate) traffic: u32,
+    /// Index of the chunk's state while requests or operations are under way.
+    pub(crate) busy: u32,
     /// Reads in `epoch`.
     reads: u32,
     /// Writes in `epoch`.
@@ -96,7 +96,7 @@ impl Entry {
     const EMPTY: Entry = Entry {
         slot: NONE,
         extra: NONE,
-        traffic: NONE,
+        busy: NONE,
         reads: 0,
         writes: 0,
         table: 0,
@@ -125,7 +125,7 @@ impl Entry {
     }
 
     /// True if the tables of checksums at its slots are right.
-    pub(crate) fn is_sealed(&self) -> bool {
+    pub(crate) fn has_checksums(&self) -> bool {
         self.bits & RIGHT != 0
     }
 
@@ -145,7 +145,7 @@ impl Entry {
 
     /// True if the journal says that the table is right, or is about to.
     pub(crate) fn is_called_right(&self) -> bool {
-        self.is_sealed() && !self.is_unsaid()
+        self.has_checksums() && !self.is_unsaid()
     }
 
     /// From now on the journal is told that the table is right, or is not.
@@ -153,7 +153,7 @@ impl Entry {
     /// # Panics
     /// When a table that is not right shall be unsaid.
     pub(crate) fn set_unsaid(&mut self, unsaid: bool) {
-        assert!(!unsaid || self.is_sealed(), "there is nothing to be left unsaid");
+        assert!(!unsaid || self.has_checksums(), "there is nothing to be left unsaid");
         self.bits = if unsaid { self.bits | UNSAID } else { self.bits & !UNSAID };
     }
 
@@ -168,7 +168,7 @@ impl Entry {
             Table::Summed(_) => RIGHT | SUMMED,
         };
         self.table = if let Table::Summed(sum) = table { sum } else { 0 };
-        assert!(self.is_sealed() || !self.is_unsaid(), "only what is right is left unsaid");
+        assert!(self.has_checksums() || !self.is_unsaid(), "only what is right is left unsaid");
     }
 
     /// True if the chunk is on the list of those that may get checksums.
@@ -260,7 +260,7 @@ pub(crate) struct Volume {
     pub(crate) entries: Vec<Entry>,
     /// Set when the volume is being deleted: it takes no more requests.
     pub(crate) deleting: bool,
-    /// Parts of requests and operations under way.
+    /// Sub-requests and operations under way.
     pub(crate) busy: u32,
 }
 
@@ -320,7 +320,8 @@ impl ChunkMap {
         self.volumes.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// Keeps a volume from going away, until [`ChunkMap::let_go`]: a part or an operation begins.
+    /// Keeps a volume from going away, until [`ChunkMap::let_go`]: a sub-request or an operation
+    /// begins.
     ///
     /// # Panics
     /// When there is no such volume.
@@ -328,7 +329,7 @@ impl ChunkMap {
         self.volume_mut(id).expect("what begins is of a volume that is there").busy += 1;
     }
 
-    /// A part or an operation of the volume has ended.
+    /// A sub-request or an operation of the volume has ended.
     ///
     /// # Panics
     /// When it was not held so often.
@@ -377,9 +378,9 @@ impl ChunkMap {
         self.volumes[id.0 as usize] = None;
     }
 
-    /// True if parts or an operation are under way on a chunk.
+    /// True if sub-requests or an operation are under way on a chunk.
     pub(crate) fn is_busy(&self, chunk: ChunkId) -> bool {
-        self.has(chunk) && self.entry(chunk).traffic != NONE
+        self.has(chunk) && self.entry(chunk).busy != NONE
     }
 
     pub(crate) fn has(&self, chunk: ChunkId) -> bool {
@@ -493,7 +494,7 @@ impl ChunkMap {
         }
     }
 
-    /// Makes the chunk what `state` says; heat and traffic stay.
+    /// Makes the chunk what `state` says; heat and state in use stay.
     pub(crate) fn set_state(&mut self, chunk: ChunkId, state: &ChunkState) {
         let no_base = state.copies.is_empty();
         assert!(!no_base || state.overlay.is_none(), "an overlay lies over a copy");

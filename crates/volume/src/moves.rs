@@ -221,9 +221,9 @@ impl Moves {
         };
         let index = below.group.operations.insert(copy);
         below.group.map.hold(chunk.volume);
-        let traffic = below.group.traffic_of(chunk);
-        assert!(below.group.traffic[traffic].operation.is_none(), "a chunk has one operation");
-        below.group.traffic[traffic].operation = Some(index);
+        let busy = below.group.busy_chunk_of(chunk);
+        assert!(below.group.busy_chunks[busy].operation.is_none(), "a chunk has one operation");
+        below.group.busy_chunks[busy].operation = Some(index);
         self.advance(below, index);
     }
 

@@ -1,10 +1,10 @@
 //! Regions of chunks that the journal expects writes to.
 //!
 //! A write to a chunk whose table of checksums is right must wait until the journal no longer says
-//! so (`seals.rs`). If every chunk waited for a record of its own, writes that are scattered
-//! over data at rest would cost a commit each. So the first of them speaks for its whole region, as
-//! in a dirty region log (md's write-intent bitmap, dm-integrity's bitmap mode, DRBD's activity
-//! log):
+//! so (`block_checksums.rs`). If every chunk waited for a record of its own, writes that are
+//! scattered over data at rest would cost a commit each. So the first of them speaks for its whole
+//! region, as in a dirty region log (md's write-intent bitmap, dm-integrity's bitmap mode, DRBD's
+//! activity log):
 //!
 //! 1. A write to a chunk at rest opens the region: the commit that it waits for says of no chunk
 //!    there that its table is right. The tables of the others stay right, and reads are still
@@ -15,11 +15,11 @@
 //!    records say which tables are right.
 //!
 //! What this costs: after a crash the chunks of open regions have no tables, whether they were
-//! written or not. They are read again, and contents that rotted before count as right. A region
-//! is small, and the number of open ones is bounded, so that this is little of a large group.
+//! written or not. They are read again, and contents that rotted before count as right. A region is
+//! small, and the number of open ones is bounded, so that this is little of a large group.
 //!
 //! Bookkeeping only: which regions are open, who waits for one, which is to be looked at. What is
-//! said of their chunks is up to `seals.rs`.
+//! said of their chunks is up to `block_checksums.rs`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -113,8 +113,8 @@ impl Group {
     }
 
     /// Bytes at a pool's start that hold no chunk: superblocks, the metadata region where it has
-    /// one, seals. They must have room whatever happens: a pool whose metadata cannot be written is
-    /// given up.
+    /// one, checksum tables. They must have room whatever happens: a pool whose metadata cannot be
+    /// written is given up.
     pub fn pool_head(&self, id: PoolId) -> Option<Bytes> {
         Some(Bytes(self.machines.state.pools.find(id)?.first_slot))
     }
@@ -207,7 +207,7 @@ impl Group {
             .chunks()
             .filter(|&chunk| self.machines.state.map.entry(chunk).first().is_some());
         mapped.fold((0, 0), |(with, all), chunk| {
-            (with + u64::from(self.machines.state.map.entry(chunk).is_sealed()), all + 1)
+            (with + u64::from(self.machines.state.map.entry(chunk).has_checksums()), all + 1)
         })
     }
 

@@ -83,7 +83,7 @@ impl Action {
 
 /// A run of a read's contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct Fragment {
     /// Bytes from the start of the request.
     pub at: u32,
     /// Contents.
@@ -95,8 +95,9 @@ pub struct Piece {
 pub struct Reply {
     /// The request.
     pub id: RequestId,
-    /// The pieces of a read by ascending offset, without gaps (none for other actions); or why not.
-    pub result: Result<Vec<Piece>, RequestError>,
+    /// The fragments of a read by ascending offset, without gaps (none for other actions); or why
+    /// not.
+    pub result: Result<Vec<Fragment>, RequestError>,
 }
 
 /// Reason why a request failed.

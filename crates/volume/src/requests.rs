@@ -1,12 +1,13 @@
-//! Requests of clients: checked, split into parts by chunk, answered when the last part has ended.
+//! Requests of clients: checked, split into sub-requests by chunk, answered when the last
+//! sub-request has ended.
 
 use crate::epochs::Epochs;
 use crate::group_state::GroupState;
+use crate::group_state::busy_chunk::{SubRequest, Verb};
 use crate::group_state::service::Service;
-use crate::group_state::traffic::{Part, Verb};
 use crate::journal::Waiter;
 use crate::map::NONE;
-use crate::request::{Action, Piece, Priority, Reply, Request, RequestError, RequestId};
+use crate::request::{Action, Fragment, Priority, Reply, Request, RequestError, RequestId};
 use crate::scheduler::{Lane, Scheduler};
 use crate::shares::Shares;
 use crate::slas::Slas;
@@ -16,8 +17,8 @@ use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
 
-/// Parts of one request under way at once; the rest is split off as these end.
-const PARTS_PER_REQUEST_MAX: u32 = 64;
+/// Sub-requests of one request under way at once; the rest is split off as these end.
+const SUB_REQUESTS_MAX: u32 = 64;
 /// Chunks of a discard looked at before others get a turn.
 const SPLIT_STEPS_MAX: u32 = 16_384;
 
@@ -35,18 +36,18 @@ pub(crate) struct RequestState {
     pub(crate) start: u64,
     pub(crate) cursor: u64,
     pub(crate) end: u64,
-    pub(crate) parts: u32,
-    /// True if it stands in the list of requests with parts to be made.
+    pub(crate) sub_requests: u32,
+    /// True if it stands in the list of requests with sub-requests to be made.
     pub(crate) listed: bool,
     pub(crate) error: Option<RequestError>,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) fragments: Vec<Fragment>,
 }
 
 /// The requests of a group's clients that are under way.
 #[derive(Debug)]
 pub(crate) struct Requests {
     pub(crate) all: Slab<RequestState>,
-    /// Requests that have parts to be made.
+    /// Requests that have sub-requests to be made.
     pub(crate) unsplit: Vec<u32>,
     pub(crate) scheduler: Scheduler,
     /// Shares of the requests in flight.
@@ -56,7 +57,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// None; so many parts may be under way on a pool at once.
+    /// None; so many sub-requests may be under way on a pool at once.
     pub(crate) fn new(depth: u32) -> Requests {
         Requests {
             all: Slab::default(),
@@ -117,10 +118,10 @@ impl Requests {
             start,
             cursor: start,
             end,
-            parts: 0,
+            sub_requests: 0,
             listed: !flush,
             error: None,
-            pieces: Vec::new(),
+            fragments: Vec::new(),
         };
         self.shares.take(share);
         let index = self.all.insert(ongoing);
@@ -136,19 +137,19 @@ impl Requests {
         out.append(&mut self.replies);
     }
 
-    /// True if a request or a part can go on now.
+    /// True if a request or a sub-request can go on now.
     pub(crate) fn has_work(&self) -> bool {
         !self.unsplit.is_empty() || self.scheduler.has_work()
     }
 
-    /// Makes parts until enough are under way or the request is split up.
+    /// Makes sub-requests until enough are under way or the request is split up.
     pub(crate) fn split(&mut self, group: &mut GroupState, epochs: &mut Epochs, request: u32) {
         let mut steps = 0;
         loop {
             let ongoing = &self.all[request];
             let (cursor, end) = (ongoing.cursor, ongoing.end);
             assert!(cursor <= end, "what is split off is of the request");
-            if cursor == end || ongoing.parts >= PARTS_PER_REQUEST_MAX {
+            if cursor == end || ongoing.sub_requests >= SUB_REQUESTS_MAX {
                 break;
             }
             let index = cursor / u64::from(group.pools.chunk_bytes());
@@ -165,34 +166,35 @@ impl Requests {
                 }
                 continue;
             }
-            self.make_part(group, request, chunk, range);
+            self.make_sub_request(group, request, chunk, range);
         }
         self.end_request_if_done(group, epochs, request);
     }
 
     /// True if the request would do nothing to the chunk: zeroes onto a chunk that holds none.
-    /// Where it is forced and the journal may yet have to learn so, one part must wait for that.
+    /// Where it is forced and the journal may yet have to learn so, one sub-request must wait for
+    /// that.
     pub(crate) fn is_void(&self, group: &GroupState, request: u32, chunk: ChunkId) -> bool {
         let entry = group.map.entry(chunk);
         let ongoing = &self.all[request];
         let zeroes = Action::is_zeroing(&ongoing.action);
         let forced = matches!(ongoing.action, Action::WriteZeroes { fua: true, .. });
         let waits = forced
-            && ongoing.parts == 0
+            && ongoing.sub_requests == 0
             && group.has_changes()
             && !mutant("forced_zeroes_on_nothing_at_once");
-        zeroes && entry.traffic == NONE && entry.first().is_none() && !waits
+        zeroes && entry.busy == NONE && entry.first().is_none() && !waits
     }
 
-    pub(crate) fn make_part(
+    pub(crate) fn make_sub_request(
         &mut self,
         group: &mut GroupState,
         request: u32,
         chunk: ChunkId,
         range: Range<u32>,
     ) {
-        assert!(range.start < range.end, "a part is not empty");
-        assert!(range.end <= group.pools.chunk_bytes(), "a part stays within its chunk");
+        assert!(range.start < range.end, "a sub-request is not empty");
+        assert!(range.end <= group.pools.chunk_bytes(), "a sub-request stays within its chunk");
         let ongoing = &mut self.all[request];
         let at =
             u64::from(chunk.index) * u64::from(group.pools.chunk_bytes()) + u64::from(range.start);
@@ -205,14 +207,17 @@ impl Requests {
             }
             Action::WriteZeroes { fua, .. } => (Verb::Zero, *fua),
             Action::Discard { .. } => (Verb::Discard, false),
-            Action::Flush => unreachable!("a flush has no parts"),
+            Action::Flush => unreachable!("a flush has no sub-requests"),
         };
-        ongoing.parts += 1;
-        assert!(ongoing.parts <= PARTS_PER_REQUEST_MAX, "a request has a bounded number of parts");
+        ongoing.sub_requests += 1;
+        assert!(
+            ongoing.sub_requests <= SUB_REQUESTS_MAX,
+            "a request has a bounded number of sub-requests"
+        );
         let priority = ongoing.priority;
         group.map.hold(chunk.volume);
         let lane = lane_for(group, chunk, &verb);
-        let part = group.parts.insert(Part {
+        let sub_request = group.sub_requests.insert(SubRequest {
             request,
             chunk,
             range,
@@ -231,9 +236,9 @@ impl Requests {
             placed_on: None,
         });
         if self.slas.is_strict(chunk.volume) {
-            self.scheduler.push_strict(part, lane, priority);
+            self.scheduler.push_strict(sub_request, lane, priority);
         } else {
-            self.scheduler.push(part, lane, priority);
+            self.scheduler.push(sub_request, lane, priority);
         }
     }
 
@@ -243,20 +248,25 @@ impl Requests {
         }
     }
 
-    /// Answers for a part that is durable as far as it promised.
-    pub(crate) fn end_part(&mut self, group: &mut GroupState, epochs: &mut Epochs, part: u32) {
-        let part = group.parts.remove(part);
-        assert_eq!(part.outstanding, 0, "no device has a part that ends");
-        self.scheduler.ended(part.lane, part.priority);
-        group.map.let_go(part.chunk.volume);
-        let request = &mut self.all[part.request];
-        assert!(request.parts > 0, "each part ends once");
-        request.parts -= 1;
-        request.error = request.error.or(part.error);
+    /// Answers for a sub-request that is durable as far as it promised.
+    pub(crate) fn end_sub_request(
+        &mut self,
+        group: &mut GroupState,
+        epochs: &mut Epochs,
+        sub_request: u32,
+    ) {
+        let sub_request = group.sub_requests.remove(sub_request);
+        assert_eq!(sub_request.outstanding, 0, "no device has a sub-request that ends");
+        self.scheduler.ended(sub_request.lane, sub_request.priority);
+        group.map.let_go(sub_request.chunk.volume);
+        let request = &mut self.all[sub_request.request];
+        assert!(request.sub_requests > 0, "each sub-request ends once");
+        request.sub_requests -= 1;
+        request.error = request.error.or(sub_request.error);
         if request.cursor < request.end {
-            self.list(part.request);
+            self.list(sub_request.request);
         } else {
-            self.end_request_if_done(group, epochs, part.request);
+            self.end_request_if_done(group, epochs, sub_request.request);
         }
     }
 
@@ -280,19 +290,20 @@ impl Requests {
         index: u32,
     ) {
         let request = &self.all[index];
-        if request.parts > 0 || request.cursor < request.end || request.listed {
+        if request.sub_requests > 0 || request.cursor < request.end || request.listed {
             return;
         }
         let mut request = self.take_request(index);
         assert_eq!(request.cursor, request.end, "all of it was split");
-        request.pieces.sort_unstable_by_key(|piece| piece.at);
-        let read =
-            || request.pieces.iter().map(|piece| u64::from(piece.payload.len())).sum::<u64>();
+        request.fragments.sort_unstable_by_key(|fragment| fragment.at);
+        let read = || {
+            request.fragments.iter().map(|fragment| u64::from(fragment.payload.len())).sum::<u64>()
+        };
         let reads = matches!(request.action, Action::Read { .. }) && request.error.is_none();
         assert!(!reads || read() == request.end - request.start, "all of it was read, and once");
         let result = match request.error {
             Some(error) => Err(error),
-            None => Ok(request.pieces),
+            None => Ok(request.fragments),
         };
         if result.is_ok() {
             self.slas.judge(request.volume, group.now.saturating_sub(request.since));
@@ -316,7 +327,7 @@ impl Requests {
     ) {
         let request = self.take_request(request);
         assert!(matches!(request.action, Action::Flush), "only flushes wait for the journal");
-        assert_eq!(request.parts, 0, "a flush has no parts");
+        assert_eq!(request.sub_requests, 0, "a flush has no sub-requests");
         self.reply(group, epochs, Reply { id: request.id, result: result.map(|()| Vec::new()) });
     }
 }

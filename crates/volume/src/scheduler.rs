@@ -4,34 +4,34 @@
 //! TOS) has one work queue, where requests wait for the disk. Here every pool has one, and a depth
 //! of its own: a pool that cannot keep up keeps nobody from another.
 //!
-//! 1. A part joins the queues of the pool that it is expected to use, and takes one of the places
-//!    of that pool when it starts. When it is sent to a device, its place moves to that device's
-//!    pool; a part that is sent to several keeps its place on the slowest of them.
-//! 2. Parts of foreground requests go to the end of the work queue; parts of background requests to
-//!    the waiting queue, which is served when the work queue is empty or when a deadline has come.
-//!    Devices have queues of their own, so a work queue is empty most of the time; a waiting part
-//!    goes only when no foreground request is under way on its pool.
-//! 3. Parts of volumes with a strict SLA go before the others of the work queue, and let one of
-//!    those go after eight in a row.
+//! 1. A sub-request joins the queues of the pool that it is expected to use, and takes one of the
+//!    places of that pool when it starts. When it is sent to a device, its place moves to that
+//!    device's pool; a sub-request that is sent to several keeps its place on the slowest of them.
+//! 2. Sub-requests of foreground requests go to the end of the work queue; sub-requests of
+//!    background requests to the waiting queue, which is served when the work queue is empty or
+//!    when a deadline has come. Devices have queues of their own, so a work queue is empty most of
+//!    the time; a waiting part goes only when no foreground request is under way on its pool.
+//! 3. Sub-requests of volumes with a strict SLA go before the others of the work queue, and let one
+//!    of those go after eight in a row.
 //! 4. Among pools the part goes that arrived first. Without background requests, and with room on
 //!    all pools, this is FIFO.
 //!
-//! State: a queue's entry a part; O(pools) a start.
+//! State: a queue's entry a sub-request; O(pools) a start.
 
 use crate::request::Priority;
 use crate::settings::POOLS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::{Nanos, PoolId};
 
-/// Strict parts that go in a row while others wait.
+/// Strict sub-requests that go in a row while others wait.
 const STRICT_IN_A_ROW_MAX: u32 = 8;
 
-/// A pool's queues, by the pool's number; one more stands for parts that need no pool.
+/// A pool's queues, by the pool's number; one more stands for sub-requests that need no pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane(u16);
 
 impl Lane {
-    /// The queues of parts that need no pool.
+    /// The queues of sub-requests that need no pool.
     pub(crate) const NONE: Lane = Lane(0);
 
     pub(crate) fn of(pool: PoolId) -> Lane {
@@ -49,14 +49,14 @@ impl Lane {
     }
 }
 
-/// A part in a queue, and when it came, among all.
+/// A sub-request in a queue, and when it came, among all.
 #[derive(Debug, Clone, Copy)]
 struct Queued {
-    part: u32,
+    sub_request: u32,
     arrival: u64,
 }
 
-/// Queue that a part would be taken from.
+/// Queue that a sub-request would be taken from.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Strict,
@@ -85,8 +85,8 @@ impl Queues {
         !self.work.is_empty() || !self.strict.is_empty()
     }
 
-    /// The next part's source and arrival; `is_free`: whether no foreground request is under way on
-    /// the pool.
+    /// The next sub-request's source and arrival; `is_free`: whether no foreground request is under
+    /// way on the pool.
     fn next(
         &self,
         now: Nanos,
@@ -111,15 +111,15 @@ impl Queues {
 
     fn take(&mut self, source: Source) -> Option<u32> {
         self.under_way += 1;
-        assert!(self.background_under_way < self.under_way, "a part has one place");
+        assert!(self.background_under_way < self.under_way, "a sub-request has one place");
         match source {
             Source::Strict => {
                 self.strict_in_a_row += 1;
-                self.strict.pop_front().map(|queued| queued.part)
+                self.strict.pop_front().map(|queued| queued.sub_request)
             }
             Source::Work => {
                 self.strict_in_a_row = 0;
-                self.work.pop_front().map(|queued| queued.part)
+                self.work.pop_front().map(|queued| queued.sub_request)
             }
             Source::Waiting { key } => {
                 self.background_under_way += 1;
@@ -129,7 +129,7 @@ impl Queues {
     }
 }
 
-/// Queues of parts, by pool and by urgency.
+/// Queues of sub-requests, by pool and by urgency.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
     /// By lane.
@@ -140,12 +140,14 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// At most `depth` parts are under way on a pool at once, an eighth of them for the background.
+    /// At most `depth` sub-requests are under way on a pool at once, an eighth of them for the
+    /// background.
     pub(crate) fn new(depth: u32) -> Scheduler {
         Scheduler { depth: depth.max(1), ..Scheduler::default() }
     }
 
-    /// So many parts at once are under way on the pool of a lane; `None`: as many as on most.
+    /// So many sub-requests at once are under way on the pool of a lane; `None`: as many as on
+    /// most.
     pub(crate) fn set_depth(&mut self, lane: Lane, depth: Option<u32>) {
         self.queues(lane).depth = depth.map(|depth| depth.max(1));
     }
@@ -163,7 +165,7 @@ impl Scheduler {
         &mut self.queues[at]
     }
 
-    pub(crate) fn push(&mut self, part: u32, lane: Lane, priority: Priority) {
+    pub(crate) fn push(&mut self, sub_request: u32, lane: Lane, priority: Priority) {
         self.arrivals += 1;
         let arrival = self.arrivals;
         let queues = self.queues(lane);
@@ -171,19 +173,19 @@ impl Scheduler {
             Priority::Foreground => {
                 let last = queues.work.back();
                 assert!(last.is_none_or(|last| last.arrival < arrival), "first come, first served");
-                queues.work.push_back(Queued { part, arrival });
+                queues.work.push_back(Queued { sub_request, arrival });
             }
             Priority::Background { deadline } => {
-                let before = queues.waiting.insert((deadline, arrival), part);
-                assert!(before.is_none(), "each part has an arrival of its own");
+                let before = queues.waiting.insert((deadline, arrival), sub_request);
+                assert!(before.is_none(), "each sub-request has an arrival of its own");
             }
         }
     }
 
     /// The same, for a part of a volume with a strict SLA.
-    pub(crate) fn push_strict(&mut self, part: u32, lane: Lane, priority: Priority) {
+    pub(crate) fn push_strict(&mut self, sub_request: u32, lane: Lane, priority: Priority) {
         if priority != Priority::Foreground {
-            return self.push(part, lane, priority);
+            return self.push(sub_request, lane, priority);
         }
         self.arrivals += 1;
         let arrival = self.arrivals;
@@ -192,11 +194,11 @@ impl Scheduler {
             strict.back().is_none_or(|last| last.arrival < arrival),
             "first come, first served"
         );
-        strict.push_back(Queued { part, arrival });
+        strict.push_back(Queued { sub_request, arrival });
     }
 
-    /// The next part to start; `is_free`: whether no foreground request is under way on the pool of
-    /// a lane.
+    /// The next sub-request to start; `is_free`: whether no foreground request is under way on the
+    /// pool of a lane.
     pub(crate) fn pop(&mut self, now: Nanos, is_free: impl Fn(Lane) -> bool) -> Option<u32> {
         let lanes = self.queues.iter().enumerate();
         let ready = lanes.filter_map(|(at, queues)| {
@@ -205,12 +207,13 @@ impl Scheduler {
             Some((arrival, at, source))
         });
         let (_, at, source) = ready.min_by_key(|&(arrival, ..)| arrival)?;
-        let part = self.queues[at].take(source);
-        assert!(part.is_some(), "what was ready is taken");
-        part
+        let sub_request = self.queues[at].take(source);
+        assert!(sub_request.is_some(), "what was ready is taken");
+        sub_request
     }
 
-    /// A part that took a place of `from` has been sent to the pool of `to`, and takes one there.
+    /// A sub-request that took a place of `from` has been sent to the pool of `to`, and takes one
+    /// there.
     pub(crate) fn moved(&mut self, from: Lane, to: Lane, priority: Priority) {
         assert_ne!(from, to, "a place moves to another pool");
         self.ended(from, priority);
@@ -219,27 +222,28 @@ impl Scheduler {
         queues.background_under_way += u32::from(priority != Priority::Foreground);
     }
 
-    /// A part that has a place of `lane` has ended.
+    /// A sub-request that has a place of `lane` has ended.
     pub(crate) fn ended(&mut self, lane: Lane, priority: Priority) {
         let queues = self.queues(lane);
         assert!(queues.under_way > 0, "a place is given back once");
         queues.under_way -= 1;
         queues.background_under_way -= u32::from(priority != Priority::Foreground);
-        assert!(queues.background_under_way <= queues.under_way, "a part has one place");
+        assert!(queues.background_under_way <= queues.under_way, "a sub-request has one place");
     }
 
-    /// True if `pop` would give something at once, waiting parts aside.
+    /// True if `pop` would give something at once, waiting sub-requests aside.
     pub(crate) fn has_work(&self) -> bool {
         self.queues.iter().any(|queues| self.has_place(queues) && queues.has_work())
     }
 
-    /// Moment at which a waiting part becomes due; `None` while no part could start anyway.
+    /// Moment at which a waiting sub-request becomes due; `None` while no sub-request could start
+    /// anyway.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         let open = self.queues.iter().filter(|queues| self.has_place(queues));
         open.filter_map(|queues| queues.waiting.first_key_value()).map(|((at, _), _)| *at).min()
     }
 
-    /// Parts queued: (work, waiting).
+    /// Sub-requests queued: (work, waiting).
     pub(crate) fn queued(&self) -> (usize, usize) {
         self.queues.iter().fold((0, 0), |(work, waiting), queues| {
             (work + queues.work.len() + queues.strict.len(), waiting + queues.waiting.len())

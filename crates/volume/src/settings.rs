@@ -44,7 +44,7 @@ pub struct Settings {
     /// Answers to small questions: which pool takes a new chunk, which copy answers, how fast moves
     /// go.
     pub tactics: VolumeTactics,
-    /// Parts of requests on their way to each pool at once; the rest waits in the pool's queues.
+    /// Sub-requests on their way to each pool at once; the rest waits in the pool's queues.
     pub depth: u32,
     /// Settings of copying.
     pub copying: Copying,
@@ -78,7 +78,7 @@ pub struct Limits {
     pub volume_name: usize,
     /// Chunks with tables of checksums, and as many without, whose checksums are kept in memory:
     /// 1 KiB each for chunks of 1 MiB; beside this bound there is one in bytes.
-    pub seals_cached: usize,
+    pub tables_cached: usize,
     /// Chunks of a region in which the first write to data at rest speaks for all, at least 1.
     pub region_chunks: u32,
     /// Such regions that may be open at once.
@@ -97,7 +97,7 @@ impl Limits {
         area_growth: 2,
         volumes: VOLUMES_MAX,
         volume_name: VOLUME_NAME_BYTES_MAX,
-        seals_cached: 1 << 16,
+        tables_cached: 1 << 16,
         region_chunks: 64,
         regions_open: 4096,
         requests: REQUESTS_IN_FLIGHT_MAX,

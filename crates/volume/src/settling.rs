@@ -49,8 +49,8 @@ impl Settlement {
         group: &mut GroupState,
         step: impl FnOnce(&mut Journal, &mut Below),
     ) {
-        let GroupState { journal, pools, map, traffic, operations, overlays, now, .. } = group;
-        let state_of = |chunk| durable_state(map, traffic, operations, chunk);
+        let GroupState { journal, pools, map, busy_chunks, operations, overlays, now, .. } = group;
+        let state_of = |chunk| durable_state(map, busy_chunks, operations, chunk);
         let overlays = *overlays;
         let told = !journal.has_outcomes() || mutant("slot_reused_before_the_record");
         assert!(told, "nothing runs between a step and its outcomes");
@@ -70,20 +70,20 @@ impl Settlement {
         assert!(!group.journal.has_outcomes(), "outcomes have no outcomes");
     }
 
-    /// Starts a cycle when somebody wants one.
+    /// Starts a commit when somebody wants one.
     pub(crate) fn pump_commit(&mut self, group: &mut GroupState) {
-        if !cycle_can_start(group) {
+        if !commit_can_start(group) {
             return;
         }
-        let takes = group.journal.next_cycle_takes_records();
+        let takes = group.journal.next_commit_takes_records();
         if takes {
             if mutant("blocks_of_sides_not_saved") {
                 group.unsaved_overlays.clear();
             }
             save_overlays(group);
         }
-        self.with_journal(group, Journal::start_cycle);
-        assert!(!takes || group.unsaved_overlays.is_empty(), "the cycle has all that was unsaved");
+        self.with_journal(group, Journal::start_commit);
+        assert!(!takes || group.unsaved_overlays.is_empty(), "the commit has all that was unsaved");
     }
 
     /// Takes the next step of a checkpoint, or starts one.
@@ -254,9 +254,9 @@ impl Settlement {
     }
 }
 
-/// True if a cycle would start now.
-pub(crate) fn cycle_can_start(group: &GroupState) -> bool {
-    group.journal.cycle_can_start(&group.pools, group.wishes())
+/// True if a commit would start now.
+pub(crate) fn commit_can_start(group: &GroupState) -> bool {
+    group.journal.commit_can_start(&group.pools, group.commit_demand())
 }
 
 /// Queues a record for every chunk in two parts whose blocks changed sides since its last one.
@@ -269,7 +269,7 @@ fn save_overlays(group: &mut GroupState) {
         if overlay.is_some_and(|overlay| std::mem::replace(&mut overlay.unsaved, false)) {
             let state = group.durable_state(chunk);
             group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
-            assert!(group.journal.is_queued(), "the cycle that starts takes it");
+            assert!(group.journal.is_queued(), "the commit that starts takes it");
         }
     }
 }

@@ -8,7 +8,7 @@
 //! Where there is one pool only, it has all of them.
 
 use crate::group_state::GroupState;
-use crate::group_state::traffic::Verb;
+use crate::group_state::busy_chunk::Verb;
 use crate::request::{Action, Request};
 use crate::requests::Requests;
 use crate::scheduler::Lane;

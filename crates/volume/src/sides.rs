@@ -1,9 +1,10 @@
 //! Chunks in two parts at work: which side a part reads and writes, and what becomes of one that a
 //! device fails.
 //!
-//! Where both sides hold a block, a part goes to one of them: the one that an operation strives
-//! for, else the one that routing names ([`crate::routing`]). Two parts in the same block wait for
-//! each other at the hazard check, so that no block is written on both sides at once.
+//! Where both sides hold a block, a sub-request goes to one of them: the one that an operation
+//! strives for, else the one that routing names ([`crate::routing`]). Two sub-requests in the same
+//! block wait for each other at the hazard check, so that no block is written on both sides at
+//! once.
 
 use crate::group_state::GroupState;
 use crate::map::Place;
@@ -19,7 +20,7 @@ pub(crate) fn is_alive_on(group: &GroupState, chunk: ChunkId, side: Side) -> boo
     group.pools[group.map.place_on(chunk, side).pool].is_alive()
 }
 
-/// The side for a part where both would do; `None` where blocks stay where they are, as they
+/// The side for a sub-request where both would do; `None` where blocks stay where they are, as they
 /// do in a redirected chunk that nobody brings together.
 pub(crate) fn side_for(
     group: &GroupState,
@@ -66,9 +67,10 @@ pub(crate) fn sources_of(
 pub(crate) fn targets_of(
     group: &GroupState,
     routing: &mut Routing,
-    part: u32,
+    sub_request: u32,
 ) -> Vec<(Range<u32>, Side)> {
-    let (chunk, range) = (group.parts[part].chunk, group.parts[part].range.clone());
+    let (chunk, range) =
+        (group.sub_requests[sub_request].chunk, group.sub_requests[sub_request].range.clone());
     let choice = side_for(group, routing, chunk, true);
     let mut targets = Vec::new();
     for (run, holder) in group.map.overlay_of(chunk).blocks.runs(&range) {
@@ -91,14 +93,14 @@ pub(crate) fn targets_of(
 /// Side to which a run that a side's device failed may go instead, if there is one.
 pub(crate) fn other_side(
     group: &GroupState,
-    part: u32,
+    sub_request: u32,
     run: &Range<u32>,
     pool: PoolId,
 ) -> Option<Side> {
-    let chunk = group.parts[part].chunk;
+    let chunk = group.sub_requests[sub_request].chunk;
     let overlay = group.map.mirror(chunk)?;
     let other = side_at(group, chunk, pool)?.other();
-    let able = match group.parts[part].is_write() {
+    let able = match group.sub_requests[sub_request].is_write() {
         true => {
             let parting = is_parting(group, chunk) && !mutant("write_sent_to_a_parting_side");
             overlay.blocks.takes(other, run) && !parting
@@ -106,7 +108,7 @@ pub(crate) fn other_side(
         false => !overlay.blocks.any_only_on(other.other(), run),
     };
     let place = group.map.place_on(chunk, other);
-    let untried = !group.parts[part].avoided.contains(&place);
+    let untried = !group.sub_requests[sub_request].avoided.contains(&place);
     (able && untried && group.pools[place.pool].is_alive()).then_some(other)
 }
 

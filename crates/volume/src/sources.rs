@@ -1,7 +1,7 @@
 //! Where a request goes: the copy that a read uses, the pool of a new chunk, the queue to wait in.
 
 use crate::group_state::GroupState;
-use crate::group_state::traffic::{Verb, bit};
+use crate::group_state::busy_chunk::{Verb, bit};
 use crate::map::Place;
 use crate::moves::switching::arriving_copy;
 use crate::scheduler::Lane;
@@ -33,7 +33,7 @@ fn choose(group: &GroupState, mut copies: impl Iterator<Item = Place>) -> Option
     Some(copies[group.settings.tactics.replica.ask(|tactic| tactic.choose(&waiting))])
 }
 
-/// The pool that a part is expected to use: a write waits for the slowest copy of its chunk,
+/// The pool that a sub-request is expected to use: a write waits for the slowest copy of its chunk,
 /// and for the pool that a new chunk would go to.
 pub(crate) fn lane_for(group: &GroupState, chunk: ChunkId, verb: &Verb) -> Lane {
     let writes = !matches!(verb, Verb::Read);

@@ -44,7 +44,8 @@ fn zero_block() -> u32 {
 pub(crate) struct Sums {
     of: Box<[u32]>,
     known: Presence,
-    /// Number of parts begun when a write last began or ended: reads begun before may have met it.
+    /// Number of sub-requests begun when a write last began or ended: reads begun before may have
+    /// met it.
     changed: u64,
     /// Blocks hashed because they were written.
     hashed: u32,
@@ -87,13 +88,13 @@ impl Sums {
         self.known.holds(block).then(|| self.of[block as usize])
     }
 
-    /// A write of `bytes` begins, or may have happened; so many parts have been begun.
+    /// A write of `bytes` begins, or may have happened; so many sub-requests have been begun.
     pub(crate) fn forget(&mut self, bytes: &Range<u32>, begun: u64) {
         self.known.unmark(bytes);
         self.changed = begun;
     }
 
-    /// `payload` was written at byte `at`, everywhere; so many parts have been begun.
+    /// `payload` was written at byte `at`, everywhere; so many sub-requests have been begun.
     pub(crate) fn written(&mut self, at: u32, payload: &Payload, begun: u64) {
         assert!(self.changed <= begun, "parts are begun in their order");
         self.changed = begun;
@@ -106,9 +107,9 @@ impl Sums {
         }
     }
 
-    /// Blocks from byte `at` on were read, and nobody wrote to them meanwhile; so many parts have
-    /// been begun. Reads that began before may have met a write that was over by then, and of which
-    /// nothing is known here.
+    /// Blocks from byte `at` on were read, and nobody wrote to them meanwhile; so many sub-requests
+    /// have been begun. Reads that began before may have met a write that was over by then, and of
+    /// which nothing is known here.
     pub(crate) fn read(&mut self, at: u32, sums: &[u32], begun: u64) {
         self.changed = begun;
         self.learn(at, sums);

@@ -8,7 +8,7 @@
 //!    pool that grows once more goes on with its last run.
 
 use crate::format::PoolRecord;
-use crate::layout::{head_bytes, seal_bytes};
+use crate::layout::{head_bytes, table_bytes};
 use crate::pools::extents::{Area, Extents};
 use std::ops::Range;
 use thermocline_units::Bytes;
@@ -81,7 +81,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(shape: Shape) -> Tables {
         let head = head_bytes(shape.journal_blocks, shape.area_blocks, shape.has_region);
-        let table = seal_bytes(shape.chunk_size);
+        let table = table_bytes(shape.chunk_size);
         let before = match shape.checksums {
             true => shape.first_slot.saturating_sub(head) / table,
             false => u64::MAX,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use thermocline_engine::probe::Contents;
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, VolumeId};
-use thermocline_volume::{Group, Piece, Service, VolumeStatus};
+use thermocline_volume::{Fragment, Group, Service, VolumeStatus};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -168,7 +168,7 @@ impl Image {
         Ok(Image { file, name, unread: Vec::new() })
     }
 
-    fn put(&mut self, pieces: &[Piece]) -> Result<(), CliError> {
+    fn put(&mut self, pieces: &[Fragment]) -> Result<(), CliError> {
         let file = &mut self.file;
         let put = pieces.iter().try_for_each(|piece| match &piece.payload {
             Payload::Zeroes(length) => file.skip(u64::from(*length)),
@@ -184,7 +184,10 @@ impl Image {
     }
 
     fn miss(&mut self, range: Range<u64>) -> Result<(), CliError> {
-        self.put(&[Piece { at: 0, payload: Payload::Zeroes((range.end - range.start) as u32) }])?;
+        self.put(&[Fragment {
+            at: 0,
+            payload: Payload::Zeroes((range.end - range.start) as u32),
+        }])?;
         match self.unread.last_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
             _ => self.unread.push(range),

@@ -14,7 +14,7 @@ use thermocline_ports::{Device, Overlay};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, PoolId, VolumeId};
 use thermocline_volume::{
-    Action, Copying, Group, Piece, Priority, Reply, Request, RequestError, RequestId, Service,
+    Action, Copying, Fragment, Group, Priority, Reply, Request, RequestError, RequestId, Service,
     Settings,
 };
 
@@ -22,7 +22,7 @@ use thermocline_volume::{
 pub(crate) type Look = PoolDevice<Overlay<Disk>>;
 
 /// Pieces of a read, by ascending offset; or why there are none.
-pub(crate) type Contents = Result<Vec<Piece>, RequestError>;
+pub(crate) type Contents = Result<Vec<Fragment>, RequestError>;
 
 /// A group that is looked at: open in memory, its devices as they were.
 pub(crate) struct Inspection<'w> {

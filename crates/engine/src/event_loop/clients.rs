@@ -10,7 +10,9 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use thermocline_nbd::{Ask, Cookie, Errno, Extent, Offer, Session};
 use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
-use thermocline_volume::{Action, Group, Piece, Priority, Reply, Request, RequestError, RequestId};
+use thermocline_volume::{
+    Action, Fragment, Group, Priority, Reply, Request, RequestError, RequestId,
+};
 
 /// Buffers written to a connection at a time.
 const SLICES_MAX: usize = 128;
@@ -32,12 +34,12 @@ pub(super) enum Own {
 }
 
 impl Own {
-    fn answer(self, result: Result<Vec<Piece>, RequestError>) {
+    fn answer(self, result: Result<Vec<Fragment>, RequestError>) {
         match self {
             Own::Flush(flushed) => flushed(result.is_ok()),
             Own::Read(read) => {
-                let bytes = |piece: &Piece| piece.payload.to_vec();
-                read(result.map(|pieces| pieces.iter().flat_map(bytes).collect()));
+                let bytes = |fragment: &Fragment| fragment.payload.to_vec();
+                read(result.map(|fragments| fragments.iter().flat_map(bytes).collect()));
             }
         }
     }
@@ -361,11 +363,11 @@ impl Connection {
         }
     }
 
-    fn answer(&mut self, cookie: &Cookie, result: Result<Vec<Piece>, RequestError>) {
+    fn answer(&mut self, cookie: &Cookie, result: Result<Vec<Fragment>, RequestError>) {
         let session = &mut self.session;
         match result {
-            Ok(pieces) if pieces.is_empty() => session.done(cookie),
-            Ok(pieces) => session.data(cookie, pieces),
+            Ok(fragments) if fragments.is_empty() => session.done(cookie),
+            Ok(fragments) => session.data(cookie, fragments),
             Err(RequestError::NoSpace) => session.fail(cookie, Errno::NoSpace),
             Err(RequestError::BadRange) => session.fail(cookie, Errno::Invalid),
             Err(RequestError::NotReady) => session.fail(cookie, Errno::Shutdown),

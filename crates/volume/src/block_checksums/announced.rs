@@ -56,7 +56,7 @@ impl BlockChecksums {
             return;
         }
         for other in chunks_of(group, region) {
-            let has_table = Some(other) != announced && group.map.entry(other).is_sealed();
+            let has_table = Some(other) != announced && group.map.entry(other).has_checksums();
             if has_table && !group.records_pile_up() {
                 met("region opened for more than one chunk");
                 group.map.entry_mut(other).set_unsaid(true);
@@ -101,7 +101,7 @@ impl BlockChecksums {
     pub(crate) fn take_table(&mut self, group: &mut GroupState, now: Nanos, chunk: ChunkId) {
         if group.map.entry(chunk).is_unsaid() {
             met("write without an announcement of its own");
-            self.break_seal(group, now, chunk);
+            self.void_checksums(group, now, chunk);
         }
         assert!(!group.map.entry(chunk).is_unsaid(), "what is unsaid is true no more");
     }

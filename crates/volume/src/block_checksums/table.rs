@@ -1,7 +1,7 @@
 //! A table of checksums as it is stored, and the places where a chunk's tables are.
 
 use crate::group_state::GroupState;
-use crate::layout::seal_bytes;
+use crate::layout::table_bytes;
 use crate::map::{Place, Table};
 use crate::settings::BLOCK;
 use thermocline_ports::Payload;
@@ -42,7 +42,7 @@ pub(crate) fn can_have_tables(group: &GroupState, chunk: ChunkId) -> bool {
 
 /// A table as stored, and the checksum of it.
 pub(crate) fn encode_table(name: TableName, sums: &[u32], chunk_size: u32) -> (Payload, u32) {
-    let mut bytes = Vec::with_capacity(seal_bytes(chunk_size) as usize);
+    let mut bytes = Vec::with_capacity(table_bytes(chunk_size) as usize);
     bytes.extend_from_slice(TABLE_MAGIC);
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(&name.group.to_le_bytes());
@@ -52,8 +52,8 @@ pub(crate) fn encode_table(name: TableName, sums: &[u32], chunk_size: u32) -> (P
     assert!(bytes.len() <= TABLE_HEADER_BYTES, "sums begin behind the header");
     bytes.resize(TABLE_HEADER_BYTES, 0);
     bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
-    assert!(bytes.len() as u64 <= seal_bytes(chunk_size), "a table has room for every block");
-    bytes.resize(seal_bytes(chunk_size) as usize, 0);
+    assert!(bytes.len() as u64 <= table_bytes(chunk_size), "a table has room for every block");
+    bytes.resize(table_bytes(chunk_size) as usize, 0);
     let crc = crc32c::crc32c(&bytes[8..]);
     bytes[4..8].copy_from_slice(&crc.to_le_bytes());
     (Payload::from(bytes), crc)

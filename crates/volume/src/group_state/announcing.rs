@@ -15,13 +15,13 @@ impl GroupState {
         let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
         let equal = self.map.may_differ(chunk) && !announced;
         let right = self.map.entry(chunk).is_called_right();
-        equal || right && !mutant("write_before_unsealing")
+        equal || right && !mutant("write_before_voiding")
     }
 
     /// True if a write to the chunk would have to queue a record first.
     pub(crate) fn lacks_announcement(&self, chunk: ChunkId) -> bool {
-        let traffic = self.map.entry(chunk).traffic;
-        !self.traffic[traffic].intent && self.needs_announcement(chunk)
+        let busy = self.map.entry(chunk).busy;
+        !self.busy_chunks[busy].intent && self.needs_announcement(chunk)
     }
 
     /// Queues the record of a chunk to which writes are to come. Beside that it says only what
@@ -36,8 +36,8 @@ impl GroupState {
     /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
     /// write begins until it knows.
     pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
-        let traffic = self.traffic_of(chunk);
-        if !std::mem::replace(&mut self.traffic[traffic].intent, true) {
+        let busy = self.busy_chunk_of(chunk);
+        if !std::mem::replace(&mut self.busy_chunks[busy].intent, true) {
             debug_assert_eq!(self.durable_state(chunk).table, Table::None, "no table is right");
             self.announce_only(chunk);
             // Who waits for it may go before it is told, when a mirror ends meanwhile.
@@ -51,10 +51,10 @@ impl GroupState {
     /// it has heard. Where writes have been announced it calls none equal.
     pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
         if !announced && !mutant("write_before_the_drop") {
-            let traffic = self.traffic_of(chunk);
-            self.traffic[traffic].dropping += 1;
+            let busy = self.busy_chunk_of(chunk);
+            self.busy_chunks[busy].dropping += 1;
             let most = COPIES_MAX as u32 - 1;
-            assert!(self.traffic[traffic].dropping <= most, "a copy stays, whatever is dropped");
+            assert!(self.busy_chunks[busy].dropping <= most, "a copy stays, whatever is dropped");
             self.map.hold(chunk.volume);
             self.journal.join(Waiter::Dropped(chunk));
         }

@@ -3,26 +3,26 @@
 //! 1. Note where the journal stands. Choose the replicas: the two fastest pools that have a region.
 //! 2. Write the records of all volumes and chunks to the area that is not in force, a batch of
 //!    blocks at a time, while the map goes on changing. A batch shows the map of its moment.
-//! 3. Wait for a commit cycle that covers all that is queued.
+//! 3. Wait for a group commit that covers all that is queued.
 //! 4. Write superblocks to every pool: they put the area, the journal's start and the replicas in
 //!    force.
 //!
 //! Recovery reads the area and replays the journal from the noted place. Records are absolute, so a
-//! batch that already shows the effect of a later record does no harm; and the cycle of step 3
+//! batch that already shows the effect of a later record does no harm; and the commit of step 3
 //! makes sure that every effect a batch may show has its record, and its data, on disk.
 //!
 //! The journal ring bounds recovery; a checkpoint starts when half of it is used, and a quarter is
 //! kept for step 3. If more than that is queued, because a pool has died or many mirrored chunks
-//! were written since the last commit, the ring is full and no cycle can start. The checkpoint then
-//! takes in all that is queued: it begins anew, with the journal to follow it empty, and step 3
-//! only flushes. What a batch shows then has its data on disk, and no older record comes after it;
-//! what is queued is written behind it, as usual.
+//! were written since the last commit, the ring is full and no commit can start. The checkpoint
+//! then takes in all that is queued: it begins anew, with the journal to follow it empty, and step
+//! 3 only flushes. What a batch shows then has its data on disk, and no older record comes after
+//! it; what is queued is written behind it, as usual.
 
 use super::commit::Waiter;
 use super::{Below, Journal, Outcome, payload};
 use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
-    seal_block,
+    frame_block,
 };
 use crate::layout::super_offset;
 use crate::pools::flight::Owner;
@@ -45,7 +45,7 @@ enum Stage {
     /// Step 3.
     Covering,
     /// Step 4, on the replicas.
-    Sealing,
+    WritingSuperblocks,
     /// Step 4, on the other pools.
     Spreading,
     /// Step 4 is done.
@@ -118,7 +118,7 @@ impl Checkpoint {
         self.area
     }
 
-    /// True if its map is written and waits for a cycle.
+    /// True if its map is written and waits for a commit.
     pub(crate) fn is_covering(&self) -> bool {
         self.stage == Stage::Covering
     }
@@ -129,8 +129,8 @@ impl Checkpoint {
     }
 
     /// True if its superblocks are on their way.
-    pub(crate) fn is_being_sealed(&self) -> bool {
-        matches!(self.stage, Stage::Sealing | Stage::Spreading | Stage::Spread)
+    pub(crate) fn superblocks_are_under_way(&self) -> bool {
+        matches!(self.stage, Stage::WritingSuperblocks | Stage::Spreading | Stage::Spread)
     }
 
     /// True if the superblock in force says all there is to say.
@@ -143,11 +143,11 @@ impl Checkpoint {
         if self.stage == Stage::Idle { &[] } else { &self.replicas }
     }
 
-    /// The commit cycle of step 3 is done, for this attempt; it may have been given up since, when
+    /// The group commit of step 3 is done, for this attempt; it may have been given up since, when
     /// its last replica died.
     pub(crate) fn covered(&mut self, attempt: u64) {
         if self.stage == Stage::Covering && self.attempt == attempt {
-            self.stage = Stage::Sealing;
+            self.stage = Stage::WritingSuperblocks;
         }
     }
 
@@ -188,7 +188,7 @@ impl Journal {
             assert!(idle || !self.checkpoint.replicas.is_empty(), "somebody is to have it");
             match self.checkpoint.stage {
                 Stage::Writing(from) => self.write_batch(below, from),
-                Stage::Sealing => self.write_superblocks(below),
+                Stage::WritingSuperblocks => self.write_superblocks(below),
                 Stage::Spreading => self.spread_superblocks(below),
                 Stage::Spread => return self.checkpoint_done(below),
                 Stage::Covering if self.covering_is_stuck(below.pools.sizes()) => {
@@ -207,7 +207,7 @@ impl Journal {
             && self.commit.is_idle()
     }
 
-    /// Step 1. No commit cycle is under way, so every record to come goes to the coming replicas
+    /// Step 1. No group commit is under way, so every record to come goes to the coming replicas
     /// too.
     fn start_checkpoint(&mut self, below: &Below) {
         assert!(self.commit.is_idle(), "records to come go to the coming replicas");
@@ -241,8 +241,8 @@ impl Journal {
             && !mutant("checkpoint_waits_for_a_full_journal")
     }
 
-    /// Begins anew, with what is queued. No cycle starts before the superblocks are in force: there
-    /// is no room for one.
+    /// Begins anew, with what is queued. No commit starts before the superblocks are in force:
+    /// there is no room for one.
     fn begin_absorbing(&mut self, below: &Below) {
         met("checkpoint took in what the journal had no room for");
         self.start_checkpoint(below);
@@ -263,7 +263,7 @@ impl Journal {
             record.clear();
             below.describe(chunk, &mut record);
             if records.len() + record.len() > block_payload {
-                self.seal_checkpoint_block(&mut records, &mut batch);
+                self.frame_checkpoint_block(&mut records, &mut batch);
                 if mutant("checkpoint_skips_at_block_end") {
                     next = below.following(chunk);
                 }
@@ -273,7 +273,7 @@ impl Journal {
             next = below.following(chunk);
         }
         if next.is_none() && !records.is_empty() {
-            self.seal_checkpoint_block(&mut records, &mut batch);
+            self.frame_checkpoint_block(&mut records, &mut batch);
         }
         assert!(next.is_none_or(|next| next > from), "each batch goes on");
         met_if(next.is_some(), "checkpoint of several batches");
@@ -292,7 +292,7 @@ impl Journal {
             None => {
                 self.checkpoint.stage = Stage::Covering;
                 if mutant("checkpoint_uncovered") {
-                    self.checkpoint.stage = Stage::Sealing;
+                    self.checkpoint.stage = Stage::WritingSuperblocks;
                     return;
                 }
                 if !self.checkpoint.absorbs {
@@ -302,13 +302,13 @@ impl Journal {
         }
     }
 
-    fn seal_checkpoint_block(&mut self, records: &mut Vec<u8>, batch: &mut Vec<u8>) {
+    fn frame_checkpoint_block(&mut self, records: &mut Vec<u8>, batch: &mut Vec<u8>) {
         let sequence = u64::from(self.checkpoint.written);
         let generation = self.checkpoint.sequence + 1;
         let stamp = Stamp { identity: self.identity, generation, sequence };
         let room = self.checkpoint.blocks_max;
         assert!(self.checkpoint.written < room, "the area holds every map that may be");
-        seal_block(BlockKind::Checkpoint, stamp, records, batch);
+        frame_block(BlockKind::Checkpoint, stamp, records, batch);
         records.clear();
         self.checkpoint.written += 1;
         met_if(self.checkpoint.written > 1, "checkpoint of several blocks");
@@ -347,7 +347,11 @@ impl Journal {
         if !self.has_living_replica(below) || self.begins_anew(below) {
             return;
         }
-        assert_eq!(self.checkpoint.stage, Stage::Sealing, "what they put in force is covered");
+        assert_eq!(
+            self.checkpoint.stage,
+            Stage::WritingSuperblocks,
+            "what they put in force is covered"
+        );
         assert_eq!(self.checkpoint.outstanding, 0, "the map is written");
         let (sequence, pools) = (self.checkpoint.sequence + 1, &*below.pools);
         assert!(sequence > self.checkpoint.newest, "no two superblocks have one number");

@@ -1,6 +1,6 @@
-//! What a commit cycle makes durable, and for whom.
+//! What a group commit makes durable, and for whom.
 //!
-//! Every change of the map is queued as a record, in the order in which it became true. A cycle
+//! Every change of the map is queued as a record, in the order in which it became true. A commit
 //!
 //! 1. takes the records queued so far, with the blocks that arrived in overlays;
 //! 2. flushes every pool that was written since its last flush, unless all records only say that
@@ -9,8 +9,8 @@
 //! 4. tells everybody who waited, and lets go of the slots that the records free.
 //!
 //! So data is durable before a record says where it is, and a slot is not reused before the record
-//! that frees it is durable. One cycle runs at a time; whoever comes meanwhile shares the next. A
-//! flush of a client is a cycle, with or without records.
+//! that frees it is durable. One commit runs at a time; whoever comes meanwhile shares the next. A
+//! flush of a client is a commit, with or without records.
 
 use crate::format::{Record, encode_record};
 use crate::map::Place;
@@ -20,37 +20,37 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, PoolId};
 
-/// Journal blocks that one cycle may write.
+/// Journal blocks that one commit may write.
 pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 
 /// Bytes of the record by which a chunk gets its first slot.
 const OPENING_BYTES: usize = 20;
 
-/// Switches of operations that wait for one another before a cycle starts for them alone.
+/// Switches of operations that wait for one another before a commit starts for them alone.
 pub(crate) const SWITCHES_TOGETHER: usize = 16;
 
-/// Blocks by which a cycle may grow when one of its flushes ends a pool.
+/// Blocks by which a commit may grow when one of its flushes ends a pool.
 pub(super) const FOR_A_DEATH: u64 = 1;
 
 const _: () =
     assert!(COMMIT_BLOCKS_MAX + FOR_A_DEATH <= u16::MAX as u64, "a block counts those before it");
 
-/// Somebody who waits for a cycle.
+/// Somebody who waits for a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// A client's flush.
     Flush(u32),
     /// A forced write whose chunk is not yet durable where it is.
-    Part(u32),
+    SubRequest(u32),
     /// Writes to a chunk whose copies are about to differ.
     Intent(ChunkId),
     /// Writes to a chunk that has lost a copy.
     Dropped(ChunkId),
     /// Writes to a region of chunks.
     Region(Region),
-    /// Parts that must not add to what is queued.
+    /// Sub-requests that must not add to what is queued.
     Room(ChunkId),
-    /// A part that found no free slot.
+    /// A sub-request that found no free slot.
     Space(u32),
     /// An operation's switch.
     Switch(u32),
@@ -77,45 +77,45 @@ pub(super) enum Stage {
     FlushingAlone,
 }
 
-/// The queue of records, those who wait for them, and the cycle under way.
+/// The queue of records, those who wait for them, and the commit under way.
 #[derive(Debug)]
 pub(crate) struct Commit {
     pub(super) stage: Stage,
-    /// True if a cycle shall run although nobody waits.
+    /// True if a commit shall run although nobody waits.
     pub(super) wanted: bool,
     queue: VecDeque<Change>,
     queued_bytes: usize,
     /// Slots being made ready, each of which will queue a record.
     openings: usize,
-    /// Records of the cycle under way.
+    /// Records of the commit under way.
     pub(super) taken: Vec<Change>,
-    /// Waiters of the cycle under way.
+    /// Waiters of the commit under way.
     pub(super) waiters: Vec<Waiter>,
     /// Waiters of a later one, with the number of records that must be taken before it serves them:
-    /// those that were queued when the first cycle after their arrival began.
+    /// those that were queued when the first commit after their arrival began.
     later_waiters: VecDeque<(u64, Waiter)>,
-    /// Waiters that have come since a cycle last began.
+    /// Waiters that have come since a commit last began.
     next_waiters: Vec<Waiter>,
     /// Records that were ever queued.
     records: u64,
-    /// Requests of the cycle under way that are not answered.
+    /// Requests of the commit under way that are not answered.
     pub(super) outstanding: u32,
     pub(super) generation: u64,
     /// Sequence of the next block to be written.
     next: u64,
     /// Sequence of the first block that a recovery needs.
     start: u64,
-    /// Blocks of the cycle under way.
+    /// Blocks of the commit under way.
     pub(super) blocks: u64,
     /// Pools that hold the journal.
     pub(super) replicas: Vec<PoolId>,
-    /// True if the cycle under way has written its records and waits for replicas to be in force.
+    /// True if the commit under way has written its records and waits for replicas to be in force.
     pub(super) awaits_replicas: bool,
     /// True if a superblock that never came in force may be durable on a pool that has died. If it
     /// comes back, that one counts, and the journal of the replicas that it names, until there is a
     /// younger one.
     pub(super) superseded: bool,
-    /// Records and waiters of cycles that were written meanwhile.
+    /// Records and waiters of commits that were written meanwhile.
     pub(super) held: (Vec<Change>, Vec<Waiter>),
 }
 
@@ -163,7 +163,7 @@ impl Commit {
         change.needs_flush = needs_flush;
     }
 
-    /// True if the cycle under way says only that writes are to come, and tells nobody else.
+    /// True if the commit under way says only that writes are to come, and tells nobody else.
     pub(super) fn only_announces(&self) -> bool {
         let waits_for_word = |waiter: &Waiter| {
             matches!(waiter, Waiter::Intent(_) | Waiter::Region(_) | Waiter::Room(_))
@@ -184,7 +184,7 @@ impl Commit {
                 true => self.taken.push(change),
                 false => self.taken.insert(0, change),
             }
-            assert!(self.outstanding > 0, "the cycle has not sealed its records");
+            assert!(self.outstanding > 0, "the commit has not framed its records");
         } else {
             self.queued_bytes += change.bytes.len();
             self.records += 1;
@@ -199,10 +199,10 @@ impl Commit {
         self.check_invariants();
     }
 
-    /// True if a waiter is served by a cycle that starts now. Who waits for room is not when no
-    /// record is queued and slots that are being made ready take the room: an empty cycle would let
-    /// it look again, find no room and wait, for ever. A switch waits for others, for each cycle
-    /// flushes pools that clients use: `hurried` says that no other is on its way.
+    /// True if a waiter is served by a commit that starts now. Who waits for room is not when no
+    /// record is queued and slots that are being made ready take the room: an empty commit would
+    /// let it look again, find no room and wait, for ever. A switch waits for others, for each
+    /// commit flushes pools that clients use: `hurried` says that no other is on its way.
     pub(super) fn someone_waits(&self, has_changes: bool, hurried: bool) -> bool {
         let room_comes = has_changes || self.openings == 0;
         let together = hurried || self.switches_waiting() >= SWITCHES_TOGETHER;
@@ -214,16 +214,16 @@ impl Commit {
         !self.later_waiters.is_empty() || self.next_waiters.iter().any(served)
     }
 
-    /// Operations whose switch no cycle has begun to make durable.
+    /// Operations whose switch no commit has begun to make durable.
     pub(crate) fn switches_waiting(&self) -> usize {
         self.next_waiters.iter().filter(|waiter| matches!(waiter, Waiter::Switch(_))).count()
     }
 
-    /// Moves the waiters into the cycle whose records are all taken. Whoever has come since a cycle
-    /// last began may wait for the last record that is queued now.
+    /// Moves the waiters into the commit whose records are all taken. Whoever has come since a
+    /// commit last began may wait for the last record that is queued now.
     pub(super) fn take_waiters(&mut self) {
         let records = self.records;
-        assert!(self.waiters.is_empty(), "those of the cycle before have been told");
+        assert!(self.waiters.is_empty(), "those of the commit before have been told");
         self.later_waiters.extend(
             std::mem::take(&mut self.next_waiters).into_iter().map(|waiter| (records, waiter)),
         );
@@ -241,7 +241,7 @@ impl Commit {
         self.check_invariants();
     }
 
-    /// A cycle shall run although nobody waits.
+    /// A commit shall run although nobody waits.
     pub(super) fn want(&mut self) {
         self.wanted = true;
     }
@@ -262,15 +262,15 @@ impl Commit {
         self.queued_bytes + self.openings * OPENING_BYTES
     }
 
-    /// True if records are queued that no cycle has taken.
+    /// True if records are queued that no commit has taken.
     pub(super) fn is_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Moves records into the cycle, in their order: as many as fill so many blocks with so many
+    /// Moves records into the commit, in their order: as many as fill so many blocks with so many
     /// bytes each.
     pub(super) fn take(&mut self, blocks_max: u64, payload: usize) {
-        assert!(self.taken.is_empty(), "the cycle before has ended");
+        assert!(self.taken.is_empty(), "the commit before has ended");
         let (mut blocks, mut used) = (0, payload);
         while let Some(change) = self.queue.front() {
             if used + change.bytes.len() > payload {
@@ -286,7 +286,7 @@ impl Commit {
             self.taken.push(change);
         }
         self.blocks = blocks;
-        assert!(blocks <= blocks_max, "a cycle writes no more than there is room for");
+        assert!(blocks <= blocks_max, "a commit writes no more than there is room for");
         met_if(!self.queue.is_empty(), "commit took a part of the queue");
     }
 
@@ -309,7 +309,7 @@ impl Commit {
         self.next - self.start
     }
 
-    /// The blocks of the cycle under way are written.
+    /// The blocks of the commit under way are written.
     pub(super) fn advance(&mut self) {
         self.next += std::mem::take(&mut self.blocks);
     }
@@ -320,7 +320,7 @@ impl Commit {
         self.start = start;
     }
 
-    /// Joins the next cycle.
+    /// Joins the next commit.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.next_waiters.push(waiter);
     }
@@ -351,7 +351,7 @@ impl Commit {
             && self.held.1.is_empty()
     }
 
-    /// True if no cycle is under way.
+    /// True if no commit is under way.
     pub(crate) fn is_idle(&self) -> bool {
         self.stage == Stage::Idle
     }

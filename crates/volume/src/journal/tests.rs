@@ -1,6 +1,6 @@
 //! The journal by itself, over two pools whose devices answer when they are told to.
 
-use super::{Below, Journal, Outcome, Waiter, Wishes};
+use super::{Below, CommitDemand, Journal, Outcome, Waiter};
 use crate::format::Record;
 use crate::map::{ChunkMap, Place};
 use crate::pools::Pools;
@@ -10,7 +10,7 @@ use thermocline_ports::{Completion, DeviceError, Io, Payload, Ticket};
 use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 const NOW: Nanos = Nanos(5);
-const NOTHING: Wishes = Wishes { unsaved: false, hurried: false };
+const NOTHING: CommitDemand = CommitDemand { unsaved: false, hurried: false };
 
 struct Bench {
     journal: Journal,
@@ -61,25 +61,25 @@ impl Bench {
         count
     }
 
-    fn cycle(&mut self) {
-        if self.journal.cycle_can_start(&self.pools, NOTHING) {
-            self.step(Journal::start_cycle);
+    fn group_commit(&mut self) {
+        if self.journal.commit_can_start(&self.pools, NOTHING) {
+            self.step(Journal::start_commit);
         }
         while self.answer_all() > 0 {}
     }
 
-    /// A record, and the cycle that makes it durable.
+    /// A record, and the commit that makes it durable.
     fn commit(&mut self) {
         self.journal.record(&record());
         self.journal.want_commit();
-        self.cycle();
+        self.group_commit();
     }
 
-    /// A checkpoint with the cycle that covers it.
+    /// A checkpoint with the commit that covers it.
     fn checkpoint(&mut self) {
         for _ in 0..20 {
             self.step(Journal::pump_checkpoint);
-            self.cycle();
+            self.group_commit();
         }
     }
 }
@@ -99,8 +99,8 @@ fn data_is_flushed_before_the_record_is_written_and_slots_are_free_after_it() {
     bench.pools[PoolId(1)].dirty = true;
     bench.journal.change(&record(), chunk(), &[place]);
     bench.journal.join(Waiter::Flush(3));
-    assert!(bench.journal.cycle_can_start(&bench.pools, NOTHING));
-    bench.step(Journal::start_cycle);
+    assert!(bench.journal.commit_can_start(&bench.pools, NOTHING));
+    bench.step(Journal::start_commit);
     let flushes = bench.sent();
     assert!(matches!(flushes[..], [(PoolId(1), _, Io::Flush)]), "{flushes:?}");
     bench.answer(PoolId(1), flushes[0].1, Ok(Payload::EMPTY));
@@ -122,27 +122,27 @@ fn records_that_announce_writes_flush_nothing() {
     bench.pools[PoolId(0)].dirty = true;
     bench.journal.announce(&record(), false);
     bench.journal.join(Waiter::Intent(chunk()));
-    bench.step(Journal::start_cycle);
+    bench.step(Journal::start_commit);
     assert!(bench.sent().iter().all(|(_, _, io)| matches!(io, Io::Write { .. })));
     assert!(bench.pools[PoolId(0)].dirty);
 }
 
 #[test]
-fn who_comes_while_a_cycle_runs_is_served_by_the_next_one() {
+fn who_comes_while_a_commit_runs_is_served_by_the_next_one() {
     let mut bench = Bench::new();
     bench.journal.record(&record());
     bench.journal.join(Waiter::Flush(1));
-    bench.step(Journal::start_cycle);
+    bench.step(Journal::start_commit);
     bench.journal.record(&record());
     bench.journal.join(Waiter::Flush(2));
-    assert!(!bench.journal.cycle_can_start(&bench.pools, NOTHING), "one at a time");
+    assert!(!bench.journal.commit_can_start(&bench.pools, NOTHING), "one at a time");
     bench.answer_all();
     let served = |outcomes: Vec<Outcome>| match outcomes.as_slice() {
         [Outcome::Durable { waiters, .. }] => waiters.clone(),
         others => panic!("{others:?}"),
     };
     assert_eq!(served(bench.journal.take_outcomes()), [Waiter::Flush(1)]);
-    bench.cycle();
+    bench.group_commit();
     assert_eq!(served(bench.journal.take_outcomes()), [Waiter::Flush(2)]);
     assert_eq!(bench.journal.used(), 2);
 }
@@ -155,7 +155,7 @@ fn a_death_is_told_before_whatever_is_queued() {
     bench.pools.bury(PoolId(1));
     bench.journal.lose(PoolId(1));
     bench.journal.want_commit();
-    bench.step(Journal::start_cycle);
+    bench.step(Journal::start_commit);
     let writes = bench.sent();
     let [(PoolId(0), _, Io::Write { data, .. })] = &writes[..] else { panic!("{writes:?}") };
     let stamp = crate::format::Stamp { identity: 7, generation: 1, sequence: 0 };
@@ -185,7 +185,7 @@ fn a_full_journal_makes_its_own_room() {
     for _ in 0..200 {
         bench.commit();
         bench.step(Journal::pump_checkpoint);
-        bench.cycle();
+        bench.group_commit();
         assert!(bench.journal.used() <= 48, "a quarter of 64 blocks is kept");
     }
     assert_eq!(bench.journal.written(), 200);
@@ -196,7 +196,7 @@ fn without_a_pool_for_the_journal_nobody_is_told_that_it_is_durable() {
     let mut bench = Bench::new();
     bench.journal.record(&record());
     bench.journal.join(Waiter::Flush(1));
-    bench.step(Journal::start_cycle);
+    bench.step(Journal::start_commit);
     for pool in [PoolId(0), PoolId(1)] {
         bench.pools.bury(pool);
         bench.journal.lose(pool);

@@ -6,7 +6,7 @@ use super::Moves;
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;
 use crate::group_state::active::{ActiveOperation, Piece, Stage};
-use crate::group_state::traffic::bit;
+use crate::group_state::busy_chunk::bit;
 use crate::group_state::{Effect, GroupState};
 use crate::map::Place;
 use crate::operation::{OperationKind, Outcome};
@@ -175,7 +175,7 @@ impl Moves {
             let copy = &mut below.group.operations[index];
             let piece = copy.piece.as_mut().expect("it was read");
             piece.sums = checksums(payload);
-            let most = below.group.settings.limits.seals_cached;
+            let most = below.group.settings.limits.tables_cached;
             below.checksums.is_copied(
                 chunk,
                 below.group.pools.chunk_bytes(),
@@ -205,7 +205,7 @@ impl Moves {
         copy.spoils = 0;
         let (chunk, range) = (copy.what.chunk, piece.range.clone());
         if !piece.sums.is_empty() {
-            below.checksums.copied(chunk, range.start, &piece.sums, below.group.parts_begun);
+            below.checksums.copied(chunk, range.start, &piece.sums, below.group.sub_requests_begun);
         }
         if copy.goal.is_some() {
             below.group.blocks_copied(chunk, &range);
@@ -232,12 +232,12 @@ fn is_complete(group: &GroupState, index: u32) -> bool {
     let copy = &group.operations[index];
     let Some(goal) = copy.goal else { return copy.presence.is_full() };
     let overlay = group.map.overlay(copy.what.chunk).expect("it has a goal");
-    let leaves = |part: &u32| {
-        let sent = &group.parts[*part].sent;
+    let leaves = |sub_request: &u32| {
+        let sent = &group.sub_requests[*sub_request].sent;
         goal.side().is_some() && sent.iter().any(|(_, place)| *place == copy.source)
     };
-    let traffic = group.map.entry(copy.what.chunk).traffic;
-    overlay.blocks.is_at(goal) && !group.traffic[traffic].running.iter().any(leaves)
+    let busy = group.map.entry(copy.what.chunk).busy;
+    overlay.blocks.is_at(goal) && !group.busy_chunks[busy].running.iter().any(leaves)
 }
 
 /// The copy that a move replaces, where nothing says what it must be and others stay: should
@@ -277,8 +277,8 @@ fn best_source(
 }
 
 fn has_parts_under_way(group: &GroupState, index: u32) -> bool {
-    let traffic = group.map.entry(group.operations[index].what.chunk).traffic;
-    !group.traffic[traffic].running.is_empty()
+    let busy = group.map.entry(group.operations[index].what.chunk).busy;
+    !group.busy_chunks[busy].running.is_empty()
 }
 
 /// The next run of missing blocks that no write under way overlaps, and where it is missing.

@@ -43,7 +43,7 @@ impl Moves {
         }
         if goal == Some(Goal::Both) {
             // The map has it all already. What the journal expects of writes is told elsewhere.
-            below.checksums.break_seal(below.group, below.now, chunk);
+            below.checksums.void_checksums(below.group, below.now, chunk);
             return self.end_operation(below, index, Outcome::Done);
         }
         let had_source = goal.is_some() || below.group.map.copies(chunk).any(|c| c.place == source);
@@ -57,7 +57,7 @@ impl Moves {
         assert!(goal.is_none() || below.group.overlays > 0, "each overlay was counted");
         below.group.overlays -= usize::from(goal.is_some());
         let dirty = state.dirty && state.copies.len() > 1;
-        below.checksums.break_seal(below.group, below.now, chunk);
+        below.checksums.void_checksums(below.group, below.now, chunk);
         below.group.map.set_state(chunk, &state);
         let arrived = |copy: ChunkCopy| copy.place == destination;
         assert!(below.group.map.copies(chunk).any(arrived), "the chunk is where it was brought");
@@ -106,13 +106,13 @@ impl Moves {
         let (from, proposed) = (Some(copy.source.pool), copy.proposed);
         let finished = Finished { id: copy.id, operation: copy.what, outcome, from, proposed };
         self.finished.push(finished);
-        let traffic = below.group.traffic_of(chunk);
+        let busy = below.group.busy_chunk_of(chunk);
         assert_eq!(
-            below.group.traffic[traffic].operation,
+            below.group.busy_chunks[busy].operation,
             Some(index),
             "a chunk has one operation"
         );
-        below.group.traffic[traffic].operation = None;
+        below.group.busy_chunks[busy].operation = None;
         below.group.map.let_go(chunk.volume);
         below.group.emit(Effect::Eased(chunk));
     }

@@ -83,6 +83,8 @@ impl Opening {
         let best =
             found.iter().max_by_key(|(_, block)| block.sequence).ok_or(OpenError::NotAGroup)?;
         let best = best.1.clone();
+        let is_newest = found.iter().all(|(_, block)| block.sequence <= best.sequence);
+        assert!(is_newest, "no pool knows a newer state");
         for (pool, block) in &found {
             if block.identity != best.identity || block.this_pool != *pool {
                 return Err(OpenError::Foreign(*pool));
@@ -176,6 +178,7 @@ impl Replay<'_> {
     /// The checkpoint's part of step 3.
     fn checkpoint(&mut self) -> Result<(), OpenError> {
         let superblock = self.superblock;
+        assert!(self.map.chunks().next().is_none(), "a checkpoint is the whole map");
         for block in 0..superblock.checkpoint_blocks {
             let stamp = Stamp {
                 identity: superblock.identity,
@@ -232,6 +235,7 @@ impl Replay<'_> {
             return Err(OpenError::SuperblockLost { sequence: superblock.sequence + 1 });
         }
         let ring = u64::from(superblock.journal_blocks);
+        assert!(ring > 0, "layout::holds refuses a ring without blocks");
         for sequence in superblock.journal_start..superblock.journal_start + ring {
             let stamp = Stamp {
                 identity: superblock.identity,
@@ -404,6 +408,7 @@ impl Replay<'_> {
             return Err(contradiction);
         }
         pool.slots.claim(place.slot);
+        assert!(pool.slots.is_taken(place.slot), "no other chunk can claim it");
         Ok(())
     }
 

@@ -43,6 +43,8 @@ impl DamagedReplicas {
 
     /// Takes note of the pools that do not have a block whole, which another one has.
     pub(crate) fn note(&mut self, kind: BlockKind, pools: &[PoolId]) {
+        let is_first = |(index, pool): (usize, &PoolId)| !pools[..index].contains(pool);
+        assert!(pools.iter().enumerate().all(is_first), "a replica has one copy of a block");
         for pool in pools {
             let damaged = self.0.entry(*pool).or_default();
             match kind {

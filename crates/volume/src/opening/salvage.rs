@@ -76,6 +76,7 @@ impl Salvage {
             self.gaps.push((self.last, Some(first)));
         }
         self.last = Some(chunks.next_back().unwrap_or(first));
+        assert!(!self.in_gap, "the next gap begins behind these records");
     }
 
     /// Notes that a block of the checkpoint is missing.
@@ -121,18 +122,15 @@ impl Salvage {
         at: u32,
         chunk_size: u32,
     ) -> Option<Vec<Record>> {
-        reads.copies_of(kind, at).find_map(|block| {
-            let payload = |block: &[u8]| open_block(kind, stamp, block).map(<[u8]>::to_vec);
-            decode_records(&self.correct(block, payload)?, chunk_size)
-        })
+        let payload = |block: &[u8]| open_block(kind, stamp, block).map(<[u8]>::to_vec);
+        let mut copies = reads.copies_of(kind, at);
+        copies.find_map(|block| decode_records(&self.correct(block, payload)?, chunk_size))
     }
 
     /// A superblock that one flipped bit damaged.
     pub(super) fn corrected_superblock(&mut self, block: &[u8]) -> Option<Superblock> {
         let is_empty = block.iter().all(|&byte| byte == 0);
-        if is_empty || block.len() < BLOCK_BYTES || Superblock::decode(block).is_some() {
-            return None;
-        }
-        self.correct(block, Superblock::decode)
+        let is_damaged = block.len() >= BLOCK_BYTES && Superblock::decode(block).is_none();
+        (is_damaged && !is_empty).then(|| self.correct(block, Superblock::decode)).flatten()
     }
 }

@@ -1,5 +1,5 @@
-//! How a part writes: to every copy, to the blocks of an overlay, to the copy that is being made;
-//! and what becomes of copies that missed it.
+//! How a sub-request writes: to every copy, to the blocks of an overlay, to the copy that is being
+//! made; and what becomes of copies that missed it.
 
 use super::Path;
 use crate::block_checksums::BlockChecksums;
@@ -7,7 +7,7 @@ use crate::copies::copy_failed;
 use crate::first_slot::{self, FirstSlot};
 use crate::format::Record;
 use crate::group_state::GroupState;
-use crate::group_state::traffic::{Verb, bit};
+use crate::group_state::busy_chunk::{Verb, bit};
 use crate::map::{ChunkCopy, Place};
 use crate::moves::switching::{mirror_disagrees, mirror_of};
 use crate::request::RequestError;
@@ -19,47 +19,56 @@ use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 impl Path<'_> {
-    pub(crate) fn begin_write(&mut self, now: Nanos, part: u32) {
-        let chunk = self.group.parts[part].chunk;
+    pub(crate) fn begin_write(&mut self, now: Nanos, sub_request: u32) {
+        let chunk = self.group.sub_requests[sub_request].chunk;
         if self.group.map.entry(chunk).first().is_none() {
-            if matches!(self.group.parts[part].verb, Verb::Write(_)) {
-                return self.open_chunk(now, part);
+            if matches!(self.group.sub_requests[sub_request].verb, Verb::Write(_)) {
+                return self.open_chunk(now, sub_request);
             }
-            return self.conclude(now, part); // Zeroes onto what reads as zeroes.
+            return self.conclude(now, sub_request); // Zeroes onto what reads as zeroes.
         }
         self.hinting.redirect_write(self.group, self.moves, chunk);
-        let range = self.group.parts[part].range.clone();
-        assert!(self.group.parts[part].sent.is_empty(), "a part is written once");
+        let range = self.group.sub_requests[sub_request].range.clone();
+        assert!(
+            self.group.sub_requests[sub_request].sent.is_empty(),
+            "a sub-request is written once"
+        );
         debug_assert!(!self.checksums.can_verify(chunk, &range), "what was known is true no more");
         if self.group.map.overlay(chunk).is_some() {
-            let targets = targets_of(self.group, self.routing, part);
+            let targets = targets_of(self.group, self.routing, sub_request);
             for (run, side) in targets {
                 let place = self.group.map.place_on(chunk, side);
                 if self.group.pools[place.pool].is_alive() {
-                    self.group.parts[part].sent.push((run.clone(), place));
+                    self.group.sub_requests[sub_request].sent.push((run.clone(), place));
                 }
-                self.part_write(now, part, place, run);
+                self.sub_request_write(now, sub_request, place, run);
             }
         } else {
             let places: Vec<Place> = self.group.map.copies(chunk).map(|copy| copy.place).collect();
             for place in places {
-                self.part_write(now, part, place, range.clone());
+                self.sub_request_write(now, sub_request, place, range.clone());
             }
         }
         if let Some(place) = mirror_of(self.group, chunk, &range) {
-            self.part_write(now, part, place, range);
+            self.sub_request_write(now, sub_request, place, range);
         }
-        self.conclude_if_done(now, part);
+        self.conclude_if_done(now, sub_request);
     }
 
-    pub(crate) fn part_write(&mut self, now: Nanos, part: u32, place: Place, run: Range<u32>) {
+    pub(crate) fn sub_request_write(
+        &mut self,
+        now: Nanos,
+        sub_request: u32,
+        place: Place,
+        run: Range<u32>,
+    ) {
         if !self.group.pools[place.pool].is_alive() {
-            self.group.parts[part].failed |= bit(place.pool);
+            self.group.sub_requests[sub_request].failed |= bit(place.pool);
             return;
         }
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
-        let state = &mut self.group.parts[part];
+        let state = &mut self.group.sub_requests[sub_request];
         let whole = &state.range;
         assert!(whole.start <= run.start && run.end <= whole.end, "a run is of its part");
         state.outstanding += 1;
@@ -74,22 +83,28 @@ impl Path<'_> {
             Verb::Discard => Io::Discard { offset, length },
             Verb::Read => unreachable!("reads are not written"),
         };
-        self.send_to(now, place, part, run.start, io);
+        self.send_to(now, place, sub_request, run.start, io);
     }
 
     /// A write to a chunk begins: what is known of its blocks is true no more.
-    pub(crate) fn note_write(&mut self, now: Nanos, part: u32) {
-        let (chunk, order) = (self.group.parts[part].chunk, self.group.parts[part].order);
-        assert_eq!(order, self.group.parts_begun, "it begins now: no read after it is older");
-        self.checksums.write_begins(chunk, &self.group.parts[part].range, order);
+    pub(crate) fn note_write(&mut self, now: Nanos, sub_request: u32) {
+        let (chunk, order) = (
+            self.group.sub_requests[sub_request].chunk,
+            self.group.sub_requests[sub_request].order,
+        );
+        assert_eq!(
+            order, self.group.sub_requests_begun,
+            "it begins now: no read after it is older"
+        );
+        self.checksums.write_begins(chunk, &self.group.sub_requests[sub_request].range, order);
         if self.scrub.disturb(chunk) {
             self.checksums.watch(self.group, now, chunk);
         }
     }
 
     /// A write has succeeded wherever it went: its blocks are known.
-    fn note_written(&mut self, part: u32) {
-        let state = &mut self.group.parts[part];
+    fn note_written(&mut self, sub_request: u32) {
+        let state = &mut self.group.sub_requests[sub_request];
         if state.error.is_some() || self.group.map.entry(state.chunk).first().is_none() {
             return;
         }
@@ -100,20 +115,20 @@ impl Path<'_> {
             Verb::Zero => &Payload::Zeroes(state.range.end - at),
             Verb::Discard | Verb::Read => return,
         };
-        self.checksums.written(state.chunk, at, written, self.group.parts_begun);
+        self.checksums.written(state.chunk, at, written, self.group.sub_requests_begun);
     }
 
     /// Settles a write's effect on the chunk's copies: which are to be dropped, which blocks
     /// arrived.
-    pub(crate) fn settle_write(&mut self, now: Nanos, part: u32) {
-        let state = &mut self.group.parts[part];
+    pub(crate) fn settle_write(&mut self, now: Nanos, sub_request: u32) {
+        let state = &mut self.group.sub_requests[sub_request];
         assert_eq!(state.outstanding, 0, "every pool has answered");
         let (chunk, range) = (state.chunk, state.range.clone());
         let (failed, succeeded) = (state.failed, state.succeeded);
-        let sent = std::mem::take(&mut self.group.parts[part].sent);
+        let sent = std::mem::take(&mut self.group.sub_requests[sub_request].sent);
         self.group.blocks_written(chunk, &sent);
         if failed == 0 {
-            self.note_written(part);
+            self.note_written(sub_request);
             self.group.touch_copies(now, chunk);
             return;
         }
@@ -125,10 +140,10 @@ impl Path<'_> {
         // What failed on a copy that has been dropped since is no loss to a chunk in two parts.
         let missed = copies.iter().chain(&overlay).any(|place| failed & bit(place.pool) != 0);
         if !safe || overlaid && missed {
-            let error = self.group.parts[part].error;
-            self.group.parts[part].error = Some(error.unwrap_or(RequestError::Io));
+            let error = self.group.sub_requests[sub_request].error;
+            self.group.sub_requests[sub_request].error = Some(error.unwrap_or(RequestError::Io));
         } else {
-            self.group.parts[part].error = None;
+            self.group.sub_requests[sub_request].error = None;
         }
         // Copies that missed the write, and after a write that no copy took all but the first: they
         // may differ now.
@@ -148,44 +163,45 @@ impl Path<'_> {
 
     /// The run of a write that begins at byte `at` failed: sends it to the other side of a mirrored
     /// chunk where that may be; whether it did.
-    pub(crate) fn write_elsewhere(&mut self, part: u32, at: u32, pool: PoolId) -> bool {
-        let chunk = self.group.parts[part].chunk;
-        let sent = self.group.parts[part].sent.iter().position(|(run, _)| run.start == at);
+    pub(crate) fn write_elsewhere(&mut self, sub_request: u32, at: u32, pool: PoolId) -> bool {
+        let chunk = self.group.sub_requests[sub_request].chunk;
+        let sent =
+            self.group.sub_requests[sub_request].sent.iter().position(|(run, _)| run.start == at);
         let (Some(sent), Some(_)) = (sent, self.group.map.overlay(chunk)) else { return false };
-        let (run, place) = self.group.parts[part].sent.remove(sent);
-        let other = other_side(self.group, part, &run, pool);
+        let (run, place) = self.group.sub_requests[sub_request].sent.remove(sent);
+        let other = other_side(self.group, sub_request, &run, pool);
         met_if(other.is_none(), "both sides of a mirror failed a write");
         if !mutant("failed_side_trusted") {
             distrust(self.group, chunk, &run, pool);
         }
-        self.group.parts[part].avoided.push(place);
+        self.group.sub_requests[sub_request].avoided.push(place);
         let Some(side) = other else { return false };
         let failed = place;
         let place = self.group.map.place_on(chunk, side);
         assert_ne!(place, failed, "what failed there goes elsewhere");
-        self.group.parts[part].sent.push((run.clone(), place));
-        self.part_write(self.group.now, part, place, run);
+        self.group.sub_requests[sub_request].sent.push((run.clone(), place));
+        self.sub_request_write(self.group.now, sub_request, place, run);
         true
     }
 
     /// A write to a chunk ends, which has written something: whoever placed the chunk and is not
     /// answered yet places it nowhere else, because these contents are there.
-    pub(crate) fn stays_where_written(&mut self, part: u32) {
-        let state = &self.group.parts[part];
+    pub(crate) fn stays_where_written(&mut self, sub_request: u32) {
+        let state = &self.group.sub_requests[sub_request];
         if state.succeeded == 0 || mutant("placed_elsewhere_after_a_write") {
             return;
         }
-        let index = self.group.traffic_of(state.chunk);
-        let running = &self.group.traffic[index].running;
-        debug_assert!(running.contains(&part), "who ends is still on the chunk");
-        let GroupState { traffic, parts, .. } = &mut *self.group;
-        traffic[index].running.iter().for_each(|&other| parts[other].placed_on = None);
+        let index = self.group.busy_chunk_of(state.chunk);
+        let running = &self.group.busy_chunks[index].running;
+        debug_assert!(running.contains(&sub_request), "who ends is still on the chunk");
+        let GroupState { busy_chunks, sub_requests, .. } = &mut *self.group;
+        busy_chunks[index].running.iter().for_each(|&other| sub_requests[other].placed_on = None);
     }
 
-    /// The first write to the new chunk of a part found no room: places the chunk on another pool.
-    /// False where something else is or was on the chunk already; the write fails then.
-    pub(crate) fn places_elsewhere(&mut self, now: Nanos, part: u32, pool: PoolId) -> bool {
-        let state = &mut self.group.parts[part];
+    /// The first write to the new chunk of a sub-request found no room: places the chunk on another
+    /// pool. False where something else is or was on the chunk already; the write fails then.
+    pub(crate) fn places_elsewhere(&mut self, now: Nanos, sub_request: u32, pool: PoolId) -> bool {
+        let state = &mut self.group.sub_requests[sub_request];
         let chunk = state.chunk;
         if state.placed_on != Some(pool)
             || state.outstanding > 0
@@ -193,24 +209,25 @@ impl Path<'_> {
         {
             return false;
         }
-        let traffic = self.group.traffic_of(chunk);
-        let others = self.group.traffic[traffic].running.iter().filter(|&&other| other != part);
-        let alone = !others.into_iter().any(|&other| self.group.parts[other].is_write());
+        let busy = self.group.busy_chunk_of(chunk);
+        let others =
+            self.group.busy_chunks[busy].running.iter().filter(|&&other| other != sub_request);
+        let alone = !others.into_iter().any(|&other| self.group.sub_requests[other].is_write());
         let there = self.group.map.entry(chunk).first().is_some_and(|place| place.pool == pool);
-        if !alone || !there || self.group.traffic[traffic].operation.is_some() {
+        if !alone || !there || self.group.busy_chunks[busy].operation.is_some() {
             return false;
         }
         unmap(self.group, self.checksums, chunk);
         assert!(self.group.map.entry(chunk).first().is_none(), "it is nowhere, until it is placed");
-        let state = &mut self.group.parts[part];
+        let state = &mut self.group.sub_requests[sub_request];
         state.placed_on = None;
         state.unfit |= bit(pool);
-        self.open_chunk(now, part);
+        self.open_chunk(now, sub_request);
         true
     }
-    fn place_chunk(&mut self, now: Nanos, part: u32, place: Place) {
-        let chunk = self.group.parts[part].chunk;
-        self.group.parts[part].error = None;
+    fn place_chunk(&mut self, now: Nanos, sub_request: u32, place: Place) {
+        let chunk = self.group.sub_requests[sub_request].chunk;
+        self.group.sub_requests[sub_request].error = None;
         let mut state = self.group.map.state(chunk);
         assert!(state.copies.is_empty(), "a chunk is placed once");
         assert!(self.group.pools[place.pool].slots.is_taken(place.slot), "nobody else gets it");
@@ -219,56 +236,65 @@ impl Path<'_> {
         self.group.map.set_state(chunk, &state);
         assert_eq!(self.group.map.entry(chunk).first(), Some(place), "it is where it was placed");
         self.group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
-        let range = self.group.parts[part].range.clone();
+        let range = self.group.sub_requests[sub_request].range.clone();
         if self.group.pools.keep_checksums() {
-            let most = self.group.settings.limits.seals_cached;
+            let most = self.group.settings.limits.tables_cached;
             self.checksums.opened(chunk, self.group.pools.chunk_bytes(), most, &self.group.map);
-            self.checksums.write_begins(chunk, &range, self.group.parts_begun);
+            self.checksums.write_begins(chunk, &range, self.group.sub_requests_begun);
         }
-        self.group.parts[part].placed_on = Some(place.pool);
-        self.part_write(now, part, place, range);
-        if self.group.parts[part].outstanding == 0 {
-            self.conclude(now, part);
+        self.group.sub_requests[sub_request].placed_on = Some(place.pool);
+        self.sub_request_write(now, sub_request, place, range);
+        if self.group.sub_requests[sub_request].outstanding == 0 {
+            self.conclude(now, sub_request);
         } else {
-            self.traffic_eased(now, chunk);
+            self.chunk_eased(now, chunk);
         }
     }
 
-    /// Gives the chunk of `part` its first slot.
-    fn open_chunk(&mut self, now: Nanos, part: u32) {
-        let slot =
-            first_slot::open_chunk(self.group, self.checksums, self.hinting, self.leaving, part);
-        self.go_on(now, part, slot);
+    /// Gives the chunk of `sub_request` its first slot.
+    fn open_chunk(&mut self, now: Nanos, sub_request: u32) {
+        let outstanding = self.group.sub_requests[sub_request].outstanding;
+        assert_eq!(outstanding, 0, "nothing is sent before the chunk has a slot");
+        let slot = first_slot::open_chunk(
+            self.group,
+            self.checksums,
+            self.hinting,
+            self.leaving,
+            sub_request,
+        );
+        self.go_on(now, sub_request, slot);
     }
 
-    /// The slot that a part opens reads as zeroes now, or its pool failed to do that.
+    /// The slot that a sub-request opens reads as zeroes now, or its pool failed to do that.
     pub(super) fn slot_cleaned(
         &mut self,
         now: Nanos,
-        part: u32,
+        sub_request: u32,
         pool: PoolId,
         result: &Result<Payload, DeviceError>,
     ) {
         let Path { group, checksums, hinting, leaving, .. } = self;
-        let slot = first_slot::opened(group, checksums, hinting, leaving, part, pool, result);
-        self.go_on(now, part, slot);
+        assert_eq!(group.sub_requests[sub_request].outstanding, 0, "its pool has answered");
+        let slot =
+            first_slot::opened(group, checksums, hinting, leaving, sub_request, pool, result);
+        self.go_on(now, sub_request, slot);
     }
 
-    /// A slot may be free for a part that waits for one.
-    pub(crate) fn space_may_be_free(&mut self, now: Nanos, part: u32) {
+    /// A slot may be free for a sub-request that waits for one.
+    pub(crate) fn space_may_be_free(&mut self, now: Nanos, sub_request: u32) {
         let Path { group, checksums, hinting, leaving, .. } = self;
-        let slot = first_slot::try_again(group, checksums, hinting, leaving, part);
-        self.go_on(now, part, slot);
+        let slot = first_slot::try_again(group, checksums, hinting, leaving, sub_request);
+        self.go_on(now, sub_request, slot);
     }
 
-    fn go_on(&mut self, now: Nanos, part: u32, slot: FirstSlot) {
-        let writes = matches!(self.group.parts[part].verb, Verb::Write(_));
+    fn go_on(&mut self, now: Nanos, sub_request: u32, slot: FirstSlot) {
+        let writes = matches!(self.group.sub_requests[sub_request].verb, Verb::Write(_));
         assert!(writes, "nothing else needs a slot");
         match slot {
-            FirstSlot::Ready(place) => self.place_chunk(now, part, place),
-            FirstSlot::Cleaning(place, io) => self.send_to(now, place, part, 0, io),
+            FirstSlot::Ready(place) => self.place_chunk(now, sub_request, place),
+            FirstSlot::Cleaning(place, io) => self.send_to(now, place, sub_request, 0, io),
             FirstSlot::Waits => {}
-            FirstSlot::Missing => self.conclude(now, part),
+            FirstSlot::Missing => self.conclude(now, sub_request),
         }
     }
 }

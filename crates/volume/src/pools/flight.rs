@@ -12,7 +12,7 @@ pub(crate) const TRIES_MAX: u8 = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// A part of a client's request; `at` is the byte within the chunk where this I/O starts.
-    Part { part: u32, at: u32 },
+    SubRequest { sub_request: u32, at: u32 },
     /// An operation's piece.
     Copy { operation: u32 },
     /// A copy's piece or table in a comparison; the number is the copy's.
@@ -20,12 +20,12 @@ pub(crate) enum Owner {
     /// Blocks of a copy under comparison are written again; the number is the comparison's.
     Repair { index: u32 },
     /// A table of checksums is read; who reads it waits for its chunk.
-    SealRead { load: u32 },
+    TableRead { load: u32 },
     /// A table of checksums is written, of the chunk under comparison.
-    SealWrite,
-    /// The commit cycle's flush.
+    TableWrite,
+    /// The group commit's flush.
     Flush,
-    /// Journal blocks of the commit cycle.
+    /// Journal blocks of the group commit.
     Journal,
     /// Blocks of a checkpoint.
     Checkpoint,
@@ -47,7 +47,7 @@ impl Owner {
 
     /// True if its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
-        let table = self == Owner::SealWrite && mutant("tables_not_flushed");
+        let table = self == Owner::TableWrite && mutant("tables_not_flushed");
         table || matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
     }
 }

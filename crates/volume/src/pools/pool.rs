@@ -355,7 +355,7 @@ impl Pool {
         let bytes = u64::from(bytes);
         self.background_in_flight += u32::from(background);
         match owner {
-            Owner::Part { .. } => {
+            Owner::SubRequest { .. } => {
                 self.in_flight += 1;
                 if writes {
                     self.counters.writes += 1;
@@ -383,7 +383,7 @@ impl Pool {
     /// Counts a request that was answered.
     pub(crate) fn count_arrival(&mut self, now: Nanos, flight: &Flight) {
         match flight.owner {
-            Owner::Part { .. } => {
+            Owner::SubRequest { .. } => {
                 let took = now.saturating_sub(flight.since);
                 self.note_latency(now, flight.writes, took, flight.queued);
                 assert!(self.in_flight > 0, "each request of clients is answered once");

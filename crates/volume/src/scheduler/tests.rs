@@ -15,8 +15,8 @@ fn background(deadline: u64) -> Priority {
 #[test]
 fn a_full_pool_keeps_no_part_from_another() {
     let mut scheduler = Scheduler::new(2);
-    (0..5).for_each(|part| scheduler.push(part, SLOW, FOREGROUND));
-    (10..14).for_each(|part| scheduler.push(part, FAST, FOREGROUND));
+    (0..5).for_each(|sub_request| scheduler.push(sub_request, SLOW, FOREGROUND));
+    (10..14).for_each(|sub_request| scheduler.push(sub_request, FAST, FOREGROUND));
     let mut pop = || scheduler.pop(Nanos(0), |_| true);
     assert_eq!([pop(), pop(), pop(), pop(), pop()], [Some(0), Some(1), Some(10), Some(11), None]);
     scheduler.ended(FAST, FOREGROUND);
@@ -30,7 +30,7 @@ fn a_full_pool_keeps_no_part_from_another() {
 fn parts_go_in_the_order_of_their_arrival_where_all_pools_have_room() {
     let mut scheduler = Scheduler::new(64);
     let lanes = [SLOW, FAST, FAST, Lane::NONE, SLOW, Lane::of(PoolId(7)), FAST];
-    (0..).zip(lanes).for_each(|(part, lane)| scheduler.push(part, lane, FOREGROUND));
+    (0..).zip(lanes).for_each(|(sub_request, lane)| scheduler.push(sub_request, lane, FOREGROUND));
     let order: Vec<u32> = std::iter::from_fn(|| scheduler.pop(Nanos(0), |_| true)).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5, 6]);
 }
@@ -38,7 +38,7 @@ fn parts_go_in_the_order_of_their_arrival_where_all_pools_have_room() {
 #[test]
 fn a_place_moves_with_a_part_that_is_sent_elsewhere() {
     let mut scheduler = Scheduler::new(1);
-    (0..2).for_each(|part| scheduler.push(part, FAST, FOREGROUND));
+    (0..2).for_each(|sub_request| scheduler.push(sub_request, FAST, FOREGROUND));
     scheduler.push(9, SLOW, FOREGROUND);
     assert_eq!(scheduler.pop(Nanos(0), |_| true), Some(0));
     scheduler.moved(FAST, SLOW, FOREGROUND);
@@ -77,8 +77,8 @@ fn background_parts_wait_while_their_pool_serves_the_foreground() {
 fn a_pool_may_have_a_depth_of_its_own() {
     let mut scheduler = Scheduler::new(4);
     scheduler.set_depth(SLOW, Some(1));
-    (0..8).for_each(|part| scheduler.push(part, SLOW, FOREGROUND));
-    (10..18).for_each(|part| scheduler.push(part, FAST, FOREGROUND));
+    (0..8).for_each(|sub_request| scheduler.push(sub_request, SLOW, FOREGROUND));
+    (10..18).for_each(|sub_request| scheduler.push(sub_request, FAST, FOREGROUND));
     let started = |scheduler: &mut Scheduler| -> Vec<u32> {
         std::iter::from_fn(|| scheduler.pop(Nanos(0), |_| true)).collect()
     };
@@ -94,20 +94,20 @@ fn a_pool_may_have_a_depth_of_its_own() {
 #[test]
 fn background_parts_do_not_fill_the_depth() {
     let mut scheduler = Scheduler::new(16);
-    (0..10).for_each(|part| scheduler.push(part, FAST, background(900)));
+    (0..10).for_each(|sub_request| scheduler.push(sub_request, FAST, background(900)));
     let started = std::iter::from_fn(|| scheduler.pop(Nanos(0), |_| true)).count();
     assert_eq!(started, 2, "an eighth of the depth");
     scheduler.push(77, FAST, FOREGROUND);
     assert_eq!(scheduler.pop(Nanos(0), |_| true), Some(77));
     scheduler.ended(FAST, background(900));
-    assert!(scheduler.pop(Nanos(0), |_| true).is_some_and(|part| part < 10));
+    assert!(scheduler.pop(Nanos(0), |_| true).is_some_and(|sub_request| sub_request < 10));
 }
 
 #[test]
 fn strict_parts_go_first_and_let_another_go_after_eight_in_a_row() {
     let mut scheduler = Scheduler::new(64);
-    (100..103).for_each(|part| scheduler.push(part, FAST, FOREGROUND));
-    (0..12).for_each(|part| scheduler.push_strict(part, FAST, FOREGROUND));
+    (100..103).for_each(|sub_request| scheduler.push(sub_request, FAST, FOREGROUND));
+    (0..12).for_each(|sub_request| scheduler.push_strict(sub_request, FAST, FOREGROUND));
     assert_eq!(scheduler.queued(), (15, 0));
     let order: Vec<u32> = std::iter::from_fn(|| scheduler.pop(Nanos(0), |_| true)).collect();
     assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 100, 8, 9, 10, 11, 101, 102]);

@@ -51,7 +51,7 @@ enum Stage {
     /// Tables that were wrong are written again.
     Restoring,
     /// Tables are written for the first time.
-    Sealing,
+    WritingTables,
 }
 
 /// A chunk under comparison.
@@ -81,7 +81,7 @@ pub(crate) struct Comparison {
     /// Repairs under way: copy, bytes.
     repairs: Vec<(usize, Range<u32>)>,
     /// True if a table could not be written; its checksum.
-    seal_failed: bool,
+    table_failed: bool,
     table: u32,
     held_since: Option<Nanos>,
 }
@@ -141,7 +141,7 @@ impl Scrub {
                 self.judge_tables(below);
                 true
             }
-            Stage::Restoring | Stage::Sealing => {
+            Stage::Restoring | Stage::WritingTables => {
                 self.end_comparison(below, true);
                 true
             }
@@ -221,32 +221,32 @@ impl Scrub {
     fn data_compared(&mut self, below: &mut Below) -> bool {
         let current = self.current.as_ref().expect("a chunk is being compared");
         let (chunk, purpose) = (current.chunk, current.purpose);
-        let touched = current.touched && !mutant("sealed_though_written");
+        let touched = current.touched && !mutant("checksums_though_written");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
         let checks = matches!(below.group.map.entry(chunk).table(), Table::Summed(_))
             && below.checksums.sums(chunk).is_some();
         // One that is still being watched gets its tables when it has rested.
         let rests = purpose == Purpose::Tables || !below.group.map.entry(chunk).is_watched();
-        let seals = !touched && rests && may_get_tables(below.group, chunk);
-        if !checks && !seals {
+        let gets_tables = !touched && rests && may_get_tables(below.group, chunk);
+        if !checks && !gets_tables {
             self.end_comparison(below, true);
             return true;
         }
-        let bytes = crate::layout::seal_bytes(below.group.pools.chunk_bytes()) as u32;
+        let bytes = crate::layout::table_bytes(below.group.pools.chunk_bytes()) as u32;
         let held =
             below.pacing.hold_back(below.group, below.now, &pools, bytes, current.held_since);
         self.comparison().held_since = held.since();
         if held != Held::Free {
             return false;
         }
-        if seals {
+        if gets_tables {
             let sums = std::mem::take(&mut self.comparison().sums);
             let blocks = below.group.pools.chunk_bytes() / BLOCK;
             assert_eq!(sums.len() as u32, blocks, "each block was looked at once");
             let (outstanding, table) =
-                below.checksums.write_seals(below.group, below.now, chunk, &sums);
+                below.checksums.write_tables(below.group, below.now, chunk, &sums);
             let current = self.comparison();
-            (current.stage, current.outstanding) = (Stage::Sealing, outstanding);
+            (current.stage, current.outstanding) = (Stage::WritingTables, outstanding);
             (current.sums, current.table) = (sums, table);
         } else {
             self.comparison().stage = Stage::Tables;
@@ -290,17 +290,23 @@ impl Scrub {
         let current = self.current.take().expect("a chunk is being compared");
         assert_eq!(current.outstanding, 0, "every copy has answered");
         let chunk = current.chunk;
-        let sealing = current.stage == Stage::Sealing;
+        let writes_tables = current.stage == Stage::WritingTables;
         self.counts.chunks += u64::from(whole && current.reads);
         if whole && current.damaged {
             self.note_damaged(chunk);
         } else if whole && !current.touched {
             self.note_well(chunk);
         }
-        let touched = current.touched && !mutant("sealed_though_written");
-        let seals = whole && sealing && !touched && !current.seal_failed;
-        if seals && may_get_tables(below.group, chunk) {
-            below.checksums.seal(below.group, chunk, &current.sums, current.table, !current.reads);
+        let touched = current.touched && !mutant("checksums_though_written");
+        let gets_tables = whole && writes_tables && !touched && !current.table_failed;
+        if gets_tables && may_get_tables(below.group, chunk) {
+            below.checksums.table_is_written(
+                below.group,
+                chunk,
+                &current.sums,
+                current.table,
+                !current.reads,
+            );
         } else if below.group.map.has(chunk) && !(whole && current.damaged) {
             below.checksums.watch(below.group, below.now, chunk);
         }
@@ -310,11 +316,11 @@ impl Scrub {
     }
 
     /// A table of the chunk under comparison was written, or could not be.
-    pub(crate) fn seal_written(&mut self, written: bool) {
+    pub(crate) fn table_written(&mut self, written: bool) {
         let current = self.comparison();
         assert!(current.outstanding > 0, "each request of a comparison is answered once");
         current.outstanding -= 1;
-        current.seal_failed |= !written;
+        current.table_failed |= !written;
     }
 
     /// A copy's piece or table was read, or could not be.
@@ -403,7 +409,7 @@ impl Scrub {
             || !unreadable.is_empty()
             || !verdict.undecided.is_empty();
         // What has no checksum cannot be told from rot later: the chunk gets no table this time.
-        let unknown = verdict.sums.contains(&None) && !mutant("sealed_though_unreadable");
+        let unknown = verdict.sums.contains(&None) && !mutant("checksums_though_unreadable");
         current.touched |= unknown;
         current.sums.extend(verdict.sums.iter().map(|sum| sum.unwrap_or(0)));
     }
@@ -440,9 +446,9 @@ impl Scrub {
         // Nobody writes to the chunk meanwhile, and no slot of it is given to others.
         let piece = start..start + verdict.sums.len() as u32 * BLOCK;
         assert!(!below.group.writes_under_way(chunk, &piece), "nobody writes what is mended");
-        let traffic = below.group.traffic_of(chunk);
-        assert!(!below.group.traffic[traffic].repairing, "one repair at a time");
-        below.group.traffic[traffic].repairing = true;
+        let busy = below.group.busy_chunk_of(chunk);
+        assert!(!below.group.busy_chunks[busy].repairing, "one repair at a time");
+        below.group.busy_chunks[busy].repairing = true;
         below.group.map.hold(chunk.volume);
     }
 
@@ -472,8 +478,8 @@ impl Scrub {
         }
         if last {
             self.comparison().stage = Stage::Reading;
-            let traffic = below.group.traffic_of(chunk);
-            below.group.traffic[traffic].repairing = false;
+            let busy = below.group.busy_chunk_of(chunk);
+            below.group.busy_chunks[busy].repairing = false;
             below.group.map.let_go(chunk.volume);
             below.group.emit(Effect::Eased(chunk));
         }
@@ -522,7 +528,7 @@ pub(super) fn comparison_of(
         damaged: false,
         repaired: 0,
         repairs: Vec::new(),
-        seal_failed: false,
+        table_failed: false,
         table: 0,
         held_since: None,
     })
@@ -544,7 +550,7 @@ fn is_whole(group: &GroupState, chunk: ChunkId) -> bool {
 /// True if a chunk may get tables: it has none, nobody is on it, it is here, and there is room.
 fn may_get_tables(group: &GroupState, chunk: ChunkId) -> bool {
     let entry = group.map.entry(chunk);
-    let idle = entry.traffic == NONE && !entry.is_sealed();
+    let idle = entry.busy == NONE && !entry.has_checksums();
     idle && can_have_tables(group, chunk)
 }
 

@@ -1,7 +1,7 @@
 //! Tables of a pool that has grown stand in slots that no chunk gets, one apart from the other.
 
 use super::{Shape, Tables};
-use crate::layout::{head_bytes, seal_bytes, slots_behind};
+use crate::layout::{head_bytes, slots_behind, table_bytes};
 use std::collections::BTreeSet;
 use thermocline_units::Bytes;
 
@@ -25,7 +25,7 @@ fn a_pool_that_has_not_grown_has_all_tables_before_its_first_slot() {
         let (tables, slots, first_slot) = made_of(Bytes::from_gib(20), chunk_size, true);
         assert!(tables.all_before(slots));
         assert_eq!(tables.count(slots), 0);
-        let last = tables.offset(slots - 1).0 + seal_bytes(chunk_size);
+        let last = tables.offset(slots - 1).0 + table_bytes(chunk_size);
         assert!(last <= first_slot, "chunks of {chunk_size}");
     }
 }
@@ -46,7 +46,7 @@ fn each_slot_of_a_grown_pool_has_a_table_of_its_own_where_no_chunk_is() {
                 let on = ((at - first_slot) / u64::from(chunk_size)) as u32;
                 assert!(held.contains(&on), "the table of slot {slot} is on slot {on}");
                 let within = (at - first_slot) % u64::from(chunk_size);
-                assert!(within + seal_bytes(chunk_size) <= u64::from(chunk_size));
+                assert!(within + table_bytes(chunk_size) <= u64::from(chunk_size));
             }
         }
     }

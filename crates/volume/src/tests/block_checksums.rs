@@ -5,15 +5,15 @@ use crate::{Action, Finding, FindingKind, OperationKind, Outcome, RequestError, 
 use thermocline_ports::{Device, Io, Payload, Ticket};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-/// One sealed chunk of ones on the first pool.
-fn sealed() -> Bench {
+/// One chunk with checksums, of ones on the first pool.
+fn checksummed() -> Bench {
     let settings = Settings { checksums: true, ..Bench::settings() };
     let mut bench = Bench::with_settings(&[4, 8, 8], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     bench.write(0, 1, CHUNK as usize);
     bench.flush();
     bench.pass(Nanos::from_secs(60));
-    assert_eq!(bench.group.checksum_status().sealed, 1);
+    assert_eq!(bench.group.checksum_status().checksummed, 1);
     bench
 }
 
@@ -79,12 +79,12 @@ fn errors(bench: &Bench, pool: u16) -> u64 {
     bench.group.pool_status(PoolId(pool)).expect("it exists").counters.checksum_errors
 }
 
-/// Two sealed copies of a chunk of ones, on the first two pools.
+/// Two copies with checksums of a chunk of ones, on the first two pools.
 fn replicated() -> Bench {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     assert_eq!(bench.operate(OperationKind::Replicate, 0, 1), Outcome::Done);
     bench.pass(MINUTE);
-    assert_eq!(bench.group.checksum_status().sealed, 2, "sealed again after the move");
+    assert_eq!(bench.group.checksum_status().checksummed, 2, "checksums again after the move");
     bench
 }
 
@@ -95,8 +95,8 @@ fn reopen(bench: &mut Bench) {
 }
 
 #[test]
-fn rot_in_a_sealed_chunk_is_an_error_and_never_data() {
-    let mut bench = sealed();
+fn rot_in_a_chunk_with_checksums_is_an_error_and_never_data() {
+    let mut bench = checksummed();
     rot(&mut bench, 0);
     assert_eq!(bench.read(0, 512), Ok(vec![1; 512]), "another block is well");
     assert_eq!(bench.read(8192 + 512, 512), Err(RequestError::Io));
@@ -150,7 +150,7 @@ fn two_copies_with_different_rotten_blocks_repair_each_other() {
 
 #[test]
 fn rot_without_a_good_copy_is_told_once_and_stays_an_error() {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     rot(&mut bench, 0);
     for _ in 0..3 {
         assert_eq!(bench.read(8192, 4096), Err(RequestError::Io));
@@ -199,8 +199,8 @@ fn copies_that_differ_without_checksums_are_told_and_left() {
 }
 
 #[test]
-fn any_bit_flipped_in_a_sealed_block_is_found() {
-    let mut bench = sealed();
+fn any_bit_flipped_in_a_framed_block_is_found() {
+    let mut bench = checksummed();
     let start = slot(&bench, 0);
     let flips =
         (0..4096 * 8).map(|bit| 5 * 4096 * 8 + bit).chain((0..16).map(|b| b * 4096 * 8 + b));
@@ -216,7 +216,7 @@ fn any_bit_flipped_in_a_sealed_block_is_found() {
 
 #[test]
 fn a_flip_in_a_table_never_makes_honest_data_look_rotten() {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     bench.flush();
     let at = table(&bench, 0);
     for byte in 0..512 {
@@ -226,7 +226,7 @@ fn a_flip_in_a_table_never_makes_honest_data_look_rotten() {
         let whole = (FindingKind::ChecksumsLost, 0, CHUNK, None);
         assert_eq!(findings(&mut bench), [whole], "byte {byte}");
         bench.pass(MINUTE);
-        assert_eq!(bench.group.checksum_status().sealed, 1, "it gets a table again");
+        assert_eq!(bench.group.checksum_status().checksummed, 1, "it gets a table again");
     }
 }
 
@@ -234,7 +234,7 @@ fn a_flip_in_a_table_never_makes_honest_data_look_rotten() {
 /// does not count any more: after a crash the honest block was held against the old table.
 #[test]
 fn a_write_waits_until_the_journal_knows_that_a_table_is_lost() {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     reopen(&mut bench);
     bench.disks[0].fail_nth(1);
     let payload = Payload::from(vec![2; 4096]);
@@ -262,7 +262,7 @@ fn a_table_that_one_copy_lost_is_written_again_from_the_other() {
 
 #[test]
 fn a_write_that_landed_elsewhere_is_found_where_it_landed_and_where_it_is_missing() {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     bench.write(CHUNK, 2, CHUNK as usize);
     bench.flush();
     // The device put the second chunk's third block over the first chunk's, and left its own old.
@@ -285,13 +285,13 @@ fn a_write_that_landed_elsewhere_is_found_where_it_landed_and_where_it_is_missin
 
 #[test]
 fn a_write_that_was_acknowledged_and_never_done_is_found() {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     let old = peek(&bench, 0, slot(&bench, 0), CHUNK);
     bench.write(0, 2, CHUNK as usize);
     bench.flush();
     let at = slot(&bench, 0);
     poke(&mut bench, 0, at, old.clone());
-    assert_eq!(bench.read(0, 4096), Err(RequestError::Io), "before it is sealed");
+    assert_eq!(bench.read(0, 4096), Err(RequestError::Io), "before it has checksums");
     bench.pass(MINUTE);
     reopen(&mut bench);
     assert_eq!(bench.read(0, 4096), Err(RequestError::Io), "and after");
@@ -319,8 +319,8 @@ fn a_lost_write_of_data_and_table_alike_does_not_bring_the_old_ones_back() {
 }
 
 #[test]
-fn what_was_just_written_or_copied_is_sealed_without_reading_it() {
-    let mut bench = sealed();
+fn what_was_just_written_or_copied_gets_checksums_without_reading_it() {
+    let mut bench = checksummed();
     let moved = bench.group.scrub_status().read;
     assert_eq!((moved, bench.group.checksum_status().unread), (Bytes(0), 1));
     bench.write(4096, 2, 4096); // One block of a chunk that rests.
@@ -336,7 +336,10 @@ fn what_was_just_written_or_copied_is_sealed_without_reading_it() {
     bench.write(512, 5, 512);
     bench.pass(MINUTE);
     let piece = bench.group.settings().copying.piece.min(WHOLE);
-    assert_eq!((bench.group.scrub_status().read, bench.group.checksum_status().sealed), (piece, 2));
+    assert_eq!(
+        (bench.group.scrub_status().read, bench.group.checksum_status().checksummed),
+        (piece, 2)
+    );
     let read = bench.read(0, 12_288).expect("verified");
     assert_eq!([read[0], read[512], read[4096], read[8192]], [1, 5, 2, 2]);
 }
@@ -381,7 +384,7 @@ fn writes_wait_for_a_repair_and_are_not_overwritten_by_it() {
 
 #[test]
 fn an_operation_does_not_carry_rot_along() {
-    let mut bench = sealed();
+    let mut bench = checksummed();
     rot(&mut bench, 0);
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 1), Outcome::Failed);
     assert_eq!(bench.pools_of(0), [0]);
@@ -389,8 +392,8 @@ fn an_operation_does_not_carry_rot_along() {
 }
 
 #[test]
-fn a_write_breaks_the_seal_durably_before_it_happens() {
-    let mut bench = sealed();
+fn a_write_voids_the_checksums_durably_before_it_happens() {
+    let mut bench = checksummed();
     bench.write(4096, 2, 512);
     bench.crash();
     // The crash lost the write, or kept it: either way nothing is taken for rot.
@@ -399,6 +402,6 @@ fn a_write_breaks_the_seal_durably_before_it_happens() {
     bench.pass(Nanos::from_secs(60));
     bench.flush();
     bench.crash();
-    let read = bench.read(0, CHUNK as u32).expect("sealed anew");
+    let read = bench.read(0, CHUNK as u32).expect("new checksums");
     assert_eq!((read[4096], read[4608]), (3, 1));
 }

@@ -3,7 +3,7 @@
 use super::Bench;
 use crate::format::{
     BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, VERSION, VolumeRecord,
-    decode_records, encode_record, open_block, seal_block,
+    decode_records, encode_record, frame_block, open_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
 use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
@@ -84,10 +84,10 @@ fn records() -> Vec<Record> {
     ]
 }
 
-fn sealed() -> Vec<u8> {
+fn framed() -> Vec<u8> {
     let (mut payload, mut block) = (Vec::new(), Vec::new());
     records().iter().for_each(|record| encode_record(record, &mut payload));
-    seal_block(BlockKind::Journal, STAMP, &payload, &mut block);
+    frame_block(BlockKind::Journal, STAMP, &payload, &mut block);
     block
 }
 
@@ -140,7 +140,7 @@ fn a_superblock_without_an_order_of_pools_has_that_of_their_ids_and_a_wrong_orde
 
 #[test]
 fn a_block_of_records_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
-    let block = sealed();
+    let block = framed();
     let payload = open_block(BlockKind::Journal, STAMP, &block).expect("whole");
     assert_eq!(decode_records(payload, CHUNK), Some(records()));
     for at in 0..block.len() {
@@ -152,7 +152,7 @@ fn a_block_of_records_reads_back_as_written_and_with_any_byte_changed_not_at_all
 
 #[test]
 fn a_block_of_another_time_place_or_group_is_not_taken_for_this_one() {
-    let block = sealed();
+    let block = framed();
     for stamp in [
         Stamp { identity: 9, ..STAMP },
         Stamp { generation: 9, ..STAMP },

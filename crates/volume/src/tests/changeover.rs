@@ -133,7 +133,7 @@ fn a_chunk_that_moved_to_an_added_pool_is_verified_there() {
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 2), Outcome::Done);
     bench.pass(MINUTE);
     let status = bench.group.checksum_status();
-    assert_eq!((status.sealed, status.unread), (1, 1), "it was hashed on the way");
+    assert_eq!((status.checksummed, status.unread), (1, 1), "it was hashed on the way");
     for restart in [false, true] {
         if restart {
             reopen(&mut bench);
@@ -145,7 +145,7 @@ fn a_chunk_that_moved_to_an_added_pool_is_verified_there() {
     }
     bench.write(0, 7, 4096);
     bench.crash();
-    assert!(bench.read(0, CHUNK as u32).is_ok(), "the seal was broken durably before");
+    assert!(bench.read(0, CHUNK as u32).is_ok(), "the checksums were voided durably before");
     bench.check();
 }
 
@@ -208,7 +208,7 @@ fn copies_on_old_pools_that_differ_are_told_and_moving_one_of_them_proves_nothin
         assert_eq!(bench.operate(OperationKind::Migrate, 0, 2), Outcome::Done);
         bench.pass(MINUTE);
         assert_eq!(findings(&mut bench), [(FindingKind::Undecided, 8192, None)]);
-        assert_eq!(with_tables(&bench), 0, "what nobody knows is not sealed");
+        assert_eq!(with_tables(&bench), 0, "what nobody knows gets no checksums");
         assert_eq!(bench.group.scrub_status().repaired, 0);
         // Written anew, it is known.
         bench.write(8192, 5, 4096);

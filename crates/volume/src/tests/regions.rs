@@ -102,11 +102,12 @@ fn reads_of_an_open_region_are_verified() {
 #[test]
 fn a_region_at_rest_is_closed_and_only_what_was_written_gets_another_table() {
     let mut bench = at_rest(Limits::REAL);
-    let (sealed, read) = (bench.group.checksum_status().sealed, bench.group.scrub_status().read);
+    let (checksummed, read) =
+        (bench.group.checksum_status().checksummed, bench.group.scrub_status().read);
     bench.write(4096, 2, 4096);
     bench.write(CHUNK, 3, 4096);
     bench.pass(MINUTE);
-    assert_eq!(bench.group.checksum_status().sealed - sealed, 2);
+    assert_eq!(bench.group.checksum_status().checksummed - checksummed, 2);
     assert_eq!(bench.group.scrub_status().read, read, "what was not written is not read");
     bench.crash();
     assert_eq!(bench.group.chunks_with_checksums(), (CHUNKS, CHUNKS));
@@ -118,17 +119,18 @@ fn a_region_stays_open_while_chunks_of_it_are_written_in_turn() {
     let mut bench = at_rest(Limits::REAL);
     scatter(&mut bench, 2);
     let journal = |bench: &Bench, before: u64, tables: u64| {
-        let table = crate::layout::seal_bytes(CHUNK as u32);
+        let table = crate::layout::table_bytes(CHUNK as u32);
         metadata_bytes(bench) - before - tables * table
     };
     bench.pass(Nanos::from_secs(5));
-    let (written, sealed) = (metadata_bytes(&bench), bench.group.checksum_status().sealed);
+    let (written, checksummed) =
+        (metadata_bytes(&bench), bench.group.checksum_status().checksummed);
     // Each chunk rests for 96 seconds, the region for eight.
     for round in 0..24 {
         bench.write(round % CHUNKS * CHUNK, 3, 4096);
         bench.pass(Nanos::from_secs(8));
     }
-    let tables = bench.group.checksum_status().sealed - sealed;
+    let tables = bench.group.checksum_status().checksummed - checksummed;
     assert!(tables >= 12, "{tables} chunks came to rest");
     assert_eq!(journal(&bench, written, tables), 0, "the journal was told of none of it");
     bench.check();

@@ -199,7 +199,7 @@ fn a_pool_that_holds_the_journal_is_not_yet_removed() {
     plan_ends_well(&plan);
 }
 
-/// A redirection was cancelled; the chunk, in two parts, was sealed with the checksums of one of
+/// A redirection was cancelled; the chunk, in two parts, got the checksums of one of
 /// them, and the other part could not be read any more.
 #[test]
 fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
@@ -217,7 +217,7 @@ fn a_chunk_in_two_parts_can_be_read_when_it_has_rested() {
     ends_well(1, true, &[pool(14, 655), pool(9, 900)], &steps);
 }
 
-/// A read failed while a chunk was being sealed: the checksums of all blocks behind moved up, and
+/// A read failed while a chunk got its checksums: the checksums of all blocks behind moved up, and
 /// the chunk could not be read any more.
 #[test]
 fn a_chunk_with_a_piece_that_could_not_be_read_can_be_read_later() {

@@ -1,7 +1,7 @@
 //! Steps that harm disks: errors, silence, full disks, deaths, and bits that flip.
 //!
 //! Only what the group promises to survive: one pool at a time misbehaves or dies, and only when
-//! another one holds the metadata; a bit flips only in a sealed chunk.
+//! another one holds the metadata; a bit flips only in a chunk with checksums.
 
 use crate::model::Deed;
 use crate::plan::Step;
@@ -36,7 +36,7 @@ struct Target {
     /// The byte of the disk, and the bit in it.
     offset: Bytes,
     mask: u8,
-    /// Other sealed chunks, by volume and index, to be read beside this one.
+    /// Other chunks with checksums, by volume and index, to be read beside this one.
     others: Vec<(u32, u32)>,
 }
 
@@ -161,12 +161,13 @@ impl Runner<'_> {
         (other && self.world.is_usable(pool)).then_some(pool)
     }
 
-    /// Flips a bit in a copy of a sealed chunk. Reading it must show the contents that were sealed,
-    /// or fail where there is no other copy; a scrub must find it.
+    /// Flips a bit in a copy of a chunk with checksums. Reading it must show the contents that got
+    /// checksums, or fail where there is no other copy; a scrub must find it.
     fn flip(&mut self, nth: u32, copy: u8, bit: u32) -> Result<(), String> {
         self.world.calm();
         for _ in 0..2 {
-            // A copy that moves has its seal broken: what the group wants to move by itself, too.
+            // A copy that moves has its checksums voided: what the group wants to move by itself,
+            // too.
             self.settle()?;
             self.until("coming to rest", |runner| runner.world.group().operations_pending() == 0)?;
             self.wait(Nanos::from_micros(250_000))?;
@@ -196,15 +197,15 @@ impl Runner<'_> {
         }
         self.world.tell(|| format!("a bit of {} flips on pool {pool}", rot.chunk));
         let volume = self.model.volumes().into_iter().find(|v| v.id == rot.chunk.volume);
-        let birth = volume.expect("sealed chunks belong to volumes").birth;
+        let birth = volume.expect("chunks with checksums belong to volumes").birth;
         self.meet_rot(&target, birth, bit)?;
         let now = self.world.now;
         self.world.group_mut().scrub(now);
         let said = self.world.exchange();
         self.hear(said)?;
         self.until("scrubbing", |runner| !runner.world.group().scrub_status().running)?;
-        // A crash must not bring a copy back that was dropped: once its seal is broken by a write,
-        // nothing tells that it is rotten.
+        // A crash must not bring a copy back that was dropped: once its checksums are void by a
+        // write, nothing tells that it is rotten.
         self.submit(birth, rot.chunk.volume, 0..0, Deed::Flush, None)?;
         let said = self.world.exchange();
         self.hear(said)?;
@@ -215,8 +216,9 @@ impl Runner<'_> {
         let still = self.world.disk_mut(pool).peek(start, SECTOR) == rotten;
         if copies.contains(&rot.place) && still {
             let on_disk = self.world.on_disk()?.ok_or("the disks hold no group")?;
-            let sealed = on_disk.sealed.contains_key(&(rot.chunk.volume.0, rot.chunk.index));
-            if copies.len() > 1 && sealed {
+            let checksummed =
+                on_disk.checksummed.contains_key(&(rot.chunk.volume.0, rot.chunk.index));
+            if copies.len() > 1 && checksummed {
                 return Err(format!(
                     "a scrub left the rotten copy {:?} of {}",
                     rot.place, rot.chunk
@@ -252,7 +254,7 @@ impl Runner<'_> {
         };
         self.submit(birth, rot.chunk.volume, read, Deed::Read, None)?;
         if (bit / 32).is_multiple_of(2) {
-            self.read_sealed(&target.others)?;
+            self.read_with_checksums(&target.others)?;
         }
         let said = self.world.exchange();
         self.hear(said)?;
@@ -261,7 +263,7 @@ impl Runner<'_> {
 
     /// Reads a sector of each of these chunks: their checksums come into memory while a read is
     /// under way.
-    fn read_sealed(&mut self, others: &[(u32, u32)]) -> Result<(), String> {
+    fn read_with_checksums(&mut self, others: &[(u32, u32)]) -> Result<(), String> {
         let per_chunk = self.sectors_per_chunk();
         for &(volume, index) in others {
             let living = self.model.volumes().into_iter().find(|living| living.id.0 == volume);
@@ -273,17 +275,18 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// A bit in a copy of a sealed chunk.
+    /// A bit in a copy of a chunk with checksums.
     fn choose_rot(&self, nth: u32, copy: u8, bit: u32) -> Result<Option<Target>, String> {
         let disk = self.world.on_disk()?.ok_or("the disks hold no group")?;
         let volumes = self.model.volumes();
-        let sealed: Vec<(u32, u32)> = disk
-            .sealed
+        let checksummed: Vec<(u32, u32)> = disk
+            .checksummed
             .keys()
             .copied()
             .filter(|(volume, _)| volumes.iter().any(|living| living.id.0 == *volume))
             .collect();
-        let Some(&(volume, index)) = sealed.get(nth as usize % sealed.len().max(1)) else {
+        let Some(&(volume, index)) = checksummed.get(nth as usize % checksummed.len().max(1))
+        else {
             return Ok(None);
         };
         let volume = *volumes.iter().find(|living| living.id.0 == volume).expect("just filtered");
@@ -306,7 +309,7 @@ impl Runner<'_> {
         let slot = u64::from(place.slot) * per_chunk * u64::from(SECTOR);
         let offset = Bytes(disk.pools[pool].first_slot + slot + byte);
         let sector = first + byte / u64::from(SECTOR);
-        let others = sealed.iter().filter(|&&of| of != (volume.id.0, index));
+        let others = checksummed.iter().filter(|&&of| of != (volume.id.0, index));
         let others = others.take(OTHERS_READ).copied().collect();
         let (rot, mask) = (Rot { chunk, place }, (bit % 8) as u8);
         Ok(Some(Target { rot, sector, offset, mask, others }))

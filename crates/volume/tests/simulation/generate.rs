@@ -290,7 +290,7 @@ fn small(dice: &mut Dice) -> Limits {
         area_growth: 1,
         volumes: 64,
         volume_name: 8,
-        seals_cached: dice.one_of(&[1, 2, 4, 16]),
+        tables_cached: dice.one_of(&[1, 2, 4, 16]),
         region_chunks: dice.one_of(&[1, 2, 4, 64]),
         regions_open: dice.one_of(&[1, 2, 4096]),
         requests: dice.one_of(&[8, 64, 4096, 4096, 4096, 4096]),
@@ -520,7 +520,7 @@ impl Draws {
         steps.push(Step::Kill { pool: self.small() });
     }
 
-    /// Chunks are sealed when they have rested; a restless placement would let none rest.
+    /// Chunks get checksums when they have rested; a restless placement would let none rest.
     fn flip(&mut self, steps: &mut Vec<Step>) {
         if self.settings.checksums {
             let us = self.dice.between(11_000_000..=25_000_000) as u32;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_ports::{Payload, SECTOR};
 use thermocline_units::VolumeId;
-use thermocline_volume::Piece;
+use thermocline_volume::Fragment;
 
 /// Action of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl Model {
     ///
     /// # Errors
     /// When they are not what may be there.
-    pub(crate) fn observed(&mut self, flight: &Flight, pieces: &[Piece]) -> Result<(), String> {
+    pub(crate) fn observed(&mut self, flight: &Flight, pieces: &[Fragment]) -> Result<(), String> {
         let now = self.tick();
         let Some(volume) = self.volume_mut(flight.birth) else { return Ok(()) };
         if volume.deleted.is_some() {
@@ -258,7 +258,7 @@ impl Model {
     pub(crate) fn choose(
         &mut self,
         id: VolumeId,
-        read: &[(Range<u64>, Vec<Piece>)],
+        read: &[(Range<u64>, Vec<Fragment>)],
     ) -> Result<(), String> {
         let now = self.tick();
         let fits = |volume: &Volume| {
@@ -312,12 +312,12 @@ impl Volume {
 fn by_chunks(range: &Range<u64>, per_chunk: u64) -> Vec<(Range<u64>, bool)> {
     let first = range.start.next_multiple_of(per_chunk).min(range.end);
     let last = (range.end / per_chunk * per_chunk).max(first);
-    let parts = [(range.start..first, false), (first..last, true), (last..range.end, false)];
-    parts.into_iter().filter(|(part, _)| !part.is_empty()).collect()
+    let sub_requests = [(range.start..first, false), (first..last, true), (last..range.end, false)];
+    sub_requests.into_iter().filter(|(sub_request, _)| !sub_request.is_empty()).collect()
 }
 
 /// Write that each sector of a read comes from.
-fn identify(pieces: &[Piece], flight: &Flight, birth: u32) -> Result<Vec<Seen>, String> {
+fn identify(pieces: &[Fragment], flight: &Flight, birth: u32) -> Result<Vec<Seen>, String> {
     let sectors = flight.range.end - flight.range.start;
     let mut seen = Vec::with_capacity(sectors as usize);
     for piece in pieces {

@@ -6,8 +6,8 @@
 //! 3. The journal is replayed from the noted start to the first block that no replica has whole.
 //! 4. No slot may then belong to two chunks.
 //! 5. A journal block that was durable is on every replica that lives; copies, and sides of
-//!    mirrors, that are called equal are equal, byte for byte. A chunk that is called sealed has
-//!    its table at each copy that has room for one, and there is one at least.
+//!    mirrors, that are called equal are equal, byte for byte. A chunk that is said to have
+//!    checksums has its table at each copy that has room for one, and there is one at least.
 //!
 //! It reads what a crash left, before the group does; and after an orderly end, when it must say
 //! exactly what the group said. It never writes.
@@ -32,8 +32,8 @@ pub(crate) struct OnDisk {
     dirty: BTreeSet<(u32, u32)>,
     /// Blocks that both sides of a mirrored chunk hold.
     shared: BTreeMap<(u32, u32), Vec<u64>>,
-    /// Chunks that are sealed, and the checksum of their table.
-    pub(crate) sealed: BTreeMap<(u32, u32), u32>,
+    /// Chunks that have checksums, and the checksum of their table.
+    pub(crate) checksummed: BTreeMap<(u32, u32), u32>,
     /// Slots of redirected parts.
     pub(crate) overlays: BTreeMap<(u32, u32), Slot>,
     pub(crate) pools: Vec<Pool>,
@@ -195,10 +195,10 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Checks that chunks which the journal calls sealed have their tables.
+    /// Checks that chunks which the journal says have checksums have their tables.
     fn check_tables(&self, peek: &impl Peek) -> Result<(), String> {
         let bytes = table_bytes(self.chunk_size);
-        for (chunk, sum) in &self.sealed {
+        for (chunk, sum) in &self.checksummed {
             let copies = self.chunks.get(chunk).into_iter().flatten();
             let living = copies.filter(|(pool, _)| self.lives(*pool));
             let living: Vec<Slot> = living.copied().collect();
@@ -206,7 +206,7 @@ impl OnDisk {
             let places: Vec<Slot> = living.iter().filter(has_room).copied().collect();
             let dies = living.len() < self.chunks.get(chunk).map_or(0, Vec::len);
             if places.is_empty() && !dies {
-                return Err(format!("{chunk:?} is sealed where no copy has room for a table"));
+                return Err(format!("{chunk:?} has checksums where no copy has room for a table"));
             }
             for (pool, slot) in places {
                 let at = self.pools[usize::from(pool)].table_of(slot, self.chunk_size, bytes);
@@ -215,7 +215,7 @@ impl OnDisk {
                 let crc = table.get(4..8).and_then(|crc| crc.try_into().ok());
                 if crc.map(u32::from_le_bytes) != Some(*sum) || crc32c::crc32c(&table[8..]) != *sum
                 {
-                    return Err(format!("{chunk:?} is sealed, and has no table on pool {pool}"));
+                    return Err(format!("{chunk:?} has checksums, and no table on pool {pool}"));
                 }
             }
         }
@@ -270,7 +270,7 @@ impl OnDisk {
                     self.overlays.retain(|(of, _), _| *of != volume);
                     self.shared.retain(|(of, _), _| *of != volume);
                     self.dirty.retain(|(of, _)| *of != volume);
-                    self.sealed.retain(|(of, _), _| *of != volume);
+                    self.checksummed.retain(|(of, _), _| *of != volume);
                 }
                 4 => {
                     self.dead.insert(bytes.u16()?);
@@ -299,7 +299,7 @@ impl OnDisk {
             bytes.take(1)?;
         }
         self.overlays.remove(&chunk);
-        self.sealed.remove(&chunk);
+        self.checksummed.remove(&chunk);
         self.chunks.remove(&chunk);
         self.dirty.remove(&chunk);
         self.shared.remove(&chunk);
@@ -312,7 +312,7 @@ impl OnDisk {
             self.shared.extend(known.then(|| (chunk, self.shared_blocks(bits))));
         }
         self.dirty.extend((known && flags >> 4 & 1 == 1).then_some(chunk));
-        self.sealed.extend((known && flags >> 6 & 1 == 1).then_some((chunk, sum)));
+        self.checksummed.extend((known && flags >> 6 & 1 == 1).then_some((chunk, sum)));
         self.chunks.extend((known && !slots.is_empty()).then_some((chunk, slots)));
         Some(())
     }

@@ -167,7 +167,7 @@ pub(crate) enum Step {
     Unplug {
         pool: u8,
     },
-    /// A bit of a copy of the `nth` sealed chunk flips.
+    /// A bit of a copy of the `nth` chunk with checksums flips.
     Flip {
         nth: u32,
         copy: u8,

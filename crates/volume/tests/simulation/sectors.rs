@@ -166,11 +166,11 @@ impl Sectors {
             let mut start = at;
             while start < end {
                 let (run, versions) = self.run_at(start);
-                let part = start..run.end.min(end);
-                let settled = judge(&part, versions, group[0], submitted)?;
-                start = part.end;
+                let sub_request = start..run.end.min(end);
+                let settled = judge(&sub_request, versions, group[0], submitted)?;
+                start = sub_request.end;
                 if settled {
-                    self.settle(part, group[0], now);
+                    self.settle(sub_request, group[0], now);
                 }
             }
             at = end;

@@ -33,7 +33,7 @@ impl AdminApi<'_> {
             replaced_copies: status.dropped,
             unrepairable_blocks: status.unrepairable,
             undecided_blocks: status.undecided,
-            written_tables: group.checksum_status().sealed,
+            written_tables: group.checksum_status().checksummed,
             outdated_tables: group.checksum_status().broken,
             repaired_tables: status.tables_repaired,
             lost_tables: group.checksum_status().lost,

@@ -1,7 +1,7 @@
 //! Tables of checksums: read back, damaged, and of another chunk.
 
 use super::{TableName, decode_table, encode_table};
-use crate::layout::seal_bytes;
+use crate::layout::table_bytes;
 use crate::map::Table;
 use thermocline_units::{ChunkId, VolumeId};
 
@@ -20,7 +20,7 @@ fn plain(index: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend_from_slice(&index.to_le_bytes());
     bytes.extend(sums().iter().flat_map(|sum| sum.to_le_bytes()));
-    bytes.resize(seal_bytes(CHUNK) as usize, 0);
+    bytes.resize(table_bytes(CHUNK) as usize, 0);
     let crc = crc32c::crc32c(&bytes[4..]);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
     bytes

@@ -71,7 +71,7 @@ fn the_power_may_fail_at_every_event_while_an_old_pool_is_replaced() {
         }
     }
     assert!(replaced > runs / 2, "{replaced} of {runs} runs end with checksums");
-    println!("{runs} runs, in each the power failing at another event; {replaced} were sealed");
+    println!("{runs} runs, in each the power failing at another event; {replaced} got checksums");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_slot_is_not_discarded_under_the_last_read_on_it() {
         Plan { seed, settings: Settings { copying, ..settings() }, pools, steps }
     };
     let plans: Vec<Plan> = (0..80).map(plan).collect();
-    only_fails_with("slot_freed_one_part_early", &plans);
+    only_fails_with("slot_freed_one_sub_request_early", &plans);
 }
 
 /// The pool that held the metadata was to be removed. Of the two that came in its place one had the

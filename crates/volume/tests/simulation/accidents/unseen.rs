@@ -20,11 +20,11 @@ pub(super) fn operate(kind: OperationKind, nth: u32, to: u8) -> Step {
     Step::Operate { kind, nth, to }
 }
 
-/// A sealed chunk had two copies. Its seal was sought on the first one, whose pool was found dead:
-/// the copy was dropped, the other became the first of the list, and the second place of the list
-/// was empty. The seal counted as lost, and a flipped bit was read (seed 0x5f5e2d1).
+/// A chunk with checksums had two copies. Its table was sought on the first one, whose pool was
+/// found dead: the copy was dropped, the other became the first of the list, and the second place
+/// of the list was empty. The table counted as lost, and a flipped bit was read (seed 0x5f5e2d1).
 #[test]
-fn a_seal_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead() {
+fn a_table_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(56)),
         outstanding: 1,
@@ -58,7 +58,7 @@ fn a_seal_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead() 
     ];
     let plan = Plan { seed: 0x5f5_e2d1, settings, pools: vec![fast, slow], steps };
     plan_ends_well(&plan);
-    fails_with("seal_sought_once", &[plan]);
+    fails_with("table_sought_once", &[plan]);
 }
 
 /// The device of the chunk's only copy did not answer zeroes in time; at the same moment a discard
@@ -134,7 +134,7 @@ fn a_commit_waits_for_the_replica_that_a_checkpoint_is_putting_in_force() {
 /// With checksums the only slot of a small pool that was to hold the metadata did not fit beside
 /// it, and the group could not be made, although farther pools had room (seeds 0xdbbee, 0x8959c0).
 #[test]
-fn a_pool_without_room_for_a_slot_and_its_seal_holds_no_metadata() {
+fn a_pool_without_room_for_a_slot_and_its_table_holds_no_metadata() {
     let small = PoolPlan { roomy: false, ..pool(7, 4580) };
     let far = |chunks, latency_us| PoolPlan { far: true, ..pool(chunks, latency_us) };
     let settings = Settings { checksums: true, ..settings(64, 64) };
@@ -363,7 +363,7 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
         concurrent: 6,
         ..Copying::default()
     };
-    let limits = Limits { commit_blocks: 2, checkpoint_batch: 4, seals_cached: 2, ..SMALL };
+    let limits = Limits { commit_blocks: 2, checkpoint_batch: 4, tables_cached: 2, ..SMALL };
     let settings = Settings {
         epoch: Nanos(3_554_000),
         depth: 1,

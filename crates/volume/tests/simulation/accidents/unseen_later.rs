@@ -10,11 +10,11 @@ use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
 /// Hundreds of chunks came to rest and got their tables, each with a record, and nobody flushed:
-/// then more was queued than the journal's ring holds, and no cycle and no checkpoint could end
+/// then more was queued than the journal's ring holds, and no commit and no checkpoint could end
 /// (seed 0x98a4e2). The scrub waits while much is queued; a checkpoint could take it in today.
 #[test]
 fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
-    let limits = Limits { block_payload: 128, checkpoint_batch: 2, seals_cached: 16, ..SMALL };
+    let limits = Limits { block_payload: 128, checkpoint_batch: 2, tables_cached: 16, ..SMALL };
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(19)),
         reserve_per_second: Some(Bytes::from_mib(9)),
@@ -114,7 +114,7 @@ fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
         concurrent: 3,
         ..Copying::default()
     };
-    let small = Limits { commit_blocks: 4, checkpoint_batch: 1, seals_cached: 1, ..SMALL };
+    let small = Limits { commit_blocks: 4, checkpoint_batch: 1, tables_cached: 1, ..SMALL };
     let settings = Settings {
         epoch: Nanos(81_386_000),
         tactics: tactics(&["slowest-first"]),
@@ -251,7 +251,7 @@ fn what_hints_want_comes_to_rest() {
         block_payload: 160,
         commit_blocks: 4,
         checkpoint_batch: 2,
-        seals_cached: 2,
+        tables_cached: 2,
         ..SMALL
     };
     let settings = Settings {
@@ -290,7 +290,7 @@ fn a_checkpoint_takes_in_what_the_journal_has_no_room_for() {
         commit_blocks: 2,
         checkpoint_batch: 2,
         area_growth: 1,
-        seals_cached: 2,
+        tables_cached: 2,
         requests: 4096,
         ..SMALL
     };
@@ -358,7 +358,7 @@ fn a_superblock_says_no_more_than_its_replicas_have_room_for() {
 
 fn growth_then_death(events: u16) -> Plan {
     let limits =
-        Limits { block_payload: 160, checkpoint_batch: 2, seals_cached: 16, requests: 8, ..SMALL };
+        Limits { block_payload: 160, checkpoint_batch: 2, tables_cached: 16, requests: 8, ..SMALL };
     let copying = Copying {
         rate_per_second: None,
         outstanding: 2,
@@ -434,7 +434,7 @@ fn a_group_is_opened_whose_map_needs_room_that_no_superblock_knew_of() {
         block_payload: 160,
         commit_blocks: 2,
         checkpoint_batch: 4,
-        seals_cached: 2,
+        tables_cached: 2,
         ..SMALL
     };
     let added = PoolPlan { zeroed: true, ..pool(22, 38) };

@@ -1,4 +1,5 @@
-//! Requests under way, by chunk: the parts of clients' requests, and what a chunk in use waits for.
+//! Requests under way, by chunk: the sub-requests of clients' requests, and what a chunk in use
+//! waits for.
 
 use crate::map::Place;
 use crate::request::{Priority, RequestError};
@@ -9,7 +10,7 @@ use std::ops::Range;
 use thermocline_ports::Payload;
 use thermocline_units::{ChunkId, PoolId};
 
-/// Action of a part on its chunk.
+/// Action of a sub-request on its chunk.
 #[derive(Debug, Clone)]
 pub(crate) enum Verb {
     Read,
@@ -20,7 +21,7 @@ pub(crate) enum Verb {
 
 /// The part of a request that concerns one chunk.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct SubRequest {
     pub(crate) request: u32,
     pub(crate) chunk: ChunkId,
     /// Bytes within the chunk.
@@ -30,7 +31,7 @@ pub(crate) struct Part {
     pub(crate) priority: Priority,
     /// The pool whose queue it waits in, or whose place it has.
     pub(crate) lane: Lane,
-    /// Its number among all parts, in the order in which they were begun.
+    /// Its number among all sub-requests, in the order in which they were begun.
     pub(crate) order: u64,
     pub(crate) outstanding: u32,
     /// Pools that failed a write, and that did it: one bit each.
@@ -45,11 +46,11 @@ pub(crate) struct Part {
     pub(crate) avoided: Vec<Place>,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
-    /// The pool on which the part has just placed its new chunk.
+    /// The pool on which the sub-request has just placed its new chunk.
     pub(crate) placed_on: Option<PoolId>,
 }
 
-impl Part {
+impl SubRequest {
     pub(crate) fn is_write(&self) -> bool {
         !matches!(self.verb, Verb::Read)
     }
@@ -59,25 +60,25 @@ impl Part {
     }
 }
 
-/// A chunk with parts or an operation under way.
+/// A chunk with sub-requests or an operation under way.
 #[derive(Debug, Default)]
-pub(crate) struct Traffic {
+pub(crate) struct BusyChunk {
     pub(crate) running: Vec<u32>,
     pub(crate) waiting: VecDeque<u32>,
-    /// The part for whose write a slot is being sought (none yet) or made ready.
+    /// The sub-request for whose write a slot is being sought (none yet) or made ready.
     pub(crate) opening: Option<(u32, Option<Place>)>,
     /// True if the journal is being told that the copies may differ from now on.
     pub(crate) intent: bool,
     /// Copies that the journal still calls equal to the others, and that take no more writes.
     pub(crate) dropping: u32,
-    /// True if a part waits until the journal has taken what is queued.
+    /// True if a sub-request waits until the journal has taken what is queued.
     pub(crate) awaits_room: bool,
-    /// True if parts are being let in right now.
+    /// True if sub-requests are being let in right now.
     pub(crate) easing: bool,
     pub(crate) operation: Option<u32>,
     /// True if blocks of a copy are being written again.
     pub(crate) repairing: bool,
-    /// Slots that the chunk has left, and the order before which parts may still be on them.
+    /// Slots that the chunk has left, and the order before which sub-requests may still be on them.
     pub(crate) left: Vec<(u64, Place)>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn bit(pool: PoolId) -> u64 {
     1 << pool.0
 }
 
-impl Traffic {
+impl BusyChunk {
     /// True if nobody is on the chunk, and nothing is waited for.
     pub(crate) fn is_over(&self) -> bool {
         self.running.is_empty()

@@ -1,10 +1,10 @@
-//! The steps of a commit cycle; who waits for which, and what is queued, is [`Commit`]'s.
+//! The steps of a group commit; who waits for which, and what is queued, is [`Commit`]'s.
 //!
 //! [`Commit`]: super::commit::Commit
 
 use super::commit::{Change, FOR_A_DEATH, Stage, Waiter};
-use super::{Below, Journal, Outcome, Wishes, payload};
-use crate::format::{BLOCK_BYTES, BlockKind, Stamp, seal_commit_block};
+use super::{Below, CommitDemand, Journal, Outcome, payload};
+use crate::format::{BLOCK_BYTES, BlockKind, Stamp, frame_commit_block};
 use crate::layout::journal_offset;
 use crate::pools::flight::Owner;
 use crate::pools::{Pools, Sizes};
@@ -14,31 +14,31 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
 impl Journal {
-    /// True if somebody wants a cycle and none is under way.
-    fn cycle_is_wanted(&self, pools: &Pools, wishes: Wishes) -> bool {
-        let has_changes = self.has_records() || wishes.unsaved;
-        let someone = self.commit.someone_waits(has_changes, wishes.hurried);
+    /// True if somebody wants a commit and none is under way.
+    fn commit_is_wanted(&self, pools: &Pools, demand: CommitDemand) -> bool {
+        let has_changes = self.has_records() || demand.unsaved;
+        let someone = self.commit.someone_waits(has_changes, demand.hurried);
         let wanted = self.commit.wanted && (has_changes || pools.any_dirty());
         self.commit.is_idle() && (someone || wanted)
     }
 
-    /// True if a cycle would start now. When it is the journal that has no room, the checkpoint
+    /// True if a commit would start now. When it is the journal that has no room, the checkpoint
     /// under way will make it.
-    pub(crate) fn cycle_can_start(&self, pools: &Pools, wishes: Wishes) -> bool {
+    pub(crate) fn commit_can_start(&self, pools: &Pools, demand: CommitDemand) -> bool {
         let alone = self.commit.is_idle() && self.checkpoint.awaits_flush().is_some();
-        alone || self.cycle_is_wanted(pools, wishes) && self.room(pools.sizes()) > 0
+        alone || self.commit_is_wanted(pools, demand) && self.room(pools.sizes()) > 0
     }
 
-    /// True if the next cycle takes records, and does not only flush for a checkpoint.
-    pub(crate) fn next_cycle_takes_records(&self) -> bool {
+    /// True if the next commit takes records, and does not only flush for a checkpoint.
+    pub(crate) fn next_commit_takes_records(&self) -> bool {
         self.checkpoint.awaits_flush().is_none()
     }
 
-    /// Steps 1 and 2, where [`Journal::cycle_can_start`] says so.
-    pub(crate) fn start_cycle(&mut self, below: &mut Below) {
-        assert!(self.commit.is_idle(), "one cycle runs at a time");
-        assert_eq!(self.commit.outstanding, 0, "the cycle before has its answers");
-        if !self.next_cycle_takes_records() {
+    /// Steps 1 and 2, where [`Journal::commit_can_start`] says so.
+    pub(crate) fn start_commit(&mut self, below: &mut Below) {
+        assert!(self.commit.is_idle(), "one commit runs at a time");
+        assert_eq!(self.commit.outstanding, 0, "the commit before has its answers");
+        if !self.next_commit_takes_records() {
             self.commit.stage = Stage::FlushingAlone;
             self.flush_dirty_pools(below);
             if self.commit.outstanding == 0 {
@@ -59,7 +59,7 @@ impl Journal {
         }
     }
 
-    /// Blocks that a cycle may write now. A quarter of the ring is kept for the cycle that ends a
+    /// Blocks that a commit may write now. A quarter of the ring is kept for the commit that ends a
     /// checkpoint: it must be able to write all that is queued, or no room would ever be made.
     pub(super) fn room(&self, sizes: &Sizes) -> u64 {
         let ring = u64::from(sizes.journal_blocks);
@@ -67,8 +67,8 @@ impl Journal {
         ring.saturating_sub(self.commit.used() + kept + FOR_A_DEATH)
     }
 
-    /// Moves as many records into the cycle as fit, with those who wait for no others. Who waits
-    /// for records that do not fit is served by the cycle that takes the last of them, whatever is
+    /// Moves as many records into the commit as fit, with those who wait for no others. Who waits
+    /// for records that do not fit is served by the commit that takes the last of them, whatever is
     /// queued behind it meanwhile: a checkpoint that waited for an empty queue would never end.
     fn take_changes(&mut self, sizes: &Sizes) {
         let room = sizes.limits.commit_blocks.min(self.room(sizes));
@@ -95,7 +95,7 @@ impl Journal {
         assert!(!below.pools.any_dirty(), "no pool keeps what it was not told to flush");
     }
 
-    /// A flush of the cycle was answered, or its pool was given up.
+    /// A flush of the commit was answered, or its pool was given up.
     pub(crate) fn flush_ended(&mut self, below: &mut Below) {
         assert!(self.commit.outstanding > 0, "each flush ends once");
         self.commit.outstanding -= 1;
@@ -122,9 +122,9 @@ impl Journal {
         self.commit.stage = Stage::Writing;
         if self.commit.taken.is_empty() {
             self.commit.blocks = 0;
-            return self.cycle_written(below);
+            return self.commit_written(below);
         }
-        let (blocks, count) = self.seal_blocks(below.pools.sizes());
+        let (blocks, count) = self.frame_blocks(below.pools.sizes());
         self.commit.blocks = count;
         let ring = u64::from(below.pools.sizes().journal_blocks);
         assert!(self.commit.used() + count <= ring, "no block is written over that is needed");
@@ -169,30 +169,30 @@ impl Journal {
         targets
     }
 
-    /// The records of the cycle in blocks, and the number of these.
-    fn seal_blocks(&self, sizes: &Sizes) -> (Vec<u8>, u64) {
+    /// The records of the commit in blocks, and the number of these.
+    fn frame_blocks(&self, sizes: &Sizes) -> (Vec<u8>, u64) {
         let mut blocks = Vec::new();
         let payload = sizes.limits.block_payload;
         let mut records: Vec<u8> = Vec::with_capacity(payload);
         let mut count = 0;
-        let mut seal = |records: &mut Vec<u8>| {
+        let mut frame = |records: &mut Vec<u8>| {
             let stamp = Stamp {
                 identity: self.identity,
                 generation: self.commit.generation,
                 sequence: self.commit.next() + count,
             };
             let before = if mutant("block_forgets_its_commit") { 0 } else { count as u16 };
-            seal_commit_block(BlockKind::Journal, stamp, before, records, &mut blocks);
+            frame_commit_block(BlockKind::Journal, stamp, before, records, &mut blocks);
             records.clear();
             count += 1;
         };
         for change in &self.commit.taken {
             if records.len() + change.bytes.len() > payload {
-                seal(&mut records);
+                frame(&mut records);
             }
             records.extend_from_slice(&change.bytes);
         }
-        seal(&mut records);
+        frame(&mut records);
         assert_eq!(blocks.len(), count as usize * BLOCK_BYTES, "whole blocks");
         (blocks, count)
     }
@@ -208,25 +208,25 @@ impl Journal {
             // Every replica in force has died. Where superblocks that name others are on their way,
             // the records are durable there, and count as soon as those are in force.
             met("commit waited for replicas to be in force");
-            self.commit.awaits_replicas = self.checkpoint.is_being_sealed();
+            self.commit.awaits_replicas = self.checkpoint.superblocks_are_under_way();
             if !self.commit.awaits_replicas {
                 self.outcomes.push(Outcome::NoReplica);
             }
             return;
         }
-        self.cycle_written(below);
+        self.commit_written(below);
     }
 
     /// The records are on every replica. They count, unless a superblock may come back that names
     /// replicas which lack them: then they do as soon as a younger one is in force. Only the
     /// checkpoint that makes that one does not wait for it.
-    fn cycle_written(&mut self, below: &Below) {
+    fn commit_written(&mut self, below: &Below) {
         assert_eq!(self.commit.outstanding, 0, "every replica has written");
-        assert_eq!(self.commit.stage, Stage::Writing, "a cycle ends with its records");
+        assert_eq!(self.commit.stage, Stage::Writing, "a commit ends with its records");
         let superseded =
             self.commit.superseded || self.checkpoint.has_lost_a_coming_replica(below.pools);
         if !superseded || mutant("commit_counts_though_superseded") {
-            return self.cycle_done();
+            return self.commit_done();
         }
         met("commit waited for a younger superblock");
         self.commit.advance();
@@ -247,20 +247,20 @@ impl Journal {
         }
     }
 
-    /// A checkpoint has put replicas in force: ends the cycle whose records only those have.
+    /// A checkpoint has put replicas in force: ends the commit whose records only those have.
     pub(super) fn replicas_in_force(&mut self) {
         if std::mem::take(&mut self.commit.awaits_replicas) {
             assert_eq!(self.commit.outstanding, 0, "its records are written");
             match self.commit.replicas.is_empty() {
                 true => self.outcomes.push(Outcome::NoReplica),
-                false => self.cycle_done(),
+                false => self.commit_done(),
             }
         }
     }
 
     /// Step 4.
-    fn cycle_done(&mut self) {
-        assert!(self.commit.stage == Stage::Writing, "a cycle ends with its records");
+    fn commit_done(&mut self) {
+        assert!(self.commit.stage == Stage::Writing, "a commit ends with its records");
         self.commit.advance();
         self.commit.stage = Stage::Idle;
         let taken = std::mem::take(&mut self.commit.taken);
