@@ -583,6 +583,7 @@ impl Superblock {
             && self.journal_start < u64::MAX / 2
             && self.next_volume < u64::MAX / 2
             && self.replicas.iter().all(|replica| usize::from(replica.0) < self.pools.len())
+            && self.replicas.iter().enumerate().all(|(n, pool)| !self.replicas[..n].contains(pool))
     }
 }
 

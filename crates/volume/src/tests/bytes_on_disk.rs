@@ -104,6 +104,12 @@ fn a_superblock_reads_back_as_written_and_with_any_byte_changed_not_at_all() {
 }
 
 #[test]
+fn a_superblock_that_names_a_replica_twice_is_refused() {
+    let twice = Superblock { replicas: vec![PoolId(1), PoolId(1)], ..superblock() };
+    assert_eq!(Superblock::decode(&twice.encode()), None);
+}
+
+#[test]
 fn a_superblock_is_of_the_oldest_version_that_can_say_which_pools_have_checksums() {
     for (checksums, version) in [([true, true], 4), ([false, false], 3), ([false, true], 5)] {
         let mut block = superblock();
