@@ -75,14 +75,14 @@ enum Command {
     Migrate(commands::engine::migrate::Args),
     /// Show or change the policy of a running engine; `policies` lists those that there are.
     Policy(commands::engine::policy::Args),
-    /// Rivals of a running engine's policy: what they would have done.
+    /// Show what other policies would have done in a running engine (shadows).
     Shadow(commands::engine::shadow::Args),
     /// Put a balancer in front of servers: HTTP and TCP, with the laboratory's policies.
     Balance(commands::balance::Args),
     /// Estimate how much of some data repeats itself, and what a tunnel would save.
     #[command(subcommand)]
     Dedup(commands::dedup::Command),
-    /// Make repeated content cost almost nothing on a slow link: two processes around it.
+    /// Remove repeated content from a slow link: a process at each end of it.
     #[command(subcommand)]
     Tunnel(commands::tunnel::Command),
     /// A server of volumes whose equal blocks are stored once: make it, serve it, look after it.

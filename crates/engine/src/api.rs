@@ -41,7 +41,7 @@ pub struct Status {
     pub epoch_seconds: f64,
     /// Policy that decides about moves.
     pub policy: Policy,
-    /// Rivals of the policy, and what they would have done.
+    /// Other policies, and what they would have done (shadows).
     #[serde(default)]
     pub shadows: Vec<Shadow>,
     /// Volumes that exist.

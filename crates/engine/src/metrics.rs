@@ -198,7 +198,7 @@ impl Figures {
             }),
             ("pool_flushes", "Flushes of the device", |p| p.counters.flushes),
             ("pool_errors", "Requests that failed", |p| p.counters.errors),
-            ("pool_checksum_errors", "Blocks read without their checksum", |p| {
+            ("pool_checksum_errors", "Blocks whose contents did not match their checksum", |p| {
                 p.counters.checksum_errors
             }),
         ];

@@ -101,7 +101,7 @@ pub enum Experiment {
     Flash(Box<Config>),
     /// Migration between tiers under service levels.
     Migration(Box<migration::Config>),
-    /// Balancers with old knowledge.
+    /// Balancers with stale load information.
     Balance(Box<balancing::Config>),
     /// Hints of files.
     Hints(Box<hinting::Config>),
@@ -125,7 +125,7 @@ pub enum Results {
     Flash(Outcome),
     /// Migration between tiers.
     Migration(Box<migration::Outcome>),
-    /// Balancers with old knowledge.
+    /// Balancers with stale load information.
     Balance(Box<balancing::Outcome>),
     /// Hints of files, placements, or tunnels.
     Grid(Box<grid::Outcome>),

@@ -1,6 +1,6 @@
 //! The protocols that can be compared, by name: the source's seven and an eighth.
 //!
-//! Source: SeaCache, Li et al. 2011, section V-A. `manifest` is ours: it transfers the map when a
+//! Source: SeaCache, Li et al. 2012, section V-A. `manifest` is ours: it transfers the map when a
 //! volume is attached, once a host and image, and then the differences, instead of pushing entries.
 
 /// Techniques by which two machines send less. Plain data; both ends must have the same.

@@ -1,4 +1,4 @@
-//! Balancers with old knowledge: the source's tables and figures with its numbers beside ours, and
+//! Balancers with stale load information: the source's tables and figures with its numbers beside ours, and
 //! today's rivals in tables of the same kind.
 //!
 //! An experiment is a list of panels; a panel is a grid of policies (rows) under loads (columns),

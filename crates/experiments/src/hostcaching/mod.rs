@@ -5,7 +5,7 @@
 //! source over a stated scale: image, caches and requests alike, so that shares and growth stay
 //! what they are.
 //!
-//! Source: S9, SeaCache (Li et al. 2011).
+//! Source: S9, SeaCache (Li et al. 2012).
 
 mod config;
 #[cfg(test)]

@@ -18,7 +18,7 @@ use thermocline_units::LineId;
 pub(crate) const ENTRY: Entry = Entry {
     name: "elru",
     summary: "evicts the least shared of the lines unused for longest",
-    source: "SeaCache, Li et al. 2011, III-E",
+    source: "SeaCache, Li et al. 2012, III-E",
     settings: &[Setting {
         name: "n",
         default: "25",

@@ -18,7 +18,7 @@ use thermocline_units::Nanos;
 pub(crate) const ENTRY: Entry = Entry {
     name: "by-load",
     summary: "peers relieve a busy server; an idle one answers from its memory",
-    source: "ours, after SeaCache, Li et al. 2011",
+    source: "ours, after SeaCache, Li et al. 2012",
     settings: &[
         Setting {
             name: "busy",

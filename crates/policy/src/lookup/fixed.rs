@@ -1,7 +1,7 @@
 //! The two fixed orders: who sends a block whatever the load.
 //!
 //! `server-first`: the server sends what is in its memory, and asks a peer before it reads its
-//! devices (SeaCache, Li et al. 2011, III-E, as printed). `peers-first`: a peer sends whatever one
+//! devices (SeaCache, Li et al. 2012, III-E, as printed). `peers-first`: a peer sends whatever one
 //! holds (the order that the printed figures need). State: 24 B.
 
 use super::{
@@ -15,7 +15,7 @@ const SETTINGS: &[Setting] = &[PUSH, PUSH_CAP, SHARES, FROM_PEERS, WRITTEN];
 pub(crate) const SERVER_FIRST: Entry = Entry {
     name: "server-first",
     summary: "the server sends what is in its memory; peers the rest that they hold",
-    source: "SeaCache, Li et al. 2011, III-E",
+    source: "SeaCache, Li et al. 2012, III-E",
     settings: SETTINGS,
     build: Build::Lookup(|settings| {
         Ok(Box::new(Fixed { memory_first: true, common: Common::read(settings)? }))
@@ -25,7 +25,7 @@ pub(crate) const SERVER_FIRST: Entry = Entry {
 pub(crate) const PEERS_FIRST: Entry = Entry {
     name: "peers-first",
     summary: "peers send whatever they hold; the server the rest",
-    source: "SeaCache, Li et al. 2011, Fig. 6 (its growth needs this order)",
+    source: "SeaCache, Li et al. 2012, Fig. 6 (its growth needs this order)",
     settings: SETTINGS,
     build: Build::Lookup(|settings| {
         Ok(Box::new(Fixed { memory_first: false, common: Common::read(settings)? }))

@@ -9,10 +9,10 @@
 //! 3. [`Lookup::push`] says which other blocks with that content the host is told of;
 //!    [`Lookup::admission`] what enters which memory.
 //!
-//! Source: SeaCache, Li et al. 2011, III-C and III-E. Printed is "the server's memory first, then
+//! Source: SeaCache, Li et al. 2012, III-C and III-E. Printed is "the server's memory first, then
 //! other hosts" ([`server_first`](self)); with it all hosts that read the same in step load the
-//! server as without peers. `peers-first` is what the printed growth needs; `by-load`, the default,
-//! is ours.
+//! server as without peers. `peers-first` is what the printed growth needs; `by-load` is
+//! ours. A store uses `server-first` unless its configuration says otherwise.
 //!
 //! Invariants: equal calls give equal answers; no call allocates; each is O(1). Not here: caches,
 //! maps, which of several hosts is asked.

@@ -8,7 +8,7 @@ use thermocline_sim::advise::{Answer, Figures};
 /// The advice as one self-contained HTML page; `command` made it.
 pub(super) fn html(report: &Report, command: &str) -> String {
     let advice = &report.advice;
-    let mut page = Page::new("What would help").lede(text::parts(&advice.answers[0]) + ".");
+    let mut page = Page::new("Advice before you buy").lede(text::parts(&advice.answers[0]) + ".");
     page = page.section("Latency").chart(&bars(&advice.answers, "Mean", |f| f.mean_s.mean));
     page = page.chart(&bars(&advice.answers, "99th percentile", |f| f.p99_s.mean));
     page = page.section("Advice");

@@ -13,7 +13,7 @@ use thermocline_units::Nanos;
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline lab accel                                every scene, three schedulers
+  thermocline lab accel                                every scene, two schedulers and the best plan
   thermocline lab accel --scene doubles,dies --seeds 10
   thermocline lab accel --policy by-cost:prefetch=no,by-cost --scene triples --rate 80000
   thermocline lab accel --profile ecp5-45 --json

@@ -23,7 +23,7 @@ Examples:
   thermocline lab balance web.csv.gz --service bytes --sites 4,1,1 --html report.html
 
 Policies are those that `thermocline policies balancer` lists, with settings: p2c:d=3:load=reported. The
-central queue and jsq, which know what nobody can know, stand in every table.
+central queue and jsq, which use information that no real balancer has, stand in every table.
 docs/guides/lab-balance.md explains every figure; `thermocline lab run experiments/ara` makes the tables of ARA's
 source.";
 

@@ -24,13 +24,13 @@ pub(crate) enum Command {
     Cache(Box<cache::Args>),
     /// Run traces on a tiered volume of modelled devices, under several placements.
     Volume(Box<volume::Args>),
-    /// Spread requests over several servers, under several balancers with old knowledge.
+    /// Spread requests over several servers, under several balancers with stale load information.
     Balance(Box<balance::Args>),
     /// Send files through a tunnel on a modelled link, under several policies.
     Tunnel(tunnel::Args),
     /// Run a chain of network functions on modelled accelerators, under several schedulers.
     Accel(accel::Args),
-    /// Run a plan of many traces, policies, sizes and seeds; stops and goes on.
+    /// Run a plan of many traces, policies, sizes and seeds; a stopped run can be continued.
     Sweep(sweep::Args),
     /// Compare the policies of a sweep, family by family.
     Report(sweep::ReportArgs),

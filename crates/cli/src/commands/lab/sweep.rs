@@ -1,4 +1,4 @@
-//! `thermocline lab sweep`: many traces, policies, sizes and seeds; stops and goes on.
+//! `thermocline lab sweep`: many traces, policies, sizes and seeds; a stopped run can be continued.
 
 use crate::error::CliError;
 use crate::output;

@@ -108,7 +108,7 @@ struct Machine {
     /// says how often they would have answered otherwise.
     #[arg(long, value_name = "TACTICS", value_delimiter = ',')]
     tactic_shadow: Vec<String>,
-    /// An option that there was.
+    /// Removed: use `--tactic allocation=NAME`.
     #[arg(long, hide = true, value_parser = ["fastest", "slowest"])]
     fill: Option<String>,
     /// Leave the volume thin: what is read before it is written reads as zeroes, without I/O.
