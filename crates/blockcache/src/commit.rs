@@ -1,6 +1,6 @@
-//! Making the table of dirty lines durable: cycles.
+//! Making the table of dirty lines durable: group commits.
 //!
-//! The table names the slots whose lines the slow device does not have. A cycle
+//! The table names the slots whose lines the slow device does not have. A commit
 //!
 //! 1. notes which slots the table must name from now on, and which no longer, as of now;
 //! 2. flushes both devices, if they were written;
@@ -9,7 +9,7 @@
 //!
 //! So a line's contents are durable before the table names them, and the slow device has a line for
 //! good before the table stops naming it. A slot that the table names, or may name, is not given to
-//! another line. One cycle runs at a time; whoever comes meanwhile shares the next.
+//! another line. One commit runs at a time; whoever comes meanwhile shares the next.
 //!
 //! A flush that failed may have forgotten what it was to make durable, and the next one would say
 //! that all is well (Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC
@@ -36,7 +36,7 @@ const RUN_SECTORS: u32 = 256;
 
 const _: () = assert!((RUN_SECTORS as u64) * (SECTOR as u64) <= u32::MAX as u64, "one request");
 
-/// A waiter for a cycle.
+/// A waiter for a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// A flush.
@@ -53,7 +53,7 @@ impl Waiter {
     }
 }
 
-/// The stage of the cycle under way, if there is one. It goes from each to the next, and from each
+/// The stage of the commit under way, if there is one. It goes from each to the next, and from each
 /// back to the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
@@ -67,29 +67,29 @@ enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Commit {
     stage: Stage,
-    /// True if a cycle shall run although nobody waits.
+    /// True if a commit shall run although nobody waits.
     wanted: bool,
-    /// Slots of the cycle under way.
-    cycle: Vec<u32>,
+    /// Slots of the commit under way.
+    changing: Vec<u32>,
     waiters: Vec<Waiter>,
     next_waiters: Vec<Waiter>,
     outstanding: u32,
-    /// Error of the first flush of the cycle that failed, or of one that may have forgotten writes.
+    /// Error of the commit's first flush that failed, or of one that may have forgotten writes.
     failed: Option<DeviceError>,
 }
 
 impl Commit {
-    /// Joins the next cycle.
+    /// Joins the next commit.
     pub(crate) fn join(&mut self, waiter: Waiter) {
         self.next_waiters.push(waiter);
     }
 
-    /// Has a cycle run although nobody waits.
+    /// Has a commit run although nobody waits.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// Starts a cycle when somebody wants one and none is under way.
+    /// Starts a commit when somebody wants one and none is under way.
     pub(crate) fn pump(&mut self, state: &mut CacheState) {
         if state.failure().is_some() {
             return self.turn_away(state);
@@ -98,13 +98,13 @@ impl Commit {
         if self.stage != Stage::Idle || self.next_waiters.is_empty() && !wanted {
             return;
         }
-        assert!(self.waiters.is_empty(), "the waiters of the last cycle were answered");
-        assert!(self.outstanding == 0, "nothing of the last cycle is under way");
+        assert!(self.waiters.is_empty(), "the waiters of the last commit were answered");
+        assert!(self.outstanding == 0, "nothing of the last commit is under way");
         self.wanted = false;
         self.stage = Stage::Flushing;
         self.failed = None;
         self.waiters = std::mem::take(&mut self.next_waiters);
-        met_if(self.waiters.len() > 1, "several wait for one cycle");
+        met_if(self.waiters.len() > 1, "several wait for one commit");
         self.choose_slots(state);
         for side in [Side::Cache, Side::Origin] {
             let skips = match side {
@@ -120,13 +120,13 @@ impl Commit {
             self.write_table(state);
         }
         let waits = self.outstanding > 0;
-        assert!(waits == (self.stage != Stage::Idle), "a cycle goes on when a device answers");
+        assert!(waits == (self.stage != Stage::Idle), "a commit goes on when a device answers");
     }
 
     /// Step 1. A slot is dirty from the end of its write on, so what it holds comes before the
     /// flush.
     fn choose_slots(&mut self, state: &mut CacheState) {
-        assert!(self.cycle.is_empty(), "the slots of the last cycle were settled");
+        assert!(self.changing.is_empty(), "the slots of the last commit were settled");
         for slot in state.lines.take_news() {
             let marks = state.lines.marks(slot);
             let named = marks & mark::RECORDED != 0;
@@ -137,14 +137,14 @@ impl Commit {
                 }
                 _ => continue,
             }
-            self.cycle.push(slot);
+            self.changing.push(slot);
         }
         let changes = |&slot: &u32| {
             state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING)
         };
-        debug_assert!(self.cycle.iter().all(changes), "a cycle is about what changes");
-        let distinct = self.cycle.iter().collect::<BTreeSet<_>>().len();
-        debug_assert!(distinct == self.cycle.len(), "a cycle is about a slot once");
+        debug_assert!(self.changing.iter().all(changes), "a commit is about what changes");
+        let distinct = self.changing.iter().collect::<BTreeSet<_>>().len();
+        debug_assert!(distinct == self.changing.len(), "a commit is about a slot once");
     }
 
     /// A device is flushed, or is not.
@@ -155,7 +155,7 @@ impl Commit {
         result: Result<Payload, DeviceError>,
     ) {
         assert!(self.stage == Stage::Flushing, "devices are flushed before the table is written");
-        assert!(self.outstanding > 0, "each flush of a cycle is answered once");
+        assert!(self.outstanding > 0, "each flush of a commit is answered once");
         if let Err(error) = result {
             // A device across a network keeps what it could not send.
             let keeps = side == Side::Origin && state.geometry.far;
@@ -173,21 +173,21 @@ impl Commit {
         }
         let Some(error) = self.failed else { return self.write_table(state) };
         // Which writes are durable is not known; the table stays as it was.
-        met("a flush of a cycle fails");
+        met("a flush of a commit fails");
         state.traffic.set_volatile(!mutant("failed_flush_forgets_what_was_volatile"));
-        self.end_cycle(state, Err(error));
+        self.end_commit(state, Err(error));
         if state.answers.have_forgotten() {
-            met("a flush of a cycle may have forgotten writes");
+            met("a flush of a commit may have forgotten writes");
             state.fail(error);
         }
     }
 
     /// Step 3.
     fn write_table(&mut self, state: &mut CacheState) {
-        assert!(self.stage == Stage::Flushing, "a table is written once a cycle");
+        assert!(self.stage == Stage::Flushing, "a table is written once a commit");
         assert!(self.outstanding == 0 && self.failed.is_none(), "and after its flushes ended well");
         self.stage = Stage::Writing;
-        let mut sectors: Vec<u32> = self.cycle.iter().map(|slot| slot / SECTOR_SLOTS).collect();
+        let mut sectors: Vec<u32> = self.changing.iter().map(|slot| slot / SECTOR_SLOTS).collect();
         sectors.sort_unstable();
         sectors.dedup();
         let count = sectors.len();
@@ -199,13 +199,13 @@ impl Commit {
             }
         }
         assert!(runs.iter().map(Range::len).sum::<usize>() == count, "runs have each sector once");
-        met_if(runs.len() > 1, "a cycle writes several runs of the table");
+        met_if(runs.len() > 1, "a commit writes several runs of the table");
         for run in runs {
             self.outstanding += 1;
             self.write_sectors(state, run, 0);
         }
         if self.outstanding == 0 {
-            self.end_cycle(state, Ok(()));
+            self.end_commit(state, Ok(()));
         }
     }
 
@@ -238,7 +238,7 @@ impl Commit {
         tries: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        assert!(self.stage == Stage::Writing, "the table is written in a cycle");
+        assert!(self.stage == Stage::Writing, "the table is written in a commit");
         assert!(tries <= TRIES_MAX, "a sector is tried {TRIES_MAX} times at most");
         match result {
             Err(_) if tries < TRIES_MAX => {
@@ -255,7 +255,7 @@ impl Commit {
         assert!(self.outstanding > 0, "each write of a commit is answered once");
         self.outstanding -= 1;
         if self.outstanding == 0 {
-            self.end_cycle(
+            self.end_commit(
                 state,
                 match state.failure() {
                     None => Ok(()),
@@ -265,24 +265,25 @@ impl Commit {
         }
     }
 
-    /// Step 4. A cycle that failed has written nothing of the table, or the cache has failed.
-    fn end_cycle(&mut self, state: &mut CacheState, result: Result<(), DeviceError>) {
+    /// Step 4. A commit that failed has written nothing of the table, or the cache has failed.
+    fn end_commit(&mut self, state: &mut CacheState, result: Result<(), DeviceError>) {
         let done = result.is_ok();
-        assert!(self.stage != Stage::Idle, "a cycle ends once");
-        assert!(self.outstanding == 0, "a cycle ends when all devices have answered");
+        assert!(self.stage != Stage::Idle, "a commit ends once");
+        assert!(self.outstanding == 0, "a commit ends when all devices have answered");
         self.stage = Stage::Idle;
-        for slot in std::mem::take(&mut self.cycle) {
+        for slot in std::mem::take(&mut self.changing) {
             let named = state.lines.has(slot, mark::FREEING) != done;
             let cleared = if named { 0 } else { mark::RECORDED };
             assert!(
                 state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING),
-                "slot {slot} was settled while its cycle went on"
+                "slot {slot} was settled while its commit went on"
             );
             state.lines.remark(slot, 0, cleared | mark::RECORDING | mark::FREEING);
             // What changed in the meantime, or is to be tried again.
-            if state.lines.has(slot, mark::DIRTY) != named && !mutant("change_in_a_cycle_not_noted")
+            if state.lines.has(slot, mark::DIRTY) != named
+                && !mutant("change_in_a_commit_not_noted")
             {
-                met("a slot changes during its cycle");
+                met("a slot changes during its commit");
                 state.lines.note(slot);
             }
         }
@@ -291,7 +292,7 @@ impl Commit {
         }
     }
 
-    /// The cache has failed: nobody waits for a cycle that will not come.
+    /// The cache has failed: nobody waits for a commit that will not come.
     fn turn_away(&mut self, state: &mut CacheState) {
         assert!(state.failure().is_some(), "only a cache that has failed turns away");
         for waiter in std::mem::take(&mut self.next_waiters) {

@@ -24,7 +24,7 @@ use thermocline_units::{Bytes, Nanos};
 /// Something that a step of one part leaves for another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// A cycle of the table is wanted: it may set slots free.
+    /// A commit of the table is wanted: it may set slots free.
     TableWanted,
     /// A forced write has ended, and waits until the table names its lines.
     WaitsForTable(Ticket),

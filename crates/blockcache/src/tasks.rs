@@ -24,7 +24,7 @@ pub(crate) enum Task {
         request: u32,
         lines: Range<u32>,
     },
-    /// A flush of a cycle.
+    /// A flush of a commit.
     Flush {
         /// The device that is flushed.
         side: Side,

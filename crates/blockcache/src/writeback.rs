@@ -10,7 +10,7 @@
 //! 4. After a run that failed nothing is taken back for [`PAUSE`]: a slow device that refuses every
 //!    write is not asked as fast as it refuses.
 //! 5. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
-//!    the table is told in the next cycle, after a flush of the slow device.
+//!    the table is told in the next commit, after a flush of the slow device.
 //!
 //! Lines of a write that had no slot, because its set was full of dirty lines, went to the slow
 //! device themselves: that is what holds writers back.

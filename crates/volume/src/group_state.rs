@@ -16,6 +16,7 @@ use crate::finding::Findings;
 use crate::format::Superblock;
 use crate::journal::{CommitDemand, Journal, Waiter};
 use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
+use crate::moves::feeding::ClientRead;
 use crate::operation::Operation;
 use crate::overlay::{Goal, Side};
 use crate::pools::pool::PoolState;
@@ -60,6 +61,10 @@ pub(crate) enum Effect {
     Failed,
     /// An operation is to begin when there is leisure.
     Wish(Operation),
+    /// A client has read blocks of a chunk that an operation copies.
+    Read(ClientRead),
+    /// A move has left a copy behind that may go when its room is wanted.
+    Kept(ChunkId, PoolId),
 }
 
 /// State that all machines of a group share.

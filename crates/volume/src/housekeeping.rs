@@ -50,6 +50,7 @@ impl Machines {
             || !self.state.dirty_chunks.is_empty()
             || self.deletion.is_under_way()
             || self.moves.has_wishes()
+            || self.kept.are_in_the_way(&self.state)
             || self.hinting.has_wishes()
             || self.state.pools.keep_checksums() && self.checksums.has_watched()
             || self.checksums.has_open_regions()
@@ -89,6 +90,7 @@ impl Machines {
             self.state.grow_areas_when_short();
         }
         settle_quiet_copies(&mut self.state, now);
+        self.kept.make_room(&mut self.state, &mut self.checksums);
         self.checksums.checksum_quiet_chunks(&mut self.state, now);
         self.carry_out(now);
         self.checksums.close_quiet_regions(&mut self.state, now);

@@ -34,6 +34,7 @@ mod hazards;
 mod hinting;
 mod housekeeping;
 mod journal;
+mod kept;
 mod label;
 mod layout;
 mod leaving;

@@ -40,9 +40,11 @@ use crate::hazards::{drop_durable, intent_durable, room_may_be_there};
 use crate::hinting::Hinting;
 use crate::housekeeping::Rounds;
 use crate::journal::Waiter;
+use crate::kept::KeptCopies;
 use crate::leaving::Leaving;
 use crate::map::Place;
 use crate::moves::Moves;
+use crate::moves::feeding::feed;
 use crate::opening::OpenError;
 use crate::opening::recovery::Recovered;
 use crate::operation::{Operation, OperationId, Refusal};
@@ -70,6 +72,7 @@ pub(crate) struct Machines {
     pub(crate) deletion: Deletion,
     pub(crate) settlement: Settlement,
     pub(crate) moves: Moves,
+    pub(crate) kept: KeptCopies,
     pub(crate) pacing: Pacing,
     pub(crate) routing: Routing,
     pub(crate) scrub: Scrub,
@@ -88,6 +91,7 @@ impl Machines {
             deletion: Deletion::default(),
             settlement: Settlement::default(),
             moves: Moves::default(),
+            kept: KeptCopies::default(),
             pacing: Pacing::default(),
             routing: Routing::default(),
             scrub: Scrub::default(),
@@ -283,6 +287,11 @@ impl Machines {
             }
             Effect::Ended(chunk) => self.scrub.operation_ended(chunk),
             Effect::Wish(operation) => self.moves.wish(operation),
+            Effect::Read(read) => {
+                let (moves, mut below) = self.moves_and_below(now);
+                feed(moves, &mut below, &read);
+            }
+            Effect::Kept(chunk, pool) => self.kept.add(&self.state, chunk, pool),
         }
     }
 

@@ -27,10 +27,12 @@
 //! The throttle ([`crate::pacing`]): bytes a second and requests in flight for each pool, and
 //! operations hold back while the foreground uses the pool, up to a bound on their patience.
 //!
-//! This file says what begins and what is cancelled; [`copying`] copies, [`switching`] ends an
-//! operation, [`proposal`] keeps what a placement wants next, [`refusal`] says what makes no sense.
+//! This file says what begins and what is cancelled; [`copying`] copies, [`feeding`] uses what
+//! clients read and write anyway, [`switching`] ends an operation, [`proposal`] keeps what a
+//! placement wants next, [`refusal`] says what makes no sense.
 
 mod copying;
+pub(crate) mod feeding;
 mod proposal;
 mod refusal;
 pub(crate) mod switching;
@@ -43,6 +45,7 @@ use crate::group_state::GroupState;
 use crate::group_state::active::{ActiveOperation, Stage};
 use crate::group_state::service::Service;
 use crate::journal::SWITCHES_TOGETHER;
+use crate::kept;
 use crate::map::Place;
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay};
@@ -70,6 +73,8 @@ pub(crate) struct Moves {
     pub(crate) ids: u64,
     /// Moves given up because the part that was brought first was slower, since opening.
     pub(crate) trials_lost: u64,
+    /// Bytes that clients' reads brought to destinations, since opening.
+    pub(crate) fed: u64,
     pub(crate) proposal: Proposal,
     finished: Vec<Finished>,
 }
@@ -185,6 +190,7 @@ impl Moves {
             return self.end_at_once(id, what, Outcome::Done, from, proposed);
         }
         let chunk = what.chunk;
+        kept::drop_for_operation(below.group, below.checksums, chunk);
         self.chunks.insert(chunk, id);
         let base = below.group.map.entry(chunk).first().expect("refused otherwise");
         let goal = goal_of(below.group, &what);
@@ -338,7 +344,9 @@ impl Moves {
                 Ok(()) => {
                     assert!(!self.chunks.contains_key(&chunk), "a chunk has one operation");
                     let size = group.chunk_size();
-                    group.pools[to].wear.spend(size);
+                    if !is_prefetched_there(group, &operation) {
+                        group.pools[to].wear.spend(size);
+                    }
                     self.proposal.moves.remove(at);
                     return Some((self.next_id(), operation));
                 }

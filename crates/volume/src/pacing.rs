@@ -27,6 +27,18 @@ impl Pacing {
         let (pools, tactic) = (&mut group.pools, &group.settings.tactics.yielding);
         self.throttle.hold_back(pools, &copying, now, touched, (bytes, held), tactic)
     }
+
+    /// True if bytes that are at hand may be written to `pool` now, at the rate of now.
+    pub(crate) fn takes_now(
+        &mut self,
+        group: &mut GroupState,
+        now: Nanos,
+        pool: PoolId,
+        bytes: u32,
+    ) -> bool {
+        let copying = self.rate.paced(&group.settings.copying);
+        self.throttle.takes_now(&mut group.pools, &copying, now, pool, bytes)
+    }
 }
 
 impl Deref for Pacing {

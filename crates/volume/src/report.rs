@@ -293,6 +293,11 @@ impl Group {
         }
     }
 
+    /// Bytes that clients' reads brought to where chunks move, since opening.
+    pub fn moves_fed(&self) -> Bytes {
+        Bytes(self.machines.moves.fed)
+    }
+
     /// Operations queued and under way, with the moves that a placement still wants.
     pub fn operations_pending(&self) -> usize {
         self.machines.moves.count() + self.machines.moves.proposal.waiting()

@@ -233,6 +233,7 @@ impl Requests {
             sent: Vec::new(),
             avoided: Vec::new(),
             unfit: 0,
+            feeds: None,
             placed_on: None,
         });
         if self.slas.is_strict(chunk.volume) {

@@ -2,6 +2,7 @@
 
 use crate::group_state::GroupState;
 use crate::group_state::busy_chunk::{Verb, bit};
+use crate::kept;
 use crate::map::Place;
 use crate::moves::switching::arriving_copy;
 use crate::scheduler::Lane;
@@ -37,7 +38,10 @@ fn choose(group: &GroupState, mut copies: impl Iterator<Item = Place>) -> Option
 /// and for the pool that a new chunk would go to.
 pub(crate) fn lane_for(group: &GroupState, chunk: ChunkId, verb: &Verb) -> Lane {
     let writes = !matches!(verb, Verb::Read);
-    let copies = group.map.copies(chunk).map(|copy| copy.place.pool);
+    // A kept copy goes before the write.
+    let kept = kept::copy_of(group, chunk);
+    let copies = group.map.copies(chunk).map(|copy| copy.place);
+    let copies = copies.filter(|&place| Some(place) != kept).map(|place| place.pool);
     let pool = match group.map.entry(chunk).first() {
         // Which side of a chunk in two parts it goes to is not known yet.
         Some(first) if !writes || group.map.overlay(chunk).is_some() => Some(first.pool),

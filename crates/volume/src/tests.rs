@@ -7,8 +7,10 @@ mod changeover;
 mod damage;
 mod draining;
 mod far;
+mod feeding;
 mod fullness;
 mod hints;
+mod kept;
 mod label;
 mod metadata;
 mod mirrors;
@@ -26,8 +28,8 @@ mod slas;
 mod wear;
 
 use crate::{
-    Action, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply, Request,
-    RequestError, RequestId, Service, Settings,
+    Action, Copying, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply,
+    Request, RequestError, RequestId, Service, Settings,
 };
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
@@ -66,6 +68,7 @@ impl Bench {
             journal_blocks: 64,
             checksums: false,
             added_checksums: false,
+            copying: pieces_alone(),
             ..Settings::default()
         }
     }
@@ -291,6 +294,11 @@ impl Bench {
 }
 
 /// The tactics of these texts, and else the defaults.
+/// Copying by pieces alone: clients bring nothing, and nothing stays behind.
+pub(crate) fn pieces_alone() -> Copying {
+    Copying { feeds: false, keeps: false, ..Copying::default() }
+}
+
 pub(crate) fn tactics(texts: &[&str]) -> VolumeTactics {
     VolumeTactics::of(texts).expect("tests name tactics that there are")
 }

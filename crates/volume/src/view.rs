@@ -110,10 +110,10 @@ impl VolumeView for View<'_> {
             && self.group.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
     }
 
-    /// Without prefetched copies in the reserve: the capacity is without them, too.
+    /// Without prefetched and kept copies: they give up their room.
     fn used_chunks(&self, pool: PoolId) -> u64 {
         let pool = self.pool(pool);
-        u64::from(pool.slots_used() - pool.prefetched.min(pool.reserve))
+        u64::from(pool.slots_used() - pool.prefetched)
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {

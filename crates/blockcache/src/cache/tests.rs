@@ -1,6 +1,7 @@
 //! What goes where: hits, fills, long requests, and what is taken back.
 
 use super::{BlockCache, Settings};
+use crate::PoolDevice;
 use thermocline_ports::faulty::{Background, Faults, SimDisk};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos};
@@ -51,6 +52,21 @@ fn write(line: u64, lines: u64) -> Io {
 
 fn read(line: u64, lines: u64) -> Io {
     Io::Read { offset: Bytes(line * LINE), length: (lines * LINE) as u32 }
+}
+
+#[test]
+fn a_pool_device_adds_its_answers_to_those_that_wait_and_names_its_main_device_first() {
+    let (cache, now) = cache(Settings::default());
+    let mut pool = PoolDevice::Cached(Box::new(cache));
+    let sizes: Vec<Bytes> = pool.devices_mut().map(|device| device.geometry().size).collect();
+    assert_eq!(sizes, [Bytes::from_mib(16), Bytes::from_mib(2)]);
+    let mut done = vec![Completion { ticket: Ticket(1), result: Err(DeviceError::Io) }];
+    pool.submit(now, Ticket(2), read(0, 1));
+    while let Some(next) = pool.next_event() {
+        pool.poll(next.max(now), &mut done);
+    }
+    let tickets: Vec<Ticket> = done.iter().map(|answer| answer.ticket).collect();
+    assert_eq!(tickets, [Ticket(1), Ticket(2)]);
 }
 
 #[test]

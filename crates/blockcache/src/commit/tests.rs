@@ -1,4 +1,4 @@
-//! A cycle of the table, without devices.
+//! A commit of the table, without devices.
 
 use super::{Commit, Waiter};
 use crate::LINE;
@@ -71,14 +71,14 @@ fn a_cycle_with_nothing_to_tell_answers_at_once() {
 }
 
 #[test]
-fn whoever_comes_during_a_cycle_waits_for_the_next() {
+fn whoever_comes_during_a_commit_waits_for_the_next() {
     let (mut commit, mut state) = (Commit::default(), state());
     write(&mut state, 3);
     commit.join(Waiter::Flush(Ticket(1)));
     commit.pump(&mut state);
     commit.join(Waiter::Flush(Ticket(2)));
     commit.pump(&mut state);
-    assert_eq!(sent(&mut state), "[Flush { side: Cache }]", "one cycle at a time");
+    assert_eq!(sent(&mut state), "[Flush { side: Cache }]", "one commit at a time");
 }
 
 #[test]

@@ -23,15 +23,15 @@ const SEEDS: u64 = 300;
 /// Situations that the seeds must meet, in the code and in the world.
 const SITUATIONS: [&str; 28] = [
     "a clean line cannot be read",
-    "a cycle writes several runs of the table",
+    "a commit writes several runs of the table",
     "a damaged table is refused",
     "a dirty line cannot be read",
     "a drop covers a dirty line",
     "a drop covers part of a cached line",
     "a drop of cached lines fails",
     "a flipped bit of the table is set right",
-    "a flush of a cycle fails",
-    "a flush of a cycle may have forgotten writes",
+    "a flush of a commit fails",
+    "a flush of a commit may have forgotten writes",
     "a forced write waits for the table",
     "a formatting was cut off",
     "a line cannot be kept",
@@ -41,12 +41,12 @@ const SITUATIONS: [&str; 28] = [
     "a line leaves for another",
     "a line that is taken back cannot be read",
     "a set has no slot to give",
-    "a slot changes during its cycle",
+    "a slot changes during its commit",
     "a write fills a slot that waits for the table",
     "a write to a dirty line fails",
     "others want the lines that were read",
     "parts that go around are written together",
-    "several wait for one cycle",
+    "several wait for one commit",
     "the cache has failed",
     "the table cannot be written",
     "the table is written again",
@@ -56,7 +56,7 @@ const SITUATIONS: [&str; 28] = [
 /// it keeps its hold as a reader, which is no bug: writers and drops wait for readers, and two
 /// readers that fill a slot at once write the same contents there.
 const MUTANTS: [&str; 28] = [
-    "change_in_a_cycle_not_noted",
+    "change_in_a_commit_not_noted",
     "dirty_line_read_from_the_slow_device",
     "drop_beside_taking_back",
     "drop_keeps_lines",

@@ -514,6 +514,8 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     copying.outstanding = keys.count("outstanding", 1..=256)?.unwrap_or(copying.outstanding);
     copying.yield_above = keys.count("yield-above", 0..=4096)?.unwrap_or(copying.yield_above);
     copying.concurrent = keys.count("concurrent", 1..=1024)?.unwrap_or(copying.concurrent);
+    copying.feeds = keys.flag("feed")?.unwrap_or(copying.feeds);
+    copying.keeps = keys.flag("keep")?.unwrap_or(copying.keeps);
     keys.finish()
 }
 

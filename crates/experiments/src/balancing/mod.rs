@@ -1,5 +1,5 @@
-//! Balancers with stale load information: the source's tables and figures with its numbers beside ours, and
-//! today's rivals in tables of the same kind.
+//! Balancers with stale load information: the source's tables and figures with its numbers beside
+//! ours, and today's rivals in tables of the same kind.
 //!
 //! An experiment is a list of panels; a panel is a grid of policies (rows) under loads (columns),
 //! each cell a mean wait. All policies of a column are run over the same requests, and both bounds

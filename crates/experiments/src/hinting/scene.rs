@@ -27,6 +27,7 @@ use thermocline_sim::machine::{
     MachineError, MachineOptions, PoolPlan, Ran, Session, Step, Task, Worker,
 };
 use thermocline_units::{Bytes, Nanos, Rng};
+use thermocline_volume::Copying;
 
 /// Chunks that the baseline moves up in an interval.
 const BASELINE: &str = "baseline:k=1000";
@@ -111,6 +112,8 @@ impl Scene {
             chunk: self.chunk,
             epoch: self.interval,
             tactics: self.tactics.clone(),
+            // As the source copies: by requests of the move alone, and nothing stays behind.
+            copying: Copying { feeds: false, keeps: false, ..Copying::default() },
             seed: self.seed,
             ..MachineOptions::default()
         };

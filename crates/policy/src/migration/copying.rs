@@ -27,6 +27,12 @@ pub struct Copying {
     /// (ChewAnalyzer's storage manager, Ge 2017 §3.3.3). `None`: it waits for its turn, until the
     /// next proposal.
     pub deadline: Option<Nanos>,
+    /// True if clients' own requests bring a chunk to its new pool: what they read from the old one
+    /// is written there from the buffer in hand, and whole blocks that they write go there too.
+    pub feeds: bool,
+    /// True if a placement's move to a faster pool leaves the slow copy where it is until the chunk
+    /// is written, or its room is wanted: a move back then copies nothing.
+    pub keeps: bool,
     /// True if a chunk is locked for the whole copy, as the source does. Only to show what that
     /// costs.
     pub locking: bool,
@@ -43,6 +49,8 @@ impl Default for Copying {
             piece: Bytes::from_kib(128),
             concurrent: 4,
             deadline: None,
+            feeds: true,
+            keeps: true,
             locking: false,
         }
     }

@@ -67,6 +67,25 @@ impl Throttle {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
+    /// True if `bytes` that are at hand may be written to `pool` now: they are then counted against
+    /// its allowance. They wait for nobody, because the buffer is not kept.
+    pub fn takes_now(
+        &mut self,
+        pools: &mut impl Pools,
+        copying: &Copying,
+        now: Nanos,
+        pool: PoolId,
+        bytes: u32,
+    ) -> bool {
+        let most = pools.at_once(pool).map_or(copying.outstanding, |n| n.min(copying.outstanding));
+        let takes = pools.copies_in_flight(pool) < most
+            && pools.allowance(pool).time_for(now, bytes, copying) <= now;
+        if takes {
+            pools.allowance(pool).spend(bytes, copying);
+        }
+        takes
+    }
+
     /// Asks if a piece of `bytes` may go to each pool of `touched` now; `held_since` is when it was
     /// first held back by the foreground. If it may, it is counted against the pools' allowance.
     pub fn hold_back(

@@ -46,6 +46,8 @@ pub(crate) struct SubRequest {
     pub(crate) avoided: Vec<Place>,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
+    /// Destination of an operation that a write brings its blocks to.
+    pub(crate) feeds: Option<Place>,
     /// The pool on which the sub-request has just placed its new chunk.
     pub(crate) placed_on: Option<PoolId>,
 }
@@ -76,6 +78,9 @@ pub(crate) struct BusyChunk {
     /// True if sub-requests are being let in right now.
     pub(crate) easing: bool,
     pub(crate) operation: Option<u32>,
+    /// Sub-requests begun, among all, when a write to the chunk last began or ended: reads that
+    /// began no later may have met it.
+    pub(crate) written: u64,
     /// True if blocks of a copy are being written again.
     pub(crate) repairing: bool,
     /// Slots that the chunk has left, and the order before which sub-requests may still be on them.

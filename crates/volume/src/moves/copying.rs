@@ -83,7 +83,7 @@ impl Moves {
 
     /// True if a move may copy on: its trial is over, or has not come. One that is lost is given
     /// up.
-    fn passes_trial(&mut self, below: &mut Below, index: u32) -> bool {
+    pub(super) fn passes_trial(&mut self, below: &mut Below, index: u32) -> bool {
         let share = below.group.settings.tactics.trial.tactic().share();
         let copy = &mut below.group.operations[index];
         let order = below.group.pools.ranks().compare_speed(copy.what.to, copy.source.pool);
@@ -117,27 +117,7 @@ impl Moves {
         let piece = copy.piece.as_ref().expect("an operation waits for one piece at a time");
         assert_eq!(flight.pool == piece.to.pool, flight.writes, "read elsewhere, written there");
         match result {
-            Ok(payload) if !flight.writes => {
-                let (destination, start) = (piece.to, piece.range.start);
-                if !self.piece_is_right(below, index, flight.pool, &payload) {
-                    return self.piece_over(below, index);
-                }
-                let failed = below.group.operations[index].failed;
-                if failed || !below.group.pools[destination.pool].is_alive() {
-                    below.group.operations[index].failed = true;
-                    return self.piece_over(below, index);
-                }
-                let pool = &below.group.pools[destination.pool];
-                let offset = pool.address(destination, start, below.group.pools.chunk_bytes());
-                let io = Io::Write { offset, data: payload, fua: false };
-                below.group.pools.send(
-                    below.now,
-                    destination.pool,
-                    Owner::Copy { operation: index },
-                    io,
-                    false,
-                );
-            }
+            Ok(payload) if !flight.writes => self.piece_read(below, index, flight.pool, payload),
             Ok(_) => {
                 self.piece_arrived(below, index);
                 self.piece_over(below, index);
@@ -151,6 +131,31 @@ impl Moves {
                 self.piece_over(below, index);
             }
         }
+    }
+
+    /// The contents of the piece under way have come from `pool`: writes them to the destination.
+    pub(super) fn piece_read(
+        &mut self,
+        below: &mut Below,
+        index: u32,
+        pool: PoolId,
+        payload: Payload,
+    ) {
+        let piece = below.group.operations[index].piece.as_ref().expect("its contents have come");
+        let (to, start) = (piece.to, piece.range.start);
+        assert_eq!(payload.len(), piece.range.end - start, "all of the piece was read");
+        if !self.piece_is_right(below, index, pool, &payload) {
+            return self.piece_over(below, index);
+        }
+        let failed = below.group.operations[index].failed;
+        if failed || !below.group.pools[to.pool].is_alive() {
+            below.group.operations[index].failed = true;
+            return self.piece_over(below, index);
+        }
+        let pool = &below.group.pools[to.pool];
+        let offset = pool.address(to, start, below.group.pools.chunk_bytes());
+        let io = Io::Write { offset, data: payload, fua: false };
+        below.group.pools.send(below.now, to.pool, Owner::Copy { operation: index }, io, false);
     }
 
     /// True if a piece that was read is what was written, as far as that is known; hashes it where

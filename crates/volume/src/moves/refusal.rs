@@ -3,6 +3,7 @@
 use super::Moves;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
+use crate::kept;
 use crate::operation::{Operation, OperationKind, Refusal};
 use crate::overlay::{Goal, Side};
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
@@ -54,11 +55,17 @@ fn refuse_for_copies(group: &GroupState, operation: &Operation) -> Result<(), Re
             None => Err(Refusal::InTwoParts),
         };
     }
-    let there = group.map.copies(chunk).any(|copy| copy.place.pool == operation.to);
+    let kept = kept::copy_of(group, chunk);
+    if kept.is_some_and(|kept| kept.pool == operation.to) && is_prefetched_there(group, operation) {
+        return Ok(()); // It needs no slot.
+    }
+    // A kept copy goes before another operation begins.
+    let copies = || group.map.copies(chunk).filter(|copy| Some(copy.place) != kept);
+    let there = copies().any(|copy| copy.place.pool == operation.to);
     if there && !is_prefetched_there(group, operation) {
         return Err(Refusal::AlreadyThere);
     }
-    let copies = group.map.copies(chunk).filter(|copy| copy.place.pool != operation.to).count();
+    let copies = copies().filter(|copy| copy.place.pool != operation.to).count();
     let adds = matches!(operation.kind, OperationKind::Replicate | OperationKind::Prefetch);
     let redirects = matches!(operation.kind, OperationKind::Redirect | OperationKind::Mirror);
     if adds && copies >= COPIES_MAX || redirects && copies > 1 {

@@ -8,6 +8,7 @@ use crate::format::Record;
 use crate::group_state::active::Stage;
 use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
+use crate::kept::may_stay;
 use crate::map::{ChunkCopy, Place};
 use crate::operation::{Finished, OperationKind, Outcome};
 use crate::overlay::Goal;
@@ -52,11 +53,13 @@ impl Moves {
         // writes have left behind.
         let mirrored = below.group.map.mirror(chunk).is_some();
         let named = moved && (mirrored || state.copies.iter().any(|copy| copy.place == source));
-        state.copies.retain(|copy| !(named && copy.place == source));
+        let kept = named && !mirrored && state.copies.len() == 2 && may_stay(below.group, copy);
+        state.copies.retain(|copy| kept || !(named && copy.place == source));
         state.dirty &= state.may_differ();
+        assert!(!kept || state.dirty, "the first write to a chunk drops the copy that it leaves");
         assert!(goal.is_none() || below.group.overlays > 0, "each overlay was counted");
         below.group.overlays -= usize::from(goal.is_some());
-        let dirty = state.dirty && state.copies.len() > 1;
+        let dirty = state.dirty && state.copies.len() > 1 && !kept;
         below.checksums.void_checksums(below.group, below.now, chunk);
         below.group.map.set_state(chunk, &state);
         let arrived = |copy: ChunkCopy| copy.place == destination;
@@ -66,7 +69,12 @@ impl Moves {
             below.group.touch_copies(below.now, chunk);
         }
         self.end_operation(below, index, Outcome::Done);
-        if named {
+        if kept {
+            met("move kept the slow copy");
+            below.group.pools[source.pool].prefetched +=
+                u32::from(!mutant("kept_copy_not_counted"));
+            below.group.emit(Effect::Kept(chunk, source.pool));
+        } else if named {
             below.group.emit(Effect::Parted(chunk, source));
         } else if moved && had_source {
             below.group.emit(Effect::Left(chunk, source));

@@ -4,6 +4,7 @@
 use super::Path;
 use crate::copies::copy_failed;
 use crate::map::Place;
+use crate::moves::feeding;
 use crate::overlay::Side;
 use crate::pools::flight::Flight;
 use crate::presence::around_blocks;
@@ -83,6 +84,7 @@ impl Path<'_> {
         assert!(order > 0, "only what has begun reads");
         let wrong = if bare { 0 } else { self.checksums.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
+            feeding::offer(self.group, sub_request, flight.place(), at, &payload);
             return self.add_fragment(sub_request, at, payload);
         }
         let place = flight.place();

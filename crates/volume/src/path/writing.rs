@@ -8,7 +8,9 @@ use crate::first_slot::{self, FirstSlot};
 use crate::format::Record;
 use crate::group_state::GroupState;
 use crate::group_state::busy_chunk::{Verb, bit};
+use crate::kept;
 use crate::map::{ChunkCopy, Place};
+use crate::moves::feeding;
 use crate::moves::switching::{mirror_disagrees, mirror_of};
 use crate::request::RequestError;
 use crate::sides::{distrust, other_side, targets_of};
@@ -44,12 +46,18 @@ impl Path<'_> {
                 self.sub_request_write(now, sub_request, place, run);
             }
         } else {
-            let places: Vec<Place> = self.group.map.copies(chunk).map(|copy| copy.place).collect();
+            kept::drop_for_write(self.group, self.checksums, chunk);
+            let mut places: Vec<Place> =
+                self.group.map.copies(chunk).map(|copy| copy.place).collect();
+            let missed = kept::copy_of(self.group, chunk);
+            places.retain(|&place| !(missed == Some(place) && mutant("kept_copy_misses_writes")));
             for place in places {
                 self.sub_request_write(now, sub_request, place, range.clone());
             }
         }
-        if let Some(place) = mirror_of(self.group, chunk, &range) {
+        let feeds = feeding::destination_of_write(self.group, sub_request);
+        self.group.sub_requests[sub_request].feeds = feeds;
+        if let Some(place) = mirror_of(self.group, chunk, &range).or(feeds) {
             self.sub_request_write(now, sub_request, place, range);
         }
         self.conclude_if_done(now, sub_request);
@@ -96,6 +104,8 @@ impl Path<'_> {
             order, self.group.sub_requests_begun,
             "it begins now: no read after it is older"
         );
+        let busy = self.group.busy_chunk_of(chunk);
+        self.group.busy_chunks[busy].written = order;
         self.checksums.write_begins(chunk, &self.group.sub_requests[sub_request].range, order);
         if self.scrub.disturb(chunk) {
             self.checksums.watch(self.group, now, chunk);
@@ -127,7 +137,12 @@ impl Path<'_> {
         let (failed, succeeded) = (state.failed, state.succeeded);
         let sent = std::mem::take(&mut self.group.sub_requests[sub_request].sent);
         self.group.blocks_written(chunk, &sent);
+        let busy = self.group.busy_chunk_of(chunk);
+        self.group.busy_chunks[busy].written = self.group.sub_requests_begun;
         if failed == 0 {
+            if let Some(to) = self.group.sub_requests[sub_request].feeds.take() {
+                feeding::write_arrived(self.group, chunk, &range, to);
+            }
             self.note_written(sub_request);
             self.group.touch_copies(now, chunk);
             return;

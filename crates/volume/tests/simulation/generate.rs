@@ -260,6 +260,8 @@ fn settings(dice: &mut Dice) -> Settings {
             Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4))
         },
         concurrent: dice.between(1..=6) as u32,
+        feeds: dice.chance(0.5),
+        keeps: dice.chance(0.5),
         locking: dice.chance(0.1),
     };
     Settings {

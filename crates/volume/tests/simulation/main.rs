@@ -45,7 +45,7 @@ const SEEDS: u64 = 100;
 const THREADS: usize = 2;
 
 /// Situations that the first [`SEEDS`] must meet, or they test less than they claim.
-const MUST_HAPPEN: [&str; 32] = [
+const MUST_HAPPEN: [&str; 36] = [
     "bits flipped",
     "crashes in service",
     "crashes while closing",
@@ -78,13 +78,18 @@ const MUST_HAPPEN: [&str; 32] = [
     "journal ring wrapped",
     "map changed while its checkpoint was written",
     "pool died with unflushed writes",
+    "kept copy dropped for a write",
+    "move kept the slow copy",
+    "operation fed by a read",
+    "operation fed by a write",
 ];
 
 /// Seeds of a run that must meet the rare situations as well.
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 29] = [
+const RARE: [&str; 30] = [
+    "kept copy gave up its room",
     "prefetched copy kept",
     "region opened ahead",
     "write waited for its region",

@@ -32,7 +32,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 104] = [
+const MUTANTS: [(&str, &str, Caught); 109] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -231,6 +231,11 @@ const MUTANTS: [(&str, &str, Caught); 104] = [
     ("table_sought_once", "seeking checksums on every copy", ByPlan),
     ("checksums_though_unreadable", "checksums of all blocks, or none", Seldom),
     ("checksums_though_written", "checksums only of what was not written meanwhile", Seldom),
+    ("old_read_fed", "feeding an operation only what no write has overtaken", Seldom),
+    ("write_fed_under_a_piece", "feeding no write that a piece under way could undo", Seldom),
+    ("fed_write_marks_parts_of_blocks", "counting only whole blocks of a write as brought", Seldom),
+    ("kept_copy_misses_writes", "dropping a kept copy before its chunk is written", Seldom),
+    ("kept_copy_not_counted", "counting kept copies among those that give way", Seldom),
     ("sequence_not_skipped", "skipping the number of a superblock that may come back", ByPlan),
     ("slot_clean_though_not_discarded", "zeroing a slot whose discard failed", Quickly),
     (

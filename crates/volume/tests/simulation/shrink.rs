@@ -87,7 +87,9 @@ impl Shrinker {
         }
         let mut simpler = self.plan.clone();
         (simpler.settings.checksums, simpler.settings.added_checksums) = (false, false);
-        simpler.settings.copying = Copying { rate_per_second: None, ..Copying::default() };
+        let Copying { feeds, keeps, .. } = simpler.settings.copying;
+        simpler.settings.copying =
+            Copying { rate_per_second: None, feeds, keeps, ..Copying::default() };
         self.keeps_failing(simpler);
         for at in 0..self.plan.steps.len() {
             for step in simpler_than(&self.plan.steps[at]) {

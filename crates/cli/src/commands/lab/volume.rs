@@ -96,6 +96,14 @@ struct Machine {
     /// Time that clients may hold a migration back.
     #[arg(long, value_name = "TIME", default_value_t = Copying::default().patience)]
     patience: Nanos,
+    /// Copy by requests of its own only: clients' reads and writes bring nothing to a chunk's new
+    /// pool.
+    #[arg(long)]
+    no_feed: bool,
+    /// Free the slow copy of a chunk that was moved to a faster pool at once, instead of keeping it
+    /// until the chunk is written or the room is wanted.
+    #[arg(long)]
+    no_keep: bool,
     /// Lock a chunk while it is copied, as the sources do; to see what that costs.
     #[arg(long)]
     locking: bool,
@@ -241,6 +249,8 @@ impl Args {
                 outstanding: machine.outstanding,
                 concurrent: machine.concurrent,
                 patience: machine.patience,
+                feeds: !machine.no_feed,
+                keeps: !machine.no_keep,
                 ..Copying::default()
             },
             seed: machine.seed,

@@ -1,0 +1,116 @@
+//! Slow copies that stay behind when a placement moves a chunk up.
+
+use super::operations::AllTo;
+use super::{Bench, CHUNK, tactics};
+use crate::{Action, Copying, OperationKind, Settings};
+use thermocline_ports::Payload;
+use thermocline_units::{Bytes, Nanos, PoolId};
+
+const FAST: u16 = 0;
+const SLOW: u16 = 1;
+
+/// Pools of these MiB, the second of which has `chunks` chunks that a placement has moved up.
+fn risen(mib: [u64; 2], chunks: u64) -> Bench {
+    let copying = Copying { rate_per_second: None, keeps: true, ..super::pieces_alone() };
+    let tactics = tactics(&["slowest-first"]);
+    let settings = Settings { tactics, copying, ..Bench::settings() };
+    let mut bench = Bench::with_settings(&mib, 0, settings);
+    bench.group.create_volume(Nanos(0), Bytes(256 * CHUNK)).expect("a volume");
+    (0..chunks).for_each(|chunk| bench.write(chunk * CHUNK, chunk as u8 + 1, CHUNK as usize));
+    bench.flush();
+    bench.group.set_placement(Some(Box::new(AllTo(PoolId(FAST)))));
+    let epoch = bench.settings.epoch;
+    bench.pass(Nanos(epoch.0 + 5_000_000_000));
+    bench.group.set_placement(None);
+    bench
+}
+
+fn kept(bench: &Bench) -> u32 {
+    bench.group.pool_status(PoolId(SLOW)).expect("it exists").prefetched
+}
+
+fn copied(bench: &Bench) -> u64 {
+    let counters = |pool| bench.group.pool_status(PoolId(pool)).expect("it exists").counters;
+    counters(FAST).copied_out_bytes + counters(SLOW).copied_out_bytes
+}
+
+fn holds(bench: &mut Bench, chunk: u64, byte: u8) {
+    let read = bench.read(chunk * CHUNK, CHUNK as u32).expect("readable");
+    assert!(read.iter().all(|&found| found == byte), "chunk {chunk} holds {byte}");
+    bench.check();
+}
+
+#[test]
+fn a_chunk_that_moves_back_to_its_kept_copy_is_not_copied() {
+    let mut bench = risen([8, 16], 2);
+    assert_eq!((bench.pools_of(0), kept(&bench)), (vec![FAST, SLOW], 2));
+    let before = copied(&bench);
+    bench.operate(OperationKind::Migrate, 0, SLOW);
+    assert_eq!((bench.pools_of(0), kept(&bench)), (vec![SLOW], 1));
+    assert_eq!(copied(&bench), before);
+    holds(&mut bench, 0, 1);
+    bench.flush();
+    bench.crash();
+    assert_eq!(bench.pools_of(0), [SLOW]);
+    holds(&mut bench, 0, 1);
+}
+
+#[test]
+fn a_write_drops_the_kept_copy_and_goes_to_the_fast_pool_alone() {
+    let mut bench = risen([8, 16], 2);
+    let written = |bench: &Bench| {
+        let status = bench.group.pool_status(PoolId(SLOW)).expect("it exists");
+        status.counters.written_bytes
+    };
+    let before = written(&bench);
+    bench.write(4096, 9, 4096);
+    assert_eq!((bench.pools_of(0), kept(&bench)), (vec![FAST], 1));
+    assert_eq!(written(&bench), before, "clients wrote nothing to the slow pool");
+    bench.flush();
+    bench.crash();
+    let read = bench.read(0, CHUNK as u32).expect("readable");
+    assert!(read[4096..8192].iter().all(|&byte| byte == 9));
+    assert_eq!(bench.pools_of(0), [FAST]);
+    bench.check();
+}
+
+#[test]
+fn after_a_crash_the_fast_copy_alone_counts() {
+    let mut bench = risen([8, 16], 2);
+    bench.flush();
+    bench.crash();
+    assert_eq!((bench.pools_of(0), kept(&bench)), (vec![FAST], 0));
+    holds(&mut bench, 0, 1);
+    holds(&mut bench, 1, 2);
+}
+
+#[test]
+fn kept_copies_never_keep_a_chunk_out() {
+    let mut bench = risen([8, 8], 40);
+    assert!(kept(&bench) >= 30, "{}", kept(&bench));
+    let mut chunk = 40;
+    let written = std::iter::from_fn(|| {
+        let payload = Payload::from(vec![7; 4096]);
+        let offset = Bytes(chunk * CHUNK);
+        chunk += 1;
+        let result = bench.ask(Action::Write { offset, payload, fua: false });
+        result.ok().map(|_| bench.pass(Nanos(500_000_000)))
+    });
+    let written = written.count() as u64;
+    assert_eq!(kept(&bench), 0, "all of their room was given up");
+    let slots = |pool| bench.group.pool_status(PoolId(pool)).expect("it exists").slots_total;
+    let all = u64::from(slots(FAST)) + u64::from(slots(SLOW));
+    assert_eq!(40 + written, all, "every slot holds a chunk");
+    holds(&mut bench, 0, 1);
+}
+
+#[test]
+fn an_operation_on_the_chunk_does_without_its_kept_copy() {
+    let mut bench = risen([8, 16], 2);
+    bench.operate(OperationKind::Redirect, 0, SLOW);
+    assert_eq!(bench.pools_of(0), [SLOW]);
+    holds(&mut bench, 0, 1);
+    bench.operate(OperationKind::Replicate, 1, SLOW);
+    assert_eq!((bench.pools_of(1), kept(&bench)), (vec![FAST, SLOW], 0), "it is an ordinary copy");
+    holds(&mut bench, 1, 2);
+}
