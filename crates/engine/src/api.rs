@@ -62,6 +62,9 @@ pub struct Status {
     /// Moves of policies that were given up since the start.
     #[serde(default)]
     pub moves_dropped: MovesDropped,
+    /// Bytes that clients' own reads have brought to where chunks move, since the start.
+    #[serde(default)]
+    pub moves_fed_bytes: u64,
     /// Chunks in two parts: mirrored, or redirected.
     #[serde(default)]
     pub parts: Parts,
@@ -231,7 +234,8 @@ pub struct Pool {
     pub chunks_total: u64,
     /// Chunks that it holds.
     pub chunks_used: u64,
-    /// Of these, prefetched copies.
+    /// Of these, copies that give up their room when it is wanted: prefetched ones, and slow ones
+    /// that moves to faster pools left behind.
     pub chunks_prefetched: u64,
     /// Client requests on the device now.
     pub in_flight: u64,

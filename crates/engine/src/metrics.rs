@@ -72,6 +72,9 @@ impl Figures {
             (vec![("reason", "worn")], Value::Counter(status.moves_dropped.worn)),
         ];
         family(encoder, ("moves_dropped", "Moves of policies given up"), dropped.into())?;
+        let help = "Bytes that clients' own reads brought to where chunks move";
+        let fed = Value::Counter(status.moves_fed_bytes);
+        family(encoder, ("moves_fed_bytes", help), vec![(Vec::new(), fed)])?;
         let help = "Chunks in two parts, mirrored or redirected";
         let chunks = Value::Gauge(status.parts.chunks as f64);
         family(encoder, ("chunks_in_two_parts", help), vec![(Vec::new(), chunks)])?;

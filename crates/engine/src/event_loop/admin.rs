@@ -118,6 +118,7 @@ impl<'a> AdminApi<'a> {
                 slower: dropped.slower,
                 worn: dropped.worn,
             },
+            moves_fed_bytes: group.moves_fed().0,
             parts: parts(group.parts()),
             scrub: self.scrub(),
             journal: Journal {
