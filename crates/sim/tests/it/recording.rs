@@ -112,7 +112,7 @@ fn a_library_of_ones_own_is_in_the_recording_however_long_it_may_be() {
 #[test]
 fn a_replay_gives_the_same_reasons_as_the_run_and_none_for_chunks_never_met() {
     let load = load();
-    let policy = "chew:top=0.5:low=0.01:very-intense=2";
+    let policy = "chew:of=none:top=0.5:low=0.01:very-intense=2";
     let file = recorded(&load, policy);
     let (rows, told) = replay(&file, None).unwrap();
     assert!(rows.iter().all(|row| row.equal));

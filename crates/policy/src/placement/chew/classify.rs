@@ -133,12 +133,21 @@ pub(super) struct Classifier {
     /// Of the view: how many pools there are, and 1 over the epoch's seconds.
     pools: u16,
     per_second: f64,
+    /// What the intensity of a chunk is multiplied by, to be that of a chunk of the library's size.
+    scale: f64,
 }
 
 impl Classifier {
     pub(super) fn new(library: Library, options: Options) -> Classifier {
         let taxonomy = Taxonomy::new(library);
-        Classifier { taxonomy, options, verdicts: Vec::new(), pools: 0, per_second: 1.0 }
+        Classifier {
+            taxonomy,
+            options,
+            verdicts: Vec::new(),
+            pools: 0,
+            per_second: 1.0,
+            scale: 1.0,
+        }
     }
 
     /// Begins an epoch's end, with `cases` numbers.
@@ -146,6 +155,8 @@ impl Classifier {
         self.pools = view.pool_count();
         self.taxonomy.set_pools(self.pools);
         self.per_second = 1.0 / view.epoch().as_secs_f64();
+        let chunk = view.chunk_size().0 as f64;
+        self.scale = self.options.of.map_or(1.0, |of| of.0 as f64 / chunk);
         self.verdicts.resize(cases, Verdict::default());
     }
 
@@ -164,8 +175,13 @@ impl Classifier {
         (self.verdicts.capacity() * size_of::<Verdict>()) as u64
     }
 
+    /// Size of the chunk that intensities are scaled to; `None`: they are as measured.
+    pub(super) fn scaled_to(&self) -> Option<Bytes> {
+        self.options.of.filter(|_| self.scale != 1.0)
+    }
+
     pub(super) fn profile(&self, counts: &Counts) -> Profile {
-        profile(counts, self.taxonomy.library().unit, self.per_second)
+        profile(counts, self.taxonomy.library().unit, self.per_second * self.scale)
     }
 
     /// Gives every case that is told a verdict. They are told by ascending number.

@@ -34,7 +34,7 @@ use self::classify::Classifier;
 use self::library::{Library, LibraryError};
 use self::pools::Status;
 use self::settings::{
-    ACCEPT, DEMOTE, LIBRARY, LOW, OVERWRITE, PEAK, RANDOM, TOP, VERY, WRITE, read,
+    ACCEPT, DEMOTE, LIBRARY, LOW, OF, OVERWRITE, PEAK, RANDOM, TOP, VERY, WRITE, read, scaled_from,
 };
 use super::activity::Activity;
 use super::plan::Plan;
@@ -47,9 +47,10 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "chew",
     summary: "classifies chunks by intensity, writes, randomness and overwrites until a pool fits",
     source: "ChewAnalyzer, Ge 2017 ch. 3",
-    settings: &[LIBRARY, TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
+    settings: &[LIBRARY, TOP, LOW, VERY, OF, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
     build: Build::Placement(|settings| {
         let (library, options) = read(settings)?;
+        let options = Options { of: scaled_from(settings)?, ..options };
         Ok(Box::new(Chew::new(library, options)))
     }),
 };

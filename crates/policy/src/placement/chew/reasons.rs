@@ -15,9 +15,10 @@ impl Classifier {
         let percent = |share: f32| share * 100.0;
         let library = self.taxonomy.library();
         let unit = library.unit;
+        let scaled = self.scaled_to().map_or(String::new(), |of| format!(", as if it had {of}"));
         let mut lines = vec![format!(
-            "when last accessed: {intensity:.1} units of {unit} a second, {:.0} % of them written; \
-             {:.0} % of accesses random, {:.0} % of writes overwriting",
+            "when last accessed: {intensity:.1} units of {unit} a second{scaled}, {:.0} % of them \
+             written; {:.0} % of accesses random, {:.0} % of writes overwriting",
             percent(writes),
             percent(random),
             percent(overwritten)

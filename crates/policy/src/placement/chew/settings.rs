@@ -3,6 +3,7 @@
 
 use super::library::{Library, Thresholds};
 use crate::registry::{Setting, Settings, SettingsError};
+use thermocline_units::Bytes;
 
 pub(super) const TOP: Setting = Setting {
     name: "top",
@@ -55,6 +56,15 @@ pub(super) const DEMOTE: Setting = Setting {
     help: "when chunks that belong on a slower pool go there",
 };
 
+/// Size of the source's chunks (Ge 2017 §3.3.1). Where I/Os are spread evenly, a smaller chunk has
+/// fewer of them in proportion.
+pub(super) const OF: Setting = Setting {
+    name: "of",
+    default: "256MiB",
+    unit: "bytes, or none",
+    help: "size of the chunks that top, low and very-intense are for; they are scaled to others",
+};
+
 pub(super) const LIBRARY: Setting = Setting {
     name: "library",
     default: CASE_STUDY,
@@ -73,11 +83,13 @@ pub struct Options {
     pub accept: Accept,
     /// Time at which chunks go to a slower pool.
     pub demote: Demote,
+    /// Size of the chunks that the library's intensities are for; `None`: of whatever size.
+    pub of: Option<Bytes>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { peak: 1.0, accept: Accept::Chunk, demote: Demote::Needed }
+        Options { peak: 1.0, accept: Accept::Chunk, demote: Demote::Needed, of: None }
     }
 }
 
@@ -110,8 +122,28 @@ pub(super) fn read(settings: &Settings) -> Result<(Library, Options), SettingsEr
         accept: [Accept::Chunk, Accept::Group][settings.choice("accept", &["chunk", "group"])?],
         demote: [Demote::Needed, Demote::Always]
             [settings.choice("demote", &["needed", "always"])?],
+        of: None,
     };
     Ok((library, options))
+}
+
+/// Size of the chunks that the thresholds are for. A library of one's own has thresholds for the
+/// chunks that it was made for.
+///
+/// # Errors
+/// When it is no size, or stands beside a library of one's own.
+pub(super) fn scaled_from(settings: &Settings) -> Result<Option<Bytes>, SettingsError> {
+    let text = settings.text(OF.name);
+    let own = settings.text(LIBRARY.name) != CASE_STUDY;
+    if own && text != OF.default {
+        return Err(settings.wrong(OF.name, "nothing beside a library of one's own".to_string()));
+    }
+    if own || text == "none" {
+        return Ok(None);
+    }
+    let size = text.parse::<Bytes>().ok().filter(|size| size.0 > 0);
+    let wrong = || settings.wrong(OF.name, "a size above 0, such as 256MiB, or none".to_string());
+    size.map(Some).ok_or_else(wrong)
 }
 
 /// The library that the settings name, or spell out.

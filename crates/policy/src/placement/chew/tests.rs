@@ -38,7 +38,7 @@ fn check(lines: &[String], expected: Expect) {
 
 /// The case study, with these settings.
 fn chew(settings: &str) -> Box<dyn Placement> {
-    build(&format!("chew:demote=always{settings}"))
+    build(&format!("chew:of=none:demote=always{settings}"))
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_pattern_is_placed_whole_or_not_at_all_when_asked_so() {
 
 #[test]
 fn a_chunk_that_was_not_accessed_keeps_its_place_until_that_is_needed() {
-    let mut chew = build("chew");
+    let mut chew = build("chew:of=none");
     let mut view = pools(2, 500);
     view.at.extend([(8, 0), (9, 0)]);
     ask(chew.as_mut(), 9, 1, false); // few I/Os: it belongs on the slowest pool, but nobody comes
@@ -262,6 +262,22 @@ fn a_library_in_the_settings_decides_as_the_same_one_built_by_hand() {
     assert_eq!(moves, [(0, 0), (1, 1)]);
     assert_eq!(propose_to(same.as_mut(), &pools(1, 500)), moves);
     assert_eq!(own.explain(chunk(1)), same.explain(chunk(1)));
+}
+
+#[test]
+fn thresholds_are_for_chunks_of_256_mib_and_are_scaled_to_others() {
+    // 16 units a second on 1 MiB are 4,096 on 256 MiB.
+    for (settings, moves) in [("", vec![(0, 0)]), (":of=none", vec![]), (":of=1MiB", vec![])] {
+        let mut chew = build(&format!("chew{settings}"));
+        ask(chew.as_mut(), 0, 2, false);
+        let mut view = pools(500, 500);
+        view.at.extend([(0, 1)]);
+        assert_eq!(propose_to(chew.as_mut(), &view), moves, "{settings}");
+    }
+    let spec = PolicySpec::parse("chew:of=0").unwrap();
+    let Build::Placement(build) = spec.entry.build else { unreachable!("it is a placement") };
+    let said = build(&spec.settings).err().expect("no chunk has no bytes").to_string();
+    assert!(said.contains("`of=0`") && said.contains("256MiB, or none"), "{said}");
 }
 
 #[test]

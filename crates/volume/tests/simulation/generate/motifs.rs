@@ -13,7 +13,8 @@ use thermocline_volume::OperationKind;
 pub(super) type Motif = fn(&mut Draws, &mut Vec<Step>);
 
 /// All of them.
-pub(super) const ALL: [Motif; 23] = [
+pub(super) const ALL: [Motif; 24] = [
+    writes_overtake_reads_under_a_copy,
     failed_write_seen,
     both_sides_fail,
     failure_while_switching,
@@ -102,6 +103,23 @@ impl Draws {
         let fua = self.fua;
         self.dice.chance(fua)
     }
+}
+
+/// Parts of blocks are written while clients read these blocks of a chunk that is being copied:
+/// what was read may be old by the time it could feed the copy.
+fn writes_overtake_reads_under_a_copy(draws: &mut Draws, steps: &mut Vec<Step>) {
+    let spot = draws.spot();
+    let to = draws.small();
+    steps.extend([spot.fill(), draws.moment(40), spot.operate(OperationKind::Migrate, to)]);
+    for _ in 0..draws.dice.between(3..=10) {
+        let (from, sectors) = draws.few();
+        let start = from / 8 * 8;
+        let end = (from + sectors).div_ceil(8) * 8;
+        steps.push(Step::Read(spot.span(start, end - start)));
+        steps.push(spot.write(from, sectors, false));
+        steps.push(draws.moment(4));
+    }
+    steps.extend([draws.moment(200), ALL_OF_IT]);
 }
 
 /// A write fails, but some of it arrived and is read: it must be there for good.

@@ -124,7 +124,7 @@ fn a_run_at_the_end_of_a_volume_is_what_there_is_of_it() {
 fn with_runs_of_one_chunk_it_proposes_what_chew_proposes() {
     let settings = "top=40:low=4:very-intense=90";
     for more in ["", ":demote=always", ":accept=group", ":peak=0.002"] {
-        let mut chew = build(&format!("chew:{settings}{more}"));
+        let mut chew = build(&format!("chew:of=none:{settings}{more}"));
         let mut runs = build(&format!("chew-pp:span=1MiB:{settings}{more}"));
         let mut pools = pools(5, 7);
         let mut rng = Rng::seeded(8);
