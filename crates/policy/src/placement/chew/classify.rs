@@ -133,7 +133,7 @@ pub(super) struct Classifier {
     /// Of the view: how many pools there are, and 1 over the epoch's seconds.
     pools: u16,
     per_second: f64,
-    /// What the intensity of a chunk is multiplied by, to be that of a chunk of the library's size.
+    /// Factor from a chunk's intensity to that of a chunk of the library's size.
     scale: f64,
 }
 
