@@ -83,6 +83,15 @@ impl Presence {
         Some(start * BLOCK..end * BLOCK)
     }
 
+    /// The bytes from the first absent block at or after byte `from` to the last one within
+    /// `length_max` bytes of it; blocks between them may be present.
+    pub(crate) fn absent_span(&self, from: u32, length_max: u32) -> Option<Range<u32>> {
+        let start = (from / BLOCK..self.blocks).find(|&block| !self.holds(block))?;
+        let limit = self.blocks.min(start + (length_max / BLOCK).max(1));
+        let last = (start..limit).rev().find(|&block| !self.holds(block)).unwrap_or(start);
+        Some(start * BLOCK..(last + 1) * BLOCK)
+    }
+
     /// The bits as stored: little-endian, one a block.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -12,6 +12,7 @@ fn bench() -> Bench {
         yield_above: 0,
         patience: Nanos::from_secs(3_600),
         feeds: true,
+        piece: Bytes(4096),
         ..super::pieces_alone()
     };
     let mut bench = Bench::with_settings(&[8, 8], 0, Settings { copying, ..Bench::settings() });

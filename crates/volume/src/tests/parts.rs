@@ -63,5 +63,12 @@ proptest! {
         prop_assert_eq!(Presence::from_bytes(size, &presence.to_bytes()), Some(presence.clone()));
         let absent = (from / BLOCK..BLOCKS).find(|block| !model.contains(block));
         prop_assert_eq!(presence.absent_run(from, 3 * BLOCK).map(|run| run.start / BLOCK), absent);
+        let span = presence.absent_span(from, 3 * BLOCK);
+        let ends = span.as_ref().map(|span| (span.start / BLOCK, span.end / BLOCK - 1));
+        let last = |first: u32| {
+            let blocks = first..BLOCKS.min(first + 3);
+            blocks.rev().find(|block| !model.contains(block))
+        };
+        prop_assert_eq!(ends, absent.map(|first| (first, last(first).expect("the first is"))));
     }
 }
