@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 import thermocline
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODULES = ["", ".balance", ".cache", ".dedup", ".experiments", ".trace", ".volume"]
+MODULES = ["", "._sweep", ".balance", ".cache", ".dedup", ".experiments", ".trace", ".volume"]
 
 
 @pytest.mark.parametrize("name", MODULES)

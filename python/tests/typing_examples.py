@@ -21,5 +21,7 @@ def examples(path: Path) -> list[dict[str, object]]:
     table = cache.simulate([opened, path], [Mine, "lru"], ["5%", 4096], progress=True)
     cache.simulate(trace.synth("oltp"), Mine, 4096, progress=lambda what, done, total: None)
     balance.simulate(policies="p2c", sites=16)
+    counts = thermocline.sweep(path, "results", on="ray", workers=8, retries=2)
+    print(counts["done_now"], thermocline.sweep(path, dry_run=True)["rows"])
     state: str = Engine().status()["state"]
     return [*table.to_dicts(), {"state": state}]

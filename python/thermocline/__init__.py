@@ -53,6 +53,7 @@ def open(
 
 
 from . import balance, cache, dedup, engine, experiments, trace, volume  # noqa: E402
+from ._sweep import sweep  # noqa: E402
 
 __all__ = [
     "Path",
@@ -64,6 +65,7 @@ __all__ = [
     "engine",
     "experiments",
     "open",
+    "sweep",
     "trace",
     "volume",
 ]

@@ -11,6 +11,7 @@ mod job;
 mod options;
 mod policies;
 mod reports;
+mod sweep;
 mod table;
 mod traces;
 
@@ -25,6 +26,8 @@ mod thermocline_native {
     use super::reports::{
         balance_simulate, dedup_estimate, experiments_run, trace_stat, volume_simulate,
     };
+    #[pymodule_export]
+    use super::sweep::{Sweep, sweep_begin, sweep_estimate, sweep_job};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -9,17 +9,19 @@
 //! ```
 //!
 //! `sweep.json` is written last: a folder without it never began. A job is done when its file of
-//! results is there: files are written beside their names, synced, and renamed, the times first.
-//! Whoever drives a sweep locks the folder for itself; single jobs share the lock.
+//! results is there. Whoever drives a sweep locks the folder for itself; single jobs share the
+//! lock. [`Worker`] writes the files of a job, here or on another machine.
 
 use super::list::{Job, parse_jobs, write_jobs};
-use super::plan::{Contest, Ready};
-use super::rows::{Facts, Measured, Metadata, ResultRow, read_rows, write_results, write_times};
-use super::run::{self, Progress};
+use super::plan::Contest;
+use super::rows::{Measured, read_rows};
+use super::run::Progress;
+use super::worker::{Worker, partition, put};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -49,33 +51,31 @@ pub enum FolderError {
     },
 }
 
-fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
+pub(super) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> FolderError {
     let path = path.display().to_string();
     move |source| FolderError::Io { path, source }
 }
 
-fn other(path: &Path, problem: impl ToString) -> FolderError {
+pub(super) fn other(path: &Path, problem: impl ToString) -> FolderError {
     FolderError::Other { path: path.display().to_string(), problem: problem.to_string() }
 }
 
 /// `sweep.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Head {
+pub(super) struct Head {
     format: u32,
-    version: String,
+    pub(super) version: String,
     command: String,
-    plan_blake3: String,
+    pub(super) plan_blake3: String,
     jobs_blake3: String,
-    contest: Contest,
+    pub(super) contest: Contest,
 }
 
 /// The folder of a sweep.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
-    head: Head,
-    ready: Ready,
+    worker: Worker,
     jobs: Vec<Job>,
     /// Locked as long as the folder is used.
     _lock: File,
@@ -97,10 +97,11 @@ impl Folder {
     ) -> Result<Folder, E> {
         if path.join("sweep.json").exists() {
             let folder = Folder::open(path, File::try_lock)?;
-            if folder.head.plan_blake3 != hash(plan.as_bytes()) {
+            if folder.worker.head.plan_blake3 != hash(plan.as_bytes()) {
                 let problem = "this folder belongs to another plan (its plan.toml); choose another";
                 return Err(other(path, problem).into());
             }
+            folder.clear()?;
             return Ok(folder);
         }
         refuse_strangers(path)?;
@@ -132,16 +133,7 @@ impl Folder {
     }
 
     fn open(path: &Path, how: Lock) -> Result<Folder, FolderError> {
-        let head = read_head(path)?;
-        let own = env!("CARGO_PKG_VERSION");
-        if head.format != FORMAT || head.version != own {
-            let problem = format!(
-                "begun by version {} (format {}), and this is {own} (format {FORMAT}): results of \
-                 two versions are not mixed; go on with that version, or choose another folder",
-                head.version, head.format
-            );
-            return Err(other(path, problem));
-        }
+        let head = read_current_head(path)?;
         let list_path = path.join("jobs.jsonl");
         let list = fs::read_to_string(&list_path).map_err(io_error(&list_path))?;
         if hash(list.as_bytes()) != head.jobs_blake3 {
@@ -150,9 +142,9 @@ impl Folder {
         }
         let jobs = parse_jobs(&list, &list_path.display().to_string());
         let jobs = jobs.map_err(|error| other(&list_path, error))?;
-        let ready = head.contest.ready().map_err(|error| other(&path.join("sweep.json"), error))?;
+        let worker = Worker::new(path, head)?;
         let lock = lock(path, how)?;
-        Ok(Folder { path: path.to_path_buf(), head, ready, jobs, _lock: lock })
+        Ok(Folder { worker, jobs, _lock: lock })
     }
 
     /// All jobs, in order.
@@ -162,7 +154,12 @@ impl Folder {
 
     /// The contest that every job runs.
     pub fn contest(&self) -> &Contest {
-        &self.head.contest
+        &self.worker.head.contest
+    }
+
+    /// Hash of the plan, by which a worker elsewhere knows that its folder is this one.
+    pub fn plan_blake3(&self) -> &str {
+        &self.worker.head.plan_blake3
     }
 
     /// The jobs that are not done, in order.
@@ -172,17 +169,18 @@ impl Folder {
     pub fn missing(&self) -> Result<Vec<&Job>, FolderError> {
         let mut done: BTreeSet<PathBuf> = BTreeSet::new();
         for family in self.families() {
-            let folder = self.path.join("results").join(partition(family));
+            let folder = self.worker.path.join("results").join(partition(family));
             done.extend(entries(&folder)?);
         }
-        Ok(self.jobs.iter().filter(|job| !done.contains(&self.file("results", job))).collect())
+        let is_done = |job: &Job| done.contains(&self.worker.file("results", job));
+        Ok(self.jobs.iter().filter(|job| !is_done(job)).collect())
     }
 
     /// Removes what runs that were cut off left half written.
     fn clear(&self) -> Result<(), FolderError> {
         for part in ["results", "times"] {
             for family in self.families() {
-                let halves = entries(&self.path.join(part).join(partition(family)))?;
+                let halves = entries(&self.worker.path.join(part).join(partition(family)))?;
                 for half in halves.iter().filter(|path| path.extension() == Some("part".as_ref())) {
                     fs::remove_file(half).map_err(io_error(half))?;
                 }
@@ -195,41 +193,13 @@ impl Folder {
         self.jobs.iter().map(|job| job.family.as_str()).collect()
     }
 
-    fn file(&self, part: &str, job: &Job) -> PathBuf {
-        let name = format!("job-{:07}.parquet", job.number);
-        self.path.join(part).join(partition(&job.family)).join(name)
-    }
-
-    /// Runs a job and writes its files; those of a job that is done are written again, the same
-    /// but for the times. Returns the number of its rows that are errors.
+    /// Runs a job and writes its files, as [`Worker::run`] does.
     ///
     /// # Errors
-    /// When the files cannot be written. A trace that cannot be read is no error: it is a row.
+    /// When the files cannot be written.
     pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<usize, FolderError> {
-        let (facts, rows) = run::run(&self.ready, job, progress);
-        self.write(job, &facts, &rows)?;
-        Ok(rows.iter().filter(|row| row.outcome.is_err()).count())
+        self.worker.run(job, progress)
     }
-
-    fn write(&self, job: &Job, facts: &Facts, rows: &[ResultRow]) -> Result<(), FolderError> {
-        let metadata: Metadata = vec![
-            ("thermocline.version", self.head.version.clone()),
-            ("thermocline.family", job.family.clone()),
-            ("thermocline.plan_blake3", self.head.plan_blake3.clone()),
-            ("thermocline.contest", serde_json::to_string(&self.head.contest).expect("plain")),
-        ];
-        let parquet = |error| io::Error::other(format!("{error}"));
-        put(&self.file("times", job), |file| {
-            write_times(facts, rows, &metadata, file).map_err(parquet)
-        })?;
-        put(&self.file("results", job), |file| {
-            write_results(facts, rows, &metadata, file).map_err(parquet)
-        })
-    }
-}
-
-fn partition(family: &str) -> String {
-    format!("family={family}")
 }
 
 fn hash(bytes: &[u8]) -> String {
@@ -247,6 +217,21 @@ fn read_head(folder: &Path) -> Result<Head, FolderError> {
         text => text.map_err(io_error(&path))?,
     };
     serde_json::from_str(&text).map_err(|error| other(&path, error))
+}
+
+/// The head of a sweep that this version can go on with.
+pub(super) fn read_current_head(folder: &Path) -> Result<Head, FolderError> {
+    let head = read_head(folder)?;
+    let own = env!("CARGO_PKG_VERSION");
+    if head.format == FORMAT && head.version == own {
+        return Ok(head);
+    }
+    let problem = format!(
+        "begun by version {} (format {}), and this is {own} (format {FORMAT}): results of two \
+         versions are not mixed; go on with that version, or choose another folder",
+        head.version, head.format
+    );
+    Err(other(folder, problem))
 }
 
 /// Contents of a folder, locked by nobody.
@@ -340,24 +325,6 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>, FolderError> {
     listed.map(|entry| Ok(entry.map_err(io_error(path))?.path())).collect()
 }
 
-/// Writes a file beside its name, syncs it and renames it into place.
-fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), FolderError> {
-    let folder = path.parent().expect("a file in a folder");
-    fs::create_dir_all(folder).map_err(io_error(folder))?;
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = PathBuf::from(part);
-    let written = File::create(&part).and_then(|mut file| {
-        write(&mut file)?;
-        file.sync_data()?;
-        fs::rename(&part, path)
-    });
-    written.map_err(|error| {
-        let _ = fs::remove_file(&part); // the first error is the one to tell
-        io_error(path)(error)
-    })
-}
-
 /// Manner of driving a sweep.
 #[derive(Debug, Clone, Copy)]
 pub struct Drive {
@@ -365,8 +332,23 @@ pub struct Drive {
     pub workers: usize,
 }
 
-/// Runs every job that is missing. `done` is told each job with its count of errors, from any
-/// thread; once `stop` is set no further job begins. Returns the number of jobs done.
+/// What a drive tells, from any thread.
+pub trait Driven: Sync {
+    /// A job is done, with so many rows that are errors.
+    fn done(&self, job: &Job, errors: usize);
+
+    /// A job has read more of its trace. It may unwind; then [`drive`] unwinds.
+    fn reading(&self) {}
+}
+
+impl<F: Fn(&Job, usize) + Sync> Driven for F {
+    fn done(&self, job: &Job, errors: usize) {
+        self(job, errors);
+    }
+}
+
+/// Runs every job that is missing, and tells `told`. Once `stop` is set no further job begins.
+/// Returns the number of jobs done.
 ///
 /// # Errors
 /// The first file that cannot be written; no job begins after it.
@@ -374,9 +356,8 @@ pub fn drive(
     folder: &Folder,
     how: Drive,
     stop: &AtomicBool,
-    done: &(dyn Fn(&Job, usize) + Sync),
+    told: &dyn Driven,
 ) -> Result<usize, FolderError> {
-    folder.clear()?;
     let missing = folder.missing()?;
     let workers = how.workers.clamp(1, missing.len().max(1));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -384,11 +365,12 @@ pub fn drive(
     let (next, finished) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || -> Result<(), FolderError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|error| other(&folder.path, format!("no threads: {error}")))?;
+        let pool =
+            pool.map_err(|error| other(&folder.worker.path, format!("no threads: {error}")))?;
         while !stop.load(Ordering::Relaxed) {
             let Some(job) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            match pool.install(|| folder.run(job, &|_| {})) {
-                Ok(errors) => done(job, errors),
+            match pool.install(|| folder.run(job, &|_| told.reading())) {
+                Ok(errors) => told.done(job, errors),
                 Err(error) => {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
@@ -400,7 +382,8 @@ pub fn drive(
     };
     let ended: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
+        let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
+        joined.map(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     ended.into_iter().collect::<Result<(), _>>()?;
     Ok(finished.into_inner())

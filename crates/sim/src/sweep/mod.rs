@@ -5,12 +5,13 @@
 //! 2. [`list()`] finds the traces and makes the jobs: one for each trace and seed. A job runs every
 //!    policy at every size.
 //! 3. [`Folder`] is where a sweep lives: the plan, the jobs, and a file of rows for each job that
-//!    is done. [`Folder::run`] does one job; [`drive`] does all that are missing, on some threads.
+//!    is done. [`drive`] does all jobs that are missing, on some threads. [`Worker`] does one,
+//!    also on another machine.
 //! 4. [`report`] reads the rows of a folder and compares.
 //!
 //! Invariants:
-//! - [`Contest`] and [`Job`] are plain data; together they are all that a job needs. The driver of
-//!   another machine sends them as JSON and gets a file of rows.
+//! - [`Contest`] and [`Job`] are plain data; together they are all that a job needs. A driver sends
+//!   the job as JSON to another machine, whose worker reads the contest in the shared folder.
 //! - The file of a job is complete or absent. Its bytes depend on the contest, the job and the
 //!   trace, and not on the machine, the number of threads or the day; what was measured of the
 //!   machine is in a file beside it.
@@ -22,14 +23,20 @@ mod estimate;
 mod folder;
 mod list;
 mod plan;
+mod plan_file;
 pub mod report;
 mod rows;
 mod run;
+mod summary;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 pub use estimate::{Estimate, estimate};
-pub use folder::{Drive, Folder, FolderError, drive};
+pub use folder::{Drive, Driven, Folder, FolderError, drive};
 pub use list::{Job, JobTrace, list, parse_jobs, write_jobs};
 pub use plan::{Contest, Plan, PlanError, TraceGroup, TraceOrigin};
+pub use plan_file::{BeginError, PlanFile};
 pub use rows::{Measured, read_rows};
+pub use summary::Summary;
+pub use worker::Worker;

@@ -1,8 +1,8 @@
 //! Plans, lists, folders and jobs: what is refused, and what is the same whatever happens.
 
 use super::rows::read_rows;
-use super::{Drive, Folder, FolderError, Job, JobTrace, Plan, PlanError, drive, estimate, list};
-use super::{parse_jobs, write_jobs};
+use super::{Drive, Folder, FolderError, Job, JobTrace, Plan, PlanError, Worker, drive, estimate};
+use super::{list, parse_jobs, write_jobs};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -226,6 +226,50 @@ fn single_jobs_write_what_the_sweep_writes() {
     }
     assert_eq!(results(single.path()), results(whole.path()));
     assert!(begin(single.path(), traces.path()).is_err(), "somebody runs jobs of it");
+}
+
+#[test]
+fn a_worker_elsewhere_writes_what_the_sweep_writes() {
+    let traces = traces();
+    let (whole, remote) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    run_all(&begin(whole.path(), traces.path()).unwrap(), 2);
+    // The driver keeps the folder locked, and sends a job as text.
+    let driver = begin(remote.path(), traces.path()).unwrap();
+    for job in driver.missing().unwrap() {
+        let sent = serde_json::to_string(job).unwrap();
+        let worker = Worker::open(remote.path(), driver.plan_blake3()).unwrap();
+        worker.run_on(2, &serde_json::from_str(&sent).unwrap(), &|_| {}).unwrap();
+    }
+    assert_eq!(driver.missing().unwrap(), Vec::<&Job>::new());
+    assert_eq!(results(remote.path()), results(whole.path()));
+}
+
+#[test]
+fn a_worker_refuses_a_folder_that_is_not_the_drivers() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let driver = begin(out.path(), traces.path()).unwrap();
+    let error = Worker::open(traces.path(), driver.plan_blake3()).unwrap_err().to_string();
+    assert!(error.contains("there is no sweep here"), "{error}");
+    let error = Worker::open(out.path(), "another plan").unwrap_err().to_string();
+    assert!(error.contains("must be on a file system that all machines share"), "{error}");
+}
+
+/// Two machines number their processes alike; a machine that was taken for dead went on writing.
+#[test]
+fn a_file_that_another_machine_is_writing_is_left_alone() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let family = out.path().join("results/family=files");
+    let theirs = family.join(format!("job-0000001.parquet.{}-0.part", std::process::id()));
+    {
+        let folder = begin(out.path(), traces.path()).unwrap();
+        fs::create_dir_all(&family).unwrap();
+        fs::write(&theirs, "PAR1 half").unwrap();
+        folder.run(&folder.jobs()[0], &|_| {}).unwrap();
+        assert_eq!(fs::read(&theirs).unwrap(), b"PAR1 half");
+        assert!(read_rows(File::open(family.join("job-0000001.parquet")).unwrap()).is_ok());
+    }
+    begin(out.path(), traces.path()).unwrap();
+    assert!(!theirs.exists(), "the next driver clears what was left half written");
 }
 
 #[test]

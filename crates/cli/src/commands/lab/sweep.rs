@@ -1,5 +1,7 @@
 //! `thermocline lab sweep`: many traces, policies, sizes and seeds; a stopped run can be continued.
 
+mod ray;
+
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit};
@@ -8,13 +10,14 @@ use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use thermocline_sim::sweep::{self, Drive, Estimate, Folder, Job, Plan};
+use thermocline_sim::sweep::{self, Drive, Estimate, Folder, Job, Plan, PlanFile, Summary};
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline lab sweep caches.toml --dry-run            jobs, rows, memory
   thermocline lab sweep caches.toml --out results        run it; the same command goes on after a stop
   thermocline lab sweep --out results --job 17           one job of a sweep that began
+  thermocline lab sweep caches.toml --out results --on ray    on a cluster of machines
   thermocline lab report results --html report.html
 
 docs/guides/sweep.md explains plans. Exit status 130: stopped by Ctrl-C; nothing that is done is lost.";
@@ -32,46 +35,49 @@ pub(crate) struct Args {
     /// The folder of the results: a new one, or one in which this plan was begun.
     #[arg(long, short, value_name = "DIR", required_unless_present = "dry_run")]
     out: Option<PathBuf>,
-    /// Jobs at the same time; one a core when not given.
+    /// Where jobs run: in this process, or on a Ray cluster (RAY_ADDRESS, or the one of this
+    /// machine), for which the Python package thermocline[ray] is needed.
+    #[arg(long, value_name = "WHERE", default_value = "here")]
+    on: On,
+    /// Jobs at the same time; one a core when not given, on Ray those that the cluster has room for.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
     /// Say what would be run and what it needs, and run nothing.
-    #[arg(long, conflicts_with_all = ["out", "job", "workers"])]
+    #[arg(long, conflicts_with_all = ["out", "job", "workers", "on"])]
     dry_run: bool,
     /// Run this one job of a sweep that began, and write its file; others may do so at the same
     /// time.
-    #[arg(long, value_name = "N", conflicts_with_all = ["plan", "workers"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["plan", "workers", "on"])]
     job: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
+/// Place where jobs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum On {
+    Here,
+    Ray,
+}
+
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     match (&args.out, args.job, &args.plan) {
         (Some(out), Some(job), _) => one(out, job),
         (None, _, Some(plan)) => dry_run(plan, args.json),
+        (Some(out), None, Some(plan)) if args.on == On::Ray => {
+            Err(ray::become_driver(plan, out, args.workers, args.json))
+        }
         (Some(out), None, Some(plan)) => whole(plan, out, &args),
         _ => Err(CliError::input("name a PLAN, or a folder with --out and a job with --job")),
     }
 }
 
-/// The text of a plan, the plan, and the folder that its patterns are relative to.
-fn read(path: &Path) -> Result<(String, Plan, PathBuf), CliError> {
-    let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| CliError::input(format!("{name}: {error}")))?;
-    let plan = Plan::parse(&text, &name).map_err(CliError::input)?;
-    let whole = path.canonicalize().map_err(|e| CliError::input(format!("{name}: {e}")))?;
-    let folder = whole.parent().unwrap_or(Path::new("/")).to_path_buf();
-    Ok((text, plan, folder))
-}
-
 fn dry_run(path: &Path, json: bool) -> Result<(), CliError> {
-    let (_, plan, folder) = read(path)?;
-    let jobs = sweep::list(&plan, &folder, &path.display().to_string()).map_err(CliError::input)?;
-    let estimate = sweep::estimate(&plan.contest, &jobs).map_err(CliError::input)?;
-    output::answer(json, &estimate, |estimate| described(estimate, &plan, &jobs))
+    let file = PlanFile::read(path).map_err(CliError::input)?;
+    let jobs = file.jobs().map_err(CliError::input)?;
+    let estimate = file.estimate(&jobs).map_err(CliError::input)?;
+    output::answer(json, &estimate, |estimate| described(estimate, &file.plan, &jobs))
 }
 
 /// The estimate for people.
@@ -120,14 +126,16 @@ fn one(out: &Path, number: u64) -> Result<(), CliError> {
     Ok(())
 }
 
+/// The command that this process carries out, as provenance.
+fn command_line() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    format!("thermocline {}", words.join(" "))
+}
+
 #[allow(clippy::print_stderr)]
 fn whole(plan_path: &Path, out: &Path, args: &Args) -> Result<(), CliError> {
-    let (text, plan, base) = read(plan_path)?;
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("thermocline {}", command.join(" "));
-    let name = plan_path.display().to_string();
-    let make = || sweep::list(&plan, &base, &name).map_err(CliError::input);
-    let folder = Folder::begin(out, &text, &plan.contest, &command, make)?;
+    let file = PlanFile::read(plan_path).map_err(CliError::input)?;
+    let folder = file.begin(out, &command_line()).map_err(CliError::input)?;
     let missing = folder.missing().map_err(CliError::failed)?.len();
     let before = folder.jobs().len() - missing;
     if before > 0 {
@@ -160,30 +168,6 @@ fn whole(plan_path: &Path, out: &Path, args: &Args) -> Result<(), CliError> {
 impl From<sweep::FolderError> for CliError {
     fn from(error: sweep::FolderError) -> CliError {
         CliError::input(error)
-    }
-}
-
-/// Outcome of a run of a sweep.
-#[derive(serde::Serialize)]
-struct Summary {
-    jobs: usize,
-    done_before: usize,
-    done_now: usize,
-    errors_now: usize,
-}
-
-impl Summary {
-    fn text(&self, out: &Path) -> String {
-        let errors = match self.errors_now {
-            0 => String::new(),
-            n => format!(", {n} results are errors"),
-        };
-        format!(
-            "{} jobs done, {} of them now{errors}; `thermocline lab report {}` compares\n",
-            self.done_before + self.done_now,
-            self.done_now,
-            out.display()
-        )
     }
 }
 
@@ -243,8 +227,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), CliError> {
     };
     let report = sweep::report::report(&args.folder, &options)?;
     if let Some(path) = &args.html {
-        let command: Vec<String> = std::env::args().skip(1).collect();
-        let page = report.to_html(&format!("thermocline {}", command.join(" ")));
+        let page = report.to_html(&command_line());
         output::write_text(path, &page, args.force)?;
     }
     output::answer(args.json, &report, sweep::report::SweepReport::to_markdown)

@@ -1,0 +1,73 @@
+//! A plan as a file: read, listed, estimated, begun. Both the command and the Python package use
+//! this, so that they mean the same by a plan.
+
+use super::estimate::{Estimate, estimate};
+use super::folder::{Folder, FolderError};
+use super::list::{Job, list};
+use super::plan::{Plan, PlanError};
+use std::path::{Path, PathBuf};
+
+/// A plan with its text and the folder that its patterns are relative to.
+#[derive(Debug, Clone)]
+pub struct PlanFile {
+    /// The plan.
+    pub plan: Plan,
+    text: String,
+    name: String,
+    folder: PathBuf,
+}
+
+impl PlanFile {
+    /// Reads the plan in the file `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or is no plan.
+    pub fn read(path: &Path) -> Result<PlanFile, PlanError> {
+        let name = path.display().to_string();
+        let unread = |error: std::io::Error| PlanError {
+            origin: name.clone(),
+            line: None,
+            problem: error.to_string(),
+        };
+        let text = std::fs::read_to_string(path).map_err(unread)?;
+        let plan = Plan::parse(&text, &name)?;
+        let whole = path.canonicalize().map_err(unread)?;
+        let folder = whole.parent().unwrap_or(Path::new("/")).to_path_buf();
+        Ok(PlanFile { plan, text, name, folder })
+    }
+
+    /// The jobs of the plan, as its traces are now.
+    ///
+    /// # Errors
+    /// When a pattern is none, or matches no file.
+    pub fn jobs(&self) -> Result<Vec<Job>, PlanError> {
+        list(&self.plan, &self.folder, &self.name)
+    }
+
+    /// The needs of these jobs of the plan.
+    ///
+    /// # Errors
+    /// When the plan's contest is none.
+    pub fn estimate(&self, jobs: &[Job]) -> Result<Estimate, String> {
+        estimate(&self.plan.contest, jobs)
+    }
+
+    /// Begins the sweep in `out`, or goes on with it; `command` is kept as its origin.
+    ///
+    /// # Errors
+    /// When the traces cannot be listed, or the folder cannot be used.
+    pub fn begin(&self, out: &Path, command: &str) -> Result<Folder, BeginError> {
+        Folder::begin(out, &self.text, &self.plan.contest, command, || Ok(self.jobs()?))
+    }
+}
+
+/// A sweep that does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    /// The traces cannot be listed.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
