@@ -7,7 +7,7 @@
 
 mod report;
 
-use crate::{Failure, deny, hdl, python, tidy, workspace};
+use crate::{Failure, api, deny, hdl, python, tidy, workspace};
 use report::{Row, Tests};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -38,6 +38,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", what: "clippy, warnings denied", fast: true, run: clippy },
     Step { name: "test", what: "tests of every target", fast: true, run: test },
     Step { name: "doctest", what: "examples in the documentation", fast: false, run: doctest },
+    Step { name: "api", what: "APIs beside the last release's", fast: false, run: api_step },
     Step { name: "hdl", what: "chunking cores beside the reference", fast: false, run: hdl_step },
     Step { name: "python", what: "the Python package", fast: false, run: python_step },
     Step { name: "doc", what: "documentation, warnings denied", fast: false, run: doc },
@@ -121,6 +122,10 @@ fn doc() -> Result<Passed, Failure> {
 
 fn deny_step() -> Result<Passed, Failure> {
     Ok(Passed { warnings: deny::check()?, ..Passed::default() })
+}
+
+fn api_step() -> Result<Passed, Failure> {
+    Ok(Passed { detail: api::check()?, ..Passed::default() })
 }
 
 fn hdl_step() -> Result<Passed, Failure> {

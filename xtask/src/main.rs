@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)] // A program for a terminal, not a library.
 
+mod api;
 mod bench;
 mod ci;
 mod deny;
@@ -76,6 +77,12 @@ const SUBCOMMANDS: &[Subcommand] = &[
         arguments: "[TRACE [SIZES]]",
         summary: "miss counts beside libCacheSim's, to the last request",
         run: oracle::run,
+    },
+    Subcommand {
+        name: "api",
+        arguments: "check|record",
+        summary: "the programs' APIs beside those of the last release; breaks are refused",
+        run: api::run,
     },
     Subcommand {
         name: "python",

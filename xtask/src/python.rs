@@ -58,12 +58,6 @@ fn python() -> Option<PathBuf> {
     named.into_iter().chain([ours, PathBuf::from("python3")]).find(has_modules)
 }
 
-/// The folder that cargo builds into.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| workspace::root().join("target"), |target| workspace::root().join(target))
-}
-
 fn test(python: &Path, arguments: &[String]) -> Result<(), Failure> {
     let package = staged()?;
     let mut command = Command::new(python);
@@ -72,7 +66,7 @@ fn test(python: &Path, arguments: &[String]) -> Result<(), Failure> {
     command.current_dir(workspace::root().join("python/tests"));
     // Only the package that was just built, not one that is installed.
     command.env("PYTHONPATH", &package).env("MYPYPATH", &package);
-    command.env("CARGO_TARGET_DIR", target()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("CARGO_TARGET_DIR", workspace::target()).env("PYTHONDONTWRITEBYTECODE", "1");
     let status = command.stdin(Stdio::null()).status().map_err(|e| e.to_string())?;
     if !status.success() {
         return Err("the Python package's tests failed; pytest says why above".into());
@@ -87,7 +81,7 @@ fn staged() -> Result<PathBuf, Failure> {
     if !status.success() {
         return Err("the module (crates/pybind) does not build".into());
     }
-    let folder = target().join("python-package");
+    let folder = workspace::target().join("python-package");
     let package = folder.join("thermocline");
     let io = |error: std::io::Error| Failure::Failed(format!("{}: {error}", package.display()));
     if package.exists() {
@@ -101,14 +95,14 @@ fn staged() -> Result<PathBuf, Failure> {
             std::fs::copy(file.path(), package.join(file.file_name())).map_err(io)?;
         }
     }
-    let module = target().join("debug/libthermocline_native.so");
+    let module = workspace::target().join("debug/libthermocline_native.so");
     std::fs::copy(module, package.join("_native.abi3.so")).map_err(io)?;
     Ok(folder)
 }
 
 /// `pip install ./python` in a fresh environment, and a run of what was installed.
 fn install() -> Result<(), Failure> {
-    let folder = target().join("python-fresh");
+    let folder = workspace::target().join("python-fresh");
     let python = folder.join("bin/python");
     let mut fresh = Command::new("python3");
     fresh.args(["-m", "venv", "--clear"]).arg(&folder);

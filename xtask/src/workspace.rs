@@ -16,6 +16,12 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().expect("xtask lies one folder below the root").to_path_buf()
 }
 
+/// The folder that cargo builds into.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |target| root().join(target))
+}
+
 /// A `cargo` to start in the root, the same one that started us.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
