@@ -84,6 +84,10 @@ impl Package {
         let root = workspace::root();
         copy(&packaging.join("thermocline.toml"), &documents.join("examples/thermocline.toml"))?;
         copy(&root.join("LICENSE"), &documents.join("copyright"))?;
+        for board in entries(&packaging.join("grafana"))? {
+            let name = board.file_name().expect("a file of the folder");
+            copy(&board, &documents.join("grafana").join(name))?;
+        }
         for (from, name) in [
             ("docs/formats/thermocline.toml", "thermocline.toml"),
             ("docs/formats/balance.toml", "balance.toml"),

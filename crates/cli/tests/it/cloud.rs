@@ -12,17 +12,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Secrets that nobody may ever see.
-const SECRETS: [&str; 3] = ["AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIbPxRfiCY", "FQoGZXIvYXdzToken"];
+pub(crate) const SECRETS: [&str; 3] =
+    ["AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIbPxRfiCY", "FQoGZXIvYXdzToken"];
 
 /// An S3 server with an empty bucket called `cold`.
-struct Store {
+pub(crate) struct Store {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Store {
     #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
-    fn start() -> Option<Store> {
+    pub(crate) fn start() -> Option<Store> {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new("moto_server")
             .args(["-H", "127.0.0.1", "-p", &port.to_string()])

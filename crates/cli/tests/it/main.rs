@@ -6,6 +6,7 @@
 mod administrator;
 mod advise;
 mod balance;
+mod board;
 mod calibrate;
 mod changeover;
 mod check;
