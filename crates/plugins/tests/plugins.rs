@@ -69,6 +69,31 @@ fn lru_in_c_answers_as_the_built_in_one() {
     assert!(unknown.contains("made.so: it has no policy `arc`; it has: lru"), "{unknown}");
 }
 
+/// The log is packed, and lines are dropped from its middle, while 300 lines are cached; with 2 lines
+/// a word of slots is larger than the cache.
+#[test]
+fn lru_in_c_by_a_log_answers_as_the_built_in_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/lru_log.c");
+    let Some(library) = compiled(&source, &folder) else { return };
+    let own = loaded(&library, "lru").unwrap();
+    same(&own, "lru");
+    let small = Geometry { lines: 2, ..GEOMETRY };
+    let build = |spec: &PolicySpec| match spec.build(&small, None) {
+        Ok(Built::Cache(cache)) => cache,
+        _ => panic!("no cache"),
+    };
+    let (mut own, mut other) = (build(&own), build(&PolicySpec::parse("lru").unwrap()));
+    own.reserve(4);
+    other.reserve(4);
+    let mut rng = Rng::seeded(3);
+    for _ in 0..5000 {
+        let line = LineId(rng.below(4) as u32);
+        let answers = [&mut own, &mut other].map(|cache| cache.access(line, Tag::default()));
+        assert_eq!((own.failure(), answers[0]), (None, answers[1]));
+    }
+}
+
 #[test]
 fn fifo_in_rust_answers_as_the_built_in_one() {
     // Cargo builds examples as tests where all targets are tested: the library is asked for here.

@@ -12,6 +12,7 @@
 use super::{CachePolicy, Outcome, Tag};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Geometry};
+use std::hint::select_unpredictable;
 use thermocline_units::{LineId, Nanos};
 
 /// Stands in a policy's text for the policies of the registry.
@@ -96,39 +97,54 @@ impl Checked {
         *word = if resident { *word | bit } else { *word & !bit };
     }
 
-    /// Takes note of an answer; `None` when it cannot be true.
+    /// Takes note of the answers, in order; how many there are before one that cannot be true.
+    ///
+    /// A full cache answers with hits and evictions, in no order that the processor could foresee:
+    /// the two share one path without a jump. A hit is taken as an eviction of the line itself,
+    /// which changes nothing.
+    fn take_all(&mut self, lines: &[LineId], tags: &[Tag], out: &[Outcome]) -> usize {
+        for (index, ((line, tag), outcome)) in lines.iter().zip(tags).zip(out).enumerate() {
+            let is_hit = outcome.is_hit();
+            let is_true = if is_hit | outcome.evicted().is_some() {
+                let leaves = select_unpredictable(is_hit, *line, LineId(outcome.code()));
+                let is_true = self.holds(leaves) & (is_hit | !self.holds(*line));
+                if is_true {
+                    let moves = u64::from(!is_hit);
+                    self.resident[leaves.index() / 64] &= !(moves << (leaves.index() % 64));
+                    self.resident[line.index() / 64] |= moves << (line.index() % 64);
+                }
+                is_true
+            } else {
+                self.take(*line, *tag, *outcome).is_some()
+            };
+            if !is_true {
+                return index;
+            }
+        }
+        lines.len()
+    }
+
+    /// Takes note of an answer that is no hit and evicts nothing; `None` when it cannot be true.
     #[inline]
     fn take(&mut self, line: LineId, tag: Tag, outcome: Outcome) -> Option<()> {
         let held = self.holds(line);
-        if outcome.is_hit() {
-            return held.then_some(());
-        }
-        match outcome.evicted() {
-            Some(victim) => {
-                if held || !self.holds(victim) {
+        if outcome == Outcome::ADMITTED {
+            if held || self.count == self.capacity {
+                return None;
+            }
+            self.set(line, true);
+            self.count += 1;
+        } else if outcome == Outcome::BYPASSED {
+            if held {
+                // A write past the cache may drop the line; a read of it is a hit.
+                if !tag.is_write() {
                     return None;
                 }
-                self.set(victim, false);
-                self.set(line, true);
+                self.set(line, false);
+                self.count -= 1;
             }
-            None if outcome == Outcome::ADMITTED => {
-                if held || self.count == self.capacity {
-                    return None;
-                }
-                self.set(line, true);
-                self.count += 1;
-            }
-            None if outcome == Outcome::BYPASSED => {
-                if held {
-                    // A write past the cache may drop the line; a read of it is a hit.
-                    if !tag.is_write() {
-                        return None;
-                    }
-                    self.set(line, false);
-                    self.count -= 1;
-                }
-            }
-            None => return None,
+        } else {
+            return None;
         }
         Some(())
     }
@@ -180,12 +196,9 @@ impl CachePolicy for Checked {
         self.ask(|cache| cache.access_batch(lines, tags, out));
         let mut taken = 0;
         if self.failure.is_none() {
-            for ((line, tag), outcome) in lines.iter().zip(tags).zip(out.iter()) {
-                if self.take(*line, *tag, *outcome).is_none() {
-                    self.failure = Some(self.nonsense(*line, *outcome));
-                    break;
-                }
-                taken += 1;
+            taken = self.take_all(lines, tags, out);
+            if taken < lines.len() {
+                self.failure = Some(self.nonsense(lines[taken], out[taken]));
             }
         }
         out[taken..].fill(Outcome::BYPASSED);
