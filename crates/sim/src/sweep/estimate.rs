@@ -1,7 +1,8 @@
 //! What a sweep will need, before anything is run.
 //!
 //! 1. Of each group of files that are read alike, the beginning of the largest is read: requests
-//!    and distinct lines for each byte of input.
+//!    and distinct lines for each byte of input. Workloads that are made and differ in nothing but
+//!    their length and seed are a group too.
 //! 2. These are scaled to a file's length. Distinct lines grow more slowly than that, so the
 //!    estimate is high for long traces.
 //! 3. Every policy is built small; its memory for each line of capacity and for each distinct line
@@ -102,6 +103,14 @@ pub fn estimate(contest: &Contest, jobs: &[Job]) -> Result<Estimate, String> {
 }
 
 impl Job {
+    /// Length, to compare with jobs of its kind: bytes of its file, requests of what is made.
+    fn length(&self) -> u64 {
+        match &self.trace {
+            JobTrace::File { bytes, .. } => *bytes,
+            JobTrace::Synth(words) => requests(words),
+        }
+    }
+
     /// Bytes of its file; 0 for what is made.
     fn input_bytes(&self) -> u64 {
         match &self.trace {
@@ -114,7 +123,12 @@ impl Job {
 /// Mark of jobs whose traces are alike: family, format, and the ending of the name.
 fn kind(job: &Job) -> String {
     match &job.trace {
-        JobTrace::Synth(words) => format!("made:{words}"),
+        JobTrace::Synth(words) => {
+            let is_kind =
+                |word: &&str| !word.starts_with("requests=") && !word.starts_with("seed=");
+            let kind: Vec<&str> = words.split(',').filter(is_kind).collect();
+            format!("made:{}", kind.join(","))
+        }
         JobTrace::File { format, path, .. } => {
             let ending = path.extension().unwrap_or_default().to_string_lossy();
             format!("{}:{}:{ending}", job.family, format.as_deref().unwrap_or_default())
@@ -126,7 +140,7 @@ fn largest_of_each(jobs: &[Job]) -> Vec<&Job> {
     let mut largest: BTreeMap<String, &Job> = BTreeMap::new();
     for job in jobs {
         let best = largest.entry(kind(job)).or_insert(job);
-        if job.input_bytes() > best.input_bytes() {
+        if job.length() > best.length() {
             *best = job;
         }
     }
@@ -190,9 +204,13 @@ fn memory_of(ready: &Ready, weights: &[Weight], job: &Job, density: Density) -> 
     memory as u64
 }
 
-fn made_scale(words: &str, requests: f64) -> f64 {
-    let whole = crate::synth::from_words(words).map_or(0, |spec| spec.requests);
-    if requests > 0.0 { whole as f64 / requests } else { 1.0 }
+fn made_scale(words: &str, probed: f64) -> f64 {
+    if probed > 0.0 { requests(words) as f64 / probed } else { 1.0 }
+}
+
+/// Requests of a workload that is made.
+fn requests(words: &str) -> u64 {
+    crate::synth::from_words(words).map_or(0, |spec| spec.requests)
 }
 
 /// Builds a policy small and fills it, to see what it keeps for each line.

@@ -326,3 +326,28 @@ fn an_estimate_grows_with_the_trace() {
     let large = estimate(&plan.contest, &large).unwrap();
     assert!(large.memory_bytes[0] > 5 * small.memory_bytes[0], "{large:?} {small:?}");
 }
+
+/// A plan of 1,000 workloads that differed in their length alone was probed 1,000 times.
+#[test]
+fn made_workloads_of_one_kind_are_estimated_from_one_another() {
+    let contest = Plan::parse(PLAN, "plan.toml").unwrap().contest;
+    let made = |words: &[&str]| -> Vec<u64> {
+        let job = |(i, words): (usize, &&str)| Job {
+            number: i as u64 + 1,
+            family: "made".to_string(),
+            name: words.to_string(),
+            trace: JobTrace::Synth(words.to_string()),
+            seed: 1,
+        };
+        let jobs: Vec<Job> = words.iter().enumerate().map(job).collect();
+        estimate(&contest, &jobs).unwrap().memory_bytes
+    };
+    let together = made(&["web,requests=1k", "web,requests=400k", "web,requests=200k,seed=7"]);
+    // The longest of them was looked at: as if it were alone.
+    assert_eq!(together[1], made(&["web,requests=400k"])[0]);
+    assert!(together[0] < together[2] && together[2] < together[1], "{together:?}");
+    // Another kind has an estimate of its own.
+    let apart = made(&["web,requests=400k", "oltp,requests=400k"]);
+    assert_eq!(apart[1], made(&["oltp,requests=400k"])[0]);
+    assert_ne!(apart[0], apart[1]);
+}
