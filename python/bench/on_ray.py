@@ -1,13 +1,15 @@
 """Measures sweeps on Ray for docs/results/ray.md: `python on_ray.py WHAT`, prints JSON lines.
 
 - `killed`: 200 jobs on two nodes, one of which is killed in the middle, beside a run without Ray;
-- `overhead`: jobs of about a second, one at a time, without Ray and with it, in turn;
+- `overhead`: jobs of about a second, two at a time, without Ray and with it, in turn;
 - `nodes`: the same jobs on one node of one core and on two, in turn;
 - `dry`: a dry run of 10,000 jobs: time and memory of a fresh process;
 - `short`: 10,000 short jobs on a node of two cores: time and memory of the driver.
 
 Nodes are process trees of this machine (`ray.cluster_utils`). The time of a run begins when the
-cluster is up and the package is loaded in its workers, which a job before the run sees to.
+cluster is up and the package is loaded in its workers, which a job before the run sees to. Each job
+has one thread. Ray gives its workers a niceness of 15; RAY_worker_niceness=0 makes the comparison
+fair on a machine that others use too.
 """
 
 from __future__ import annotations
@@ -59,8 +61,10 @@ def of_a_second(folder):
     for _ in range(3):
         plan = written(folder, 3, requests)
         begun = time.monotonic()
-        thermocline.sweep(plan, pathlib.Path(tempfile.mkdtemp(dir=folder)), workers=1)
-        requests = max(1000, int(requests / ((time.monotonic() - begun) / 3)))
+        thermocline.sweep(plan, pathlib.Path(tempfile.mkdtemp(dir=folder)), workers=3)
+        # Three jobs share the cores.
+        each = (time.monotonic() - begun) * min(3, os.cpu_count()) / 3
+        requests = max(1000, int(requests / each))
     return requests
 
 
@@ -99,9 +103,10 @@ class Nodes:
 
 
 def here(plan, folder):
+    """Time of a sweep without Ray, with a job a core and so a thread a job."""
     out = pathlib.Path(tempfile.mkdtemp(dir=folder))
     begun = time.monotonic()
-    thermocline.sweep(plan, out, workers=1)
+    thermocline.sweep(plan, out)
     return time.monotonic() - begun, out
 
 
@@ -129,7 +134,7 @@ def killed(folder):
 
 def overhead(folder):
     plan = written(folder, JOBS, of_a_second(folder))
-    with Nodes(1, folder) as nodes:
+    with Nodes(1, folder, cpus=os.cpu_count()) as nodes:
         for _ in range(REPEATS):
             load = os.getloadavg()[0]
             alone, _ = here(plan, folder)

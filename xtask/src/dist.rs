@@ -1,4 +1,5 @@
-//! `cargo xtask dist [--binary FILE] [--out FOLDER]`: what a release consists of.
+//! `cargo xtask dist [--binary FILE] [--out FOLDER]`: what a release consists of. `cargo xtask dist
+//! upgrade [--binary FILE]` tries its package in a clean Debian (`upgrade`).
 //!
 //! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file; without that target
 //!    or without musl-gcc for the host, which is said. `--binary` packs one that is there.
@@ -13,6 +14,7 @@ mod deb;
 mod sbom;
 #[cfg(test)]
 mod tests;
+mod upgrade;
 
 use crate::{Failure, workspace};
 use std::fs;
@@ -22,7 +24,8 @@ use std::process::Command;
 const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The stripped program is to stay below this.
 const SIZE_MAX: u64 = 25_000_000;
-const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--out FOLDER]";
+const USAGE: &str =
+    "usage: cargo xtask dist [--binary FILE] [--out FOLDER], or dist upgrade [--binary FILE]";
 
 /// Choices of the command line.
 #[derive(Debug, Default, PartialEq)]
@@ -50,6 +53,11 @@ impl Options {
 
 /// The subcommand.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    if let Some((word, rest)) = arguments.split_first()
+        && word == "upgrade"
+    {
+        return upgrade(Options::parse(rest)?);
+    }
     let options = Options::parse(arguments)?;
     let out = options.out.unwrap_or_else(|| workspace::root().join("target/dist"));
     let epoch = epoch()?;
@@ -75,6 +83,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Failed(format!("the program has more than {SIZE_MAX} bytes"))),
     }
+}
+
+fn upgrade(options: Options) -> Result<(), Failure> {
+    if options.out.is_some() {
+        return Err(Failure::Usage(USAGE.to_string()));
+    }
+    let built = match options.binary {
+        Some(binary) => binary,
+        None => build(epoch()?)?,
+    };
+    upgrade::run(&built)
 }
 
 /// Time that all files get, seconds since 1970.
@@ -134,7 +153,7 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     if !status.success() {
         return Err(Failure::Failed(format!("cargo build ended with {status}")));
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let target = workspace::target();
     let folder = if is_static { target.join(TARGET) } else { target };
     Ok(folder.join("release/thermocline"))
 }

@@ -98,7 +98,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "dist",
-        arguments: "[--binary FILE] …",
+        arguments: "[upgrade] [--binary FILE] …",
         summary: "a release: static program, .deb, components, checksums; equal inputs, equal bytes",
         run: dist::run,
     },

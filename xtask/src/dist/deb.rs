@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const UNITS: [&str; 2] = ["thermocline.service", "thermocline-balance.service"];
-const SHELLS: [(&str, &str); 3] = [
+pub(super) const SHELLS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/thermocline"),
     ("zsh", "usr/share/zsh/vendor-completions/_thermocline"),
     ("fish", "usr/share/fish/vendor_completions.d/thermocline.fish"),
