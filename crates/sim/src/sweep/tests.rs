@@ -55,7 +55,7 @@ fn begin(out: &Path, traces: &Path) -> Result<Folder, FolderError> {
 }
 
 fn run_all(folder: &Folder, workers: usize) -> usize {
-    drive(folder, Drive { workers }, &AtomicBool::new(false), &|_, _| {}).unwrap()
+    drive(folder, Drive { workers }, &AtomicBool::new(false), &|_: &Job, _: usize| {}).unwrap()
 }
 
 /// Every file below `results`, with its bytes.
