@@ -69,8 +69,8 @@ fn lru_in_c_answers_as_the_built_in_one() {
     assert!(unknown.contains("made.so: it has no policy `arc`; it has: lru"), "{unknown}");
 }
 
-/// The log is packed, and lines are dropped from its middle, while 300 lines are cached; with 2 lines
-/// a word of slots is larger than the cache.
+/// The log is packed, and lines are dropped from its middle, while 300 lines are cached. With 2
+/// lines, a word of slots is larger than the cache.
 #[test]
 fn lru_in_c_by_a_log_answers_as_the_built_in_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "head", "op
 /// Pointer prefix of schemas that others name.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Who writes a value: a client in a request, or the program in an answer.
+/// Writer of a value: a client in a request, or the program in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Request,
@@ -222,7 +222,7 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// What a variant is known by: its schema's name, the one value of its tag, or its fields.
+/// Mark by which a variant is known: its schema's name, the one value of its tag, or its fields.
 fn mark(document: &Value, variant: &Value) -> String {
     if let Some(name) = variant["$ref"].as_str() {
         return name.trim_start_matches(SCHEMAS).to_string();

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const OLDER: &str = "0.0.1";
 const SUITE: &str = "bookworm";
 const MIRROR: &str = "http://deb.debian.org/debian";
-/// What the package depends on, and a client.
+/// Packages of the root: those that ours depends on, and a client.
 const INCLUDED: &str = "adduser,libnbd-bin,man-db";
 const USER: &str = "thermocline";
 const CONFIG: &str = "etc/thermocline/thermocline.toml";

@@ -332,7 +332,7 @@ pub struct Drive {
     pub workers: usize,
 }
 
-/// What a drive tells, from any thread.
+/// Listener to a drive; told from any thread.
 pub trait Driven: Sync {
     /// A job is done, with so many rows that are errors.
     fn done(&self, job: &Job, errors: usize);

@@ -28,7 +28,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker for the sweep in `folder`, whose plan has this hash ([`super::Folder::plan_blake3`]).
+    /// A worker for the sweep in `folder`, whose plan has this hash
+    /// ([`super::Folder::plan_blake3`]).
     ///
     /// # Errors
     /// When the folder has no sweep, one of another plan, or one of another version.

@@ -35,11 +35,11 @@ pub(crate) struct Args {
     /// The folder of the results: a new one, or one in which this plan was begun.
     #[arg(long, short, value_name = "DIR", required_unless_present = "dry_run")]
     out: Option<PathBuf>,
-    /// Where jobs run: in this process, or on a Ray cluster (RAY_ADDRESS, or the one of this
+    /// Place where jobs run: in this process, or on a Ray cluster (RAY_ADDRESS, or the one of this
     /// machine), for which the Python package thermocline[ray] is needed.
     #[arg(long, value_name = "WHERE", default_value = "here")]
     on: On,
-    /// Jobs at the same time; one a core when not given, on Ray those that the cluster has room for.
+    /// Jobs at the same time; one a core when not given, on Ray twice as many, half of which wait.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
     /// Say what would be run and what it needs, and run nothing.
