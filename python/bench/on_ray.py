@@ -55,16 +55,20 @@ def results(out):
     return {p.name: p.read_bytes() for p in sorted((out / "results").rglob("*")) if p.is_file()}
 
 
+def processor_s():
+    """Processor time of this process so far."""
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    return spent.ru_utime + spent.ru_stime
+
+
 def of_a_second(folder):
-    """Requests of a job that takes about a second here, alone."""
+    """Requests of a job that takes a second of a processor here."""
     requests = 100_000
     for _ in range(3):
         plan = written(folder, 3, requests)
-        begun = time.monotonic()
-        thermocline.sweep(plan, pathlib.Path(tempfile.mkdtemp(dir=folder)), workers=3)
-        # Three jobs share the cores.
-        each = (time.monotonic() - begun) * min(3, os.cpu_count()) / 3
-        requests = max(1000, int(requests / each))
+        begun = processor_s()
+        thermocline.sweep(plan, pathlib.Path(tempfile.mkdtemp(dir=folder)))
+        requests = max(1000, int(requests / ((processor_s() - begun) / 3)))
     return requests
 
 
@@ -93,6 +97,28 @@ class Nodes:
         begun = time.monotonic()
         driver = on_ray.driven(plan, out, None, None, 1, 5, progress, "bench")
         return time.monotonic() - begun, driver, out
+
+    def processor_s(self):
+        """Processor time so far of this process and of all processes of the nodes."""
+        spent = processor_s()
+        begun = [
+            info.process.pid
+            for node in self.cluster.list_all_nodes()
+            for infos in node.all_processes.values()
+            for info in infos
+        ]
+        seen = set()
+        while begun:
+            process = begun.pop()
+            if process in seen:
+                continue
+            seen.add(process)
+            place = pathlib.Path(f"/proc/{process}")
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            spent += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            for thread in (place / "task").iterdir():
+                begun += map(int, (thread / "children").read_text().split())
+        return spent
 
     def __enter__(self):
         return self
@@ -137,11 +163,16 @@ def overhead(folder):
     with Nodes(1, folder, cpus=os.cpu_count()) as nodes:
         for _ in range(REPEATS):
             load = os.getloadavg()[0]
+            at = nodes.processor_s()
             alone, _ = here(plan, folder)
+            between = nodes.processor_s()
             on_ray, _, _ = nodes.run(plan, folder)
+            after = nodes.processor_s()
             say(
-                what="overhead", jobs=JOBS, here_s=alone, ray_s=on_ray,
-                ratio=on_ray / alone, start_s=nodes.start_s, load=load,
+                what="overhead", jobs=JOBS, here_s=alone, ray_s=on_ray, ratio=on_ray / alone,
+                here_processor_s=between - at, ray_processor_s=after - between,
+                processor_ratio=(after - between) / (between - at),
+                start_s=nodes.start_s, load=load,
             )  # fmt: skip
 
 

@@ -583,7 +583,11 @@ impl Superblock {
             && self.journal_start < u64::MAX / 2
             && self.next_volume < u64::MAX / 2
             && self.replicas.iter().all(|replica| usize::from(replica.0) < self.pools.len())
-            && self.replicas.iter().enumerate().all(|(n, pool)| !self.replicas[..n].contains(pool))
+            && self
+                .replicas
+                .iter()
+                .enumerate()
+                .all(|(n, pool)| self.replicas.iter().take(n).all(|earlier| earlier != pool))
     }
 }
 
