@@ -234,9 +234,12 @@ pub struct Pool {
     pub chunks_total: u64,
     /// Chunks that it holds.
     pub chunks_used: u64,
-    /// Of these, copies that give up their room when it is wanted: prefetched ones, and slow ones
-    /// that moves to faster pools left behind.
+    /// Of these, prefetched copies.
     pub chunks_prefetched: u64,
+    /// Of these, slow copies that moves to faster pools left behind. They give up their room when
+    /// it is wanted.
+    #[serde(default)]
+    pub chunks_kept: u64,
     /// Client requests on the device now.
     pub in_flight: u64,
     /// Counts since the engine was started.

@@ -4,7 +4,7 @@
 use crate::block_checksums::BlockChecksums;
 use crate::format::Record;
 use crate::group_state::{Effect, GroupState};
-use crate::map::{ChunkCopy, NONE};
+use crate::map::{ChunkCopy, NONE, Role};
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
 use thermocline_units::mutants::mutant;
@@ -37,15 +37,15 @@ pub(crate) fn drop_copy(
     let mut state = group.map.state(chunk);
     let found = state.copies.iter().position(|copy| copy.place.pool == pool);
     let Some(index) = found.filter(|_| state.copies.len() > 1) else { return false };
-    if only_prefetched && !state.copies[index].prefetched {
+    if only_prefetched && !state.copies[index].gives_way() {
         return false;
     }
     met_if(!state.dirty, "copy dropped that the journal calls equal");
     let copy = state.copies.remove(index);
     group.await_drop(chunk, state.dirty);
-    uncount_prefetched(group, copy);
-    uncount_prefetched(group, state.copies[0]);
-    state.copies[0].prefetched = false;
+    uncount(group, copy);
+    uncount(group, state.copies[0]);
+    state.copies[0].role = Role::Wanted;
     state.dirty &= state.may_differ();
     checksums.drop_orphaned_table(group, chunk, &mut state);
     group.map.set_state(chunk, &state);
@@ -54,7 +54,7 @@ pub(crate) fn drop_copy(
     assert!(!durable.copies.iter().any(stays), "the record names the slot no more");
     assert!(group.pools[pool].slots.is_taken(copy.place.slot), "it is free when that is durable");
     group.journal.change(&Record::Chunk(chunk, durable), chunk, &[copy.place]);
-    !copy.prefetched
+    !copy.gives_way()
 }
 
 /// Makes an ordinary copy of the prefetched one on `pool`. On request the chunk moves there: it
@@ -70,9 +70,11 @@ pub(crate) fn keep_prefetched(
     let home = state.copies[0].place.pool;
     let found = state.copies.iter().position(|copy| copy.place.pool == pool);
     let index = found.expect("the caller found it");
-    debug_assert!(state.copies[index].prefetched, "one that is asked for is kept already");
-    uncount_prefetched(group, state.copies[index]);
-    state.copies[index].prefetched = mutant("kept_copy_still_prefetched");
+    debug_assert!(state.copies[index].gives_way(), "one that is asked for is kept already");
+    uncount(group, state.copies[index]);
+    if !mutant("kept_copy_still_prefetched") {
+        state.copies[index].role = Role::Wanted;
+    }
     if moves {
         let copy = state.copies.remove(index);
         state.copies.insert(0, copy);
@@ -88,10 +90,8 @@ pub(crate) fn keep_prefetched(
     }
 }
 
-fn uncount_prefetched(group: &mut GroupState, copy: ChunkCopy) {
-    if copy.prefetched {
-        group.pools[copy.place.pool].uncount_prefetched();
-    }
+fn uncount(group: &mut GroupState, copy: ChunkCopy) {
+    group.pools[copy.place.pool].uncount_copy(copy.role);
 }
 
 /// Tells the journal that copies which were not written for a while are equal: its next commit
@@ -148,13 +148,12 @@ pub(crate) fn forget_copies_on(
             group.await_drop(chunk, announced);
         }
         for copy in lost {
-            uncount_prefetched(group, copy);
+            uncount(group, copy);
             group.pools[pool].slots.give_back(copy.place.slot, false);
         }
-        let prefetched = state.copies.first().copied().filter(|first| first.prefetched);
-        if let Some(first) = prefetched {
-            uncount_prefetched(group, first);
-            state.copies[0].prefetched = false;
+        if let Some(first) = state.copies.first_mut() {
+            let copy = std::mem::replace(first, ChunkCopy::wanted(first.place));
+            uncount(group, copy);
         }
         checksums.drop_orphaned_table(group, chunk, &mut state);
         group.map.set_state(chunk, &state);

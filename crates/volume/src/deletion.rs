@@ -74,8 +74,8 @@ fn bury(
         let chunk = ChunkId { volume, index };
         let state = group.map.state(chunk);
         group.overlays -= usize::from(state.overlay.is_some());
-        for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-            group.pools[copy.place.pool].uncount_prefetched();
+        for copy in &state.copies {
+            group.pools[copy.place.pool].uncount_copy(copy.role);
         }
         left.extend(state.copies.iter().map(|copy| copy.place));
         left.extend(state.overlay.iter().map(|(place, _)| *place));

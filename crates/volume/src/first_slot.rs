@@ -127,7 +127,8 @@ fn evict_prefetched(group: &mut GroupState, checksums: &mut BlockChecksums) -> b
     let victim =
         group.map.chunks().filter(|&chunk| !group.map.is_simple(chunk)).find_map(|chunk| {
             let mut copies = group.map.copies(chunk);
-            let copy = copies.find(|c| c.prefetched && group.pools[c.place.pool].takes_chunks())?;
+            let copy =
+                copies.find(|c| c.gives_way() && group.pools[c.place.pool].takes_chunks())?;
             Some((chunk, copy.place.pool))
         });
     if let Some((chunk, pool)) = victim {

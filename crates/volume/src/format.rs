@@ -7,7 +7,7 @@
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 use crate::layout::RECORD_BYTES_MAX;
-use crate::map::{ChunkCopy, ChunkState, NONE, Place, Table, Tag};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table, Tag};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
 use crate::pools::extents::{Extents, RUNS_MAX, Run};
@@ -295,7 +295,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             }
             for copy in &state.copies {
                 encode_place(copy.place, out);
-                out.push(u8::from(copy.prefetched));
+                out.push(u8::from(copy.gives_way()));
             }
             if let Some((place, blocks)) = &state.overlay {
                 encode_place(*place, out);
@@ -358,7 +358,9 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             };
             let mut copies = Vec::with_capacity(count);
             for _ in 0..count {
-                copies.push(ChunkCopy { place: reader.place()?, prefetched: reader.u8()? != 0 });
+                let place = reader.place()?;
+                let role = if reader.u8()? != 0 { Role::Prefetched } else { Role::Wanted };
+                copies.push(ChunkCopy { place, role });
             }
             let overlay = if flags >> 5 & 1 == 1 {
                 let place = reader.place()?;

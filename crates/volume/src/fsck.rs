@@ -10,7 +10,7 @@
 use crate::block_checksums::table::table_places;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
-use crate::map::Place;
+use crate::map::{Place, Role};
 use crate::opening::OpenError;
 use crate::pools::flight::Owner;
 use crate::requests::Requests;
@@ -76,21 +76,21 @@ pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
 /// prefetched copies are wrong: a bug of the recovery.
 pub(crate) fn check_recovered(group: &GroupState) -> Result<(), OpenError> {
     let mut named = vec![0_u32; group.pools.count()];
-    let mut prefetched = vec![0_u32; group.pools.count()];
+    let mut spare = vec![0_u32; group.pools.count()];
     let mut overlays = 0;
     for chunk in group.map.chunks() {
         for copy in group.map.copies(chunk) {
             named[usize::from(copy.place.pool.0)] += 1;
-            prefetched[usize::from(copy.place.pool.0)] += u32::from(copy.prefetched);
+            spare[usize::from(copy.place.pool.0)] += u32::from(copy.gives_way());
         }
         if let Some(overlay) = group.map.overlay(chunk) {
             named[usize::from(overlay.place.pool.0)] += 1;
             overlays += 1;
         }
     }
-    for (id, (named, prefetched)) in group.pools.ids().zip(named.into_iter().zip(prefetched)) {
+    for (id, (named, spare)) in group.pools.ids().zip(named.into_iter().zip(spare)) {
         let pool = &group.pools[id];
-        if pool.slots_used() != named || pool.prefetched != prefetched {
+        if pool.slots_used() != named || pool.prefetched + pool.kept != spare {
             return Err(OpenError::Miscounted { pool: id, named, taken: pool.slots_used() });
         }
     }
@@ -142,19 +142,21 @@ fn check_slots(group: &GroupState, owners: &BTreeMap<Place, String>) -> Vec<Flaw
 
 fn check_counts(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
     let mut flaws = Vec::new();
-    let mut prefetched = vec![0; group.pools.count()];
-    for chunk in group.map.chunks() {
-        for copy in group.map.copies(chunk).filter(|copy| copy.prefetched) {
-            prefetched[usize::from(copy.place.pool.0)] += 1;
-        }
+    let mut counted = vec![(0, 0); group.pools.count()];
+    for copy in group.map.chunks().flat_map(|chunk| group.map.copies(chunk)) {
+        let (prefetched, kept) = &mut counted[usize::from(copy.place.pool.0)];
+        *prefetched += u32::from(copy.role == Role::Prefetched);
+        *kept += u32::from(copy.role == Role::Kept);
     }
     for place in group.operations.prefetching() {
-        prefetched[usize::from(place.pool.0)] += 1;
+        counted[usize::from(place.pool.0)].0 += 1;
     }
-    for (pool, counted) in group.pools.iter().zip(prefetched) {
-        if pool.prefetched != counted {
-            let (name, noted) = (&pool.name, pool.prefetched);
-            let text = format!("pool {name} notes {noted} prefetched copies and has {counted}");
+    for (pool, counted) in group.pools.iter().zip(counted) {
+        if (pool.prefetched, pool.kept) != counted {
+            let (name, noted) = (&pool.name, (pool.prefetched, pool.kept));
+            let text = format!(
+                "pool {name} notes {noted:?} prefetched and kept copies and has {counted:?}"
+            );
             flaws.push(Flaw(text));
         }
     }

@@ -14,7 +14,7 @@ use crate::block_checksums::BlockChecksums;
 use crate::copies::drop_copy;
 use crate::group_state::GroupState;
 use crate::group_state::active::ActiveOperation;
-use crate::map::Place;
+use crate::map::{Place, Role};
 use crate::operation::OperationKind;
 use crate::pools::pool::Pool;
 use std::collections::VecDeque;
@@ -84,7 +84,7 @@ fn headroom(pool: &Pool) -> u32 {
 
 /// True if copies that may go take slots which the pool wants free.
 fn is_short(pool: &Pool) -> bool {
-    pool.prefetched > 0 && pool.slots.free() < headroom(pool)
+    pool.kept > 0 && pool.slots.free() < headroom(pool)
 }
 
 /// True if a chunk has a kept copy on `pool`.
@@ -92,16 +92,13 @@ fn is_on(group: &GroupState, chunk: ChunkId, pool: PoolId) -> bool {
     group.map.has(chunk) && copy_of(group, chunk).is_some_and(|place| place.pool == pool)
 }
 
-/// The kept copy of a chunk.
+/// The kept copy of a chunk, where it has one.
 pub(crate) fn copy_of(group: &GroupState, chunk: ChunkId) -> Option<Place> {
     if group.map.is_simple(chunk) {
         return None;
     }
-    let first = group.map.entry(chunk).first()?;
-    let mut others = group.map.copies(chunk).skip(1);
-    let (other, none) = (others.next()?, others.next());
-    let is_slower = group.pools.ranks().compare_speed(first.pool, other.place.pool).is_lt();
-    (none.is_none() && other.prefetched && is_slower).then_some(other.place)
+    let kept = group.map.copies(chunk).find(|copy| copy.role == Role::Kept);
+    kept.map(|copy| copy.place)
 }
 
 /// True if the copy that an operation leaves may stay: a placement has moved the chunk to a faster

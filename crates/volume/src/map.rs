@@ -21,13 +21,38 @@ pub struct Place {
     pub slot: u32,
 }
 
-/// One whole copy of a chunk. The first of a chunk's copies is never a prefetched one.
+/// Reason for which a copy of a chunk is where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// Somebody wants it there.
+    #[default]
+    Wanted,
+    /// A hint asked for it, in a pool's reserve; it may be dropped when space runs short.
+    Prefetched,
+    /// A move has left it behind; it may be dropped when space runs short. The journal calls it
+    /// prefetched.
+    Kept,
+}
+
+/// One whole copy of a chunk. The first of a chunk's copies is always a wanted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkCopy {
     /// Place of the copy.
     pub place: Place,
+    /// Reason for which it is there.
+    pub role: Role,
+}
+
+impl ChunkCopy {
+    /// A copy that somebody wants where it is.
+    pub(crate) fn wanted(place: Place) -> ChunkCopy {
+        ChunkCopy { place, role: Role::Wanted }
+    }
+
     /// True if it may be dropped when space runs short.
-    pub prefetched: bool,
+    pub(crate) fn gives_way(&self) -> bool {
+        self.role != Role::Wanted
+    }
 }
 
 /// Memory of the block storage data manager about a chunk, for policies (HintStor: one byte of
@@ -475,7 +500,7 @@ impl ChunkMap {
     pub(crate) fn copies(&self, chunk: ChunkId) -> impl Iterator<Item = ChunkCopy> + '_ {
         let extra = self.extra(chunk);
         let first = self.entry(chunk).first();
-        let first = first.map(|place| ChunkCopy { place, prefetched: false });
+        let first = first.map(ChunkCopy::wanted);
         first.into_iter().chain(extra.into_iter().flat_map(|extra| extra.others.iter().copied()))
     }
 

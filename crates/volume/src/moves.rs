@@ -46,7 +46,7 @@ use crate::group_state::active::{ActiveOperation, Stage};
 use crate::group_state::service::Service;
 use crate::journal::SWITCHES_TOGETHER;
 use crate::kept;
-use crate::map::Place;
+use crate::map::{Place, Role};
 use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::overlay::{Blocks, Goal, Overlay};
 use crate::presence::Presence;
@@ -204,7 +204,7 @@ impl Moves {
         let (source, destination) =
             if goal == Some(Goal::Base) { (above, base) } else { (base, above) };
         if what.kind == OperationKind::Prefetch {
-            below.group.pools[what.to].prefetched += 1;
+            below.group.pools[what.to].count_copy(Role::Prefetched);
         }
         assert!(source != destination, "an operation goes somewhere else");
         let copy = ActiveOperation {

@@ -84,6 +84,16 @@ impl Bench {
         reserve: u32,
         settings: Settings,
     ) -> Bench {
+        Bench::with_reserves(pools_mib, near, &[reserve], settings)
+    }
+
+    /// The same; so many slots of each pool are reserved for prefetched copies.
+    pub(crate) fn with_reserves(
+        pools_mib: &[u64],
+        near: usize,
+        reserves: &[u32],
+        settings: Settings,
+    ) -> Bench {
         let mut disks = Vec::new();
         let mut specs = Vec::new();
         for (index, mib) in pools_mib.iter().enumerate() {
@@ -100,7 +110,7 @@ impl Bench {
                 name: format!("pool{index}"),
                 geometry,
                 zeroed,
-                reserve_chunks: if index == 0 { reserve } else { 0 },
+                reserve_chunks: reserves.get(index).copied().unwrap_or(0),
             });
         }
         let group =

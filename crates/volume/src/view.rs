@@ -107,13 +107,13 @@ impl VolumeView for View<'_> {
 
     fn is_replicated(&self, chunk: ChunkId) -> bool {
         self.group.map.has(chunk)
-            && self.group.map.copies(chunk).filter(|copy| !copy.prefetched).count() > 1
+            && self.group.map.copies(chunk).filter(|copy| !copy.gives_way()).count() > 1
     }
 
     /// Without prefetched and kept copies: they give up their room.
     fn used_chunks(&self, pool: PoolId) -> u64 {
         let pool = self.pool(pool);
-        u64::from(pool.slots_used() - pool.prefetched)
+        u64::from(pool.slots_used() - pool.kept - pool.prefetched.min(pool.reserve))
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {

@@ -205,7 +205,7 @@ impl Engine {
             let status = self.group.pool_status(PoolId(id)).expect("ids below the count exist");
             if status.state == thermocline_volume::PoolState::Active {
                 total += u64::from(status.slots_total);
-                used += u64::from(status.slots_used - status.prefetched);
+                used += u64::from(status.slots_used - status.prefetched - status.kept);
             }
         }
         let chunk = self.group.chunk_size().0;

@@ -1,7 +1,7 @@
 //! An operation on a chunk that has begun: what it copies, how far it is, and what the journal
 //! shall say of the chunk once it has switched.
 
-use crate::map::{ChunkCopy, ChunkState, Place, Table};
+use crate::map::{ChunkCopy, ChunkState, Place, Role, Table};
 use crate::operation::{Operation, OperationId, OperationKind};
 use crate::overlay::{Blocks, Goal};
 use crate::presence::Presence;
@@ -78,8 +78,11 @@ impl ActiveOperation {
             return;
         }
         state.table = Table::None;
-        let prefetched = self.what.kind == OperationKind::Prefetch;
-        let copy = ChunkCopy { place: self.destination, prefetched };
+        let role = match self.what.kind {
+            OperationKind::Prefetch => Role::Prefetched,
+            _ => Role::Wanted,
+        };
+        let copy = ChunkCopy { place: self.destination, role };
         match (self.goal, self.what.kind) {
             (Some(Goal::Both), _) => return,
             (None, OperationKind::Replicate | OperationKind::Prefetch) => state.copies.push(copy),
@@ -91,7 +94,7 @@ impl ActiveOperation {
                 if alone && self.leaves_whole_copy(state) {
                     // Until a later record drops it: the new pool may die under this one. Said to
                     // be prefetched, so that nobody makes it anew.
-                    state.copies.push(ChunkCopy { place: self.source, prefetched: true });
+                    state.copies.push(ChunkCopy { place: self.source, role: Role::Prefetched });
                 }
                 state.overlay = None;
             }

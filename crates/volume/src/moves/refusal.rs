@@ -98,7 +98,7 @@ fn refuse_for_copies(group: &GroupState, operation: &Operation) -> Result<(), Re
 pub(super) fn is_prefetched_there(group: &GroupState, operation: &Operation) -> bool {
     let stays = matches!(operation.kind, OperationKind::Migrate | OperationKind::Replicate);
     let mut copies = group.map.copies(operation.chunk);
-    stays && copies.any(|copy| copy.prefetched && copy.place.pool == operation.to)
+    stays && copies.any(|copy| copy.gives_way() && copy.place.pool == operation.to)
 }
 
 /// Goal of an operation on a chunk that is in two parts already; `None` when it

@@ -9,7 +9,7 @@ use crate::group_state::active::Stage;
 use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
 use crate::kept::may_stay;
-use crate::map::{ChunkCopy, Place};
+use crate::map::{ChunkCopy, Place, Role};
 use crate::operation::{Finished, OperationKind, Outcome};
 use crate::overlay::Goal;
 use std::ops::Range;
@@ -56,6 +56,9 @@ impl Moves {
         let kept = named && !mirrored && state.copies.len() == 2 && may_stay(below.group, copy);
         state.copies.retain(|copy| kept || !(named && copy.place == source));
         state.dirty &= state.may_differ();
+        for other in state.copies.iter_mut().filter(|other| kept && other.place == source) {
+            other.role = Role::Kept;
+        }
         assert!(!kept || state.dirty, "the first write to a chunk drops the copy that it leaves");
         assert!(goal.is_none() || below.group.overlays > 0, "each overlay was counted");
         below.group.overlays -= usize::from(goal.is_some());
@@ -71,8 +74,9 @@ impl Moves {
         self.end_operation(below, index, Outcome::Done);
         if kept {
             met("move kept the slow copy");
-            below.group.pools[source.pool].prefetched +=
-                u32::from(!mutant("kept_copy_not_counted"));
+            if !mutant("kept_copy_not_counted") {
+                below.group.pools[source.pool].count_copy(Role::Kept);
+            }
             below.group.emit(Effect::Kept(chunk, source.pool));
         } else if named {
             below.group.emit(Effect::Parted(chunk, source));
@@ -92,7 +96,7 @@ impl Moves {
             return self.end_operation(below, index, outcome);
         }
         if kind == OperationKind::Prefetch {
-            below.group.pools[destination.pool].uncount_prefetched();
+            below.group.pools[destination.pool].uncount_copy(Role::Prefetched);
         }
         self.end_operation(below, index, outcome);
         below.group.emit(Effect::Left(chunk, destination));
@@ -105,7 +109,7 @@ impl Moves {
             && copy.stage == Stage::Switching
             && copy.what.kind == OperationKind::Prefetch
         {
-            below.group.pools[copy.destination.pool].uncount_prefetched();
+            below.group.pools[copy.destination.pool].uncount_copy(Role::Prefetched);
         }
         let known = self.chunks.remove(&chunk);
         assert_eq!(known, Some(copy.id), "a chunk has one operation, under its id");

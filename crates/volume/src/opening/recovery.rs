@@ -15,7 +15,7 @@
 use super::{OpenError, Opening, Reads, Step, replica_reads};
 use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
 use crate::layout::{self, Need};
-use crate::map::{ChunkCopy, ChunkMap, ChunkState, Place, Table};
+use crate::map::{ChunkCopy, ChunkMap, ChunkState, Place, Role, Table};
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::operation::{Operation, OperationKind};
@@ -315,7 +315,7 @@ impl Replay<'_> {
             let mut state = self.map.state(chunk);
             if !state.lose_pool(pool).is_empty() {
                 self.drop_orphaned_table(&mut state);
-                state.copies[0].prefetched = false;
+                state.copies[0].role = Role::Wanted;
                 self.map.set_state(chunk, &state);
             }
         }
@@ -351,9 +351,7 @@ impl Replay<'_> {
             self.trust_one_side(chunk, &mut state);
             for copy in &state.copies {
                 self.claim(copy.place)?;
-                if copy.prefetched {
-                    self.pools[copy.place.pool].prefetched += 1;
-                }
+                self.pools[copy.place.pool].count_copy(copy.role);
             }
             if let Some((place, blocks)) = state.overlay {
                 self.claim(place)?;
@@ -388,7 +386,7 @@ impl Replay<'_> {
         }
         if state.dirty && state.copies.len() > 1 && !mutant("recovery_trusts_copies") {
             for copy in state.copies.drain(1..) {
-                if !copy.prefetched {
+                if !copy.gives_way() {
                     let to = copy.place.pool;
                     self.wishes.push(Operation { kind: OperationKind::Replicate, chunk, to });
                 }

@@ -246,7 +246,7 @@ impl Path<'_> {
         let mut state = self.group.map.state(chunk);
         assert!(state.copies.is_empty(), "a chunk is placed once");
         assert!(self.group.pools[place.pool].slots.is_taken(place.slot), "nobody else gets it");
-        state.copies = vec![ChunkCopy { place, prefetched: false }];
+        state.copies = vec![ChunkCopy::wanted(place)];
         self.checksums.watch(self.group, now, chunk);
         self.group.map.set_state(chunk, &state);
         assert_eq!(self.group.map.entry(chunk).first(), Some(place), "it is where it was placed");
@@ -331,8 +331,8 @@ pub(crate) fn unmap(group: &mut GroupState, checksums: &mut BlockChecksums, chun
     }
     assert!(group.operation_on(chunk).is_none(), "no operation is on what goes");
     group.overlays -= usize::from(overlay.is_some());
-    for copy in state.copies.iter().filter(|copy| copy.prefetched) {
-        group.pools[copy.place.pool].uncount_prefetched();
+    for copy in &state.copies {
+        group.pools[copy.place.pool].uncount_copy(copy.role);
     }
     group.map.set_state(chunk, &Default::default());
     checksums.forget(chunk);

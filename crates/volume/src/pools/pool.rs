@@ -1,7 +1,7 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
 use crate::format::{Membership, NAME_BYTES_MAX, PoolRecord};
-use crate::map::Place;
+use crate::map::{Place, Role};
 use crate::opening::CreateError;
 use crate::pools::extents::Extents;
 use crate::pools::flight::{Flight, Owner};
@@ -112,6 +112,8 @@ pub struct PoolStatus {
     pub slots_used: u32,
     /// Of these, prefetched copies.
     pub prefetched: u32,
+    /// Of the slots in use, those with slow copies that moves to faster pools left behind.
+    pub kept: u32,
     /// True while its device answers writes with "no space": it gets no new chunks.
     pub full: bool,
     /// Client requests on the device now.
@@ -175,6 +177,8 @@ pub(crate) struct Pool {
     pub(crate) slots: Slots,
     pub(crate) reserve: u32,
     pub(crate) prefetched: u32,
+    /// Slots with copies that moves left behind.
+    pub(crate) kept: u32,
     pub(crate) first_slot: u64,
     pub(crate) has_region: bool,
     /// True if chunks get tables of checksums on it.
@@ -232,6 +236,7 @@ impl Pool {
             slots,
             reserve: record.reserve,
             prefetched: 0,
+            kept: 0,
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
             checksums: record.checksums,
@@ -302,10 +307,29 @@ impl Pool {
         self.geometry.far
     }
 
-    /// A prefetched copy here has gone, or has become one like others.
-    pub(crate) fn uncount_prefetched(&mut self) {
-        assert!(self.prefetched > 0, "each prefetched copy was counted");
-        self.prefetched -= 1;
+    /// A copy of this role is here now.
+    pub(crate) fn count_copy(&mut self, role: Role) {
+        match role {
+            Role::Wanted => {}
+            Role::Prefetched => self.prefetched += 1,
+            Role::Kept => self.kept += 1,
+        }
+        assert!(self.prefetched + self.kept <= self.slots_used(), "copies are on slots");
+    }
+
+    /// A copy of this role has gone from here, or has become a wanted one.
+    pub(crate) fn uncount_copy(&mut self, role: Role) {
+        match role {
+            Role::Wanted => {}
+            Role::Prefetched => {
+                assert!(self.prefetched > 0, "each prefetched copy was counted");
+                self.prefetched -= 1;
+            }
+            Role::Kept => {
+                assert!(self.kept > 0, "each kept copy was counted");
+                self.kept -= 1;
+            }
+        }
     }
 
     /// Free slots beyond what is kept for prefetched copies.
@@ -445,6 +469,7 @@ impl Pool {
             slots_total: self.slots_for_chunks(),
             slots_used: self.slots_used(),
             prefetched: self.prefetched,
+            kept: self.kept,
             full: self.is_full(),
             in_flight: self.in_flight,
             far: self.geometry.far,

@@ -6,7 +6,7 @@ use crate::format::{
     decode_records, encode_record, frame_block, open_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
-use crate::map::{ChunkCopy, ChunkState, Place, Table, Tag};
+use crate::map::{ChunkCopy, ChunkState, Place, Role, Table, Tag};
 use crate::overlay::{Blocks, Side};
 use crate::pools::ranks::Ranks;
 use crate::{Group, Limits, OpenError, Service};
@@ -58,8 +58,8 @@ fn records() -> Vec<Record> {
     let state = ChunkState {
         unsaid: false,
         copies: vec![
-            ChunkCopy { place: place(0, 5), prefetched: false },
-            ChunkCopy { place: place(3, 6), prefetched: true },
+            ChunkCopy::wanted(place(0, 5)),
+            ChunkCopy { place: place(3, 6), role: Role::Prefetched },
         ],
         dirty: true,
         table: Table::Summed(0xFEED_F00D),
@@ -183,7 +183,7 @@ fn records_cut_short_are_refused_and_never_panic() {
 #[test]
 fn a_slot_with_the_number_of_none_is_refused() {
     // Found by fuzzing: the chunk lost its first copy, and the slots of the others nobody owned.
-    let copy = |slot| ChunkCopy { place: Place { pool: PoolId(0), slot }, prefetched: false };
+    let copy = |slot| ChunkCopy::wanted(Place { pool: PoolId(0), slot });
     let state = ChunkState { copies: vec![copy(u32::MAX), copy(7)], ..ChunkState::default() };
     let mut payload = Vec::new();
     encode_record(&Record::Chunk(ChunkId::default(), state), &mut payload);

@@ -2,7 +2,7 @@
 
 use super::operations::AllTo;
 use super::{Bench, CHUNK, tactics};
-use crate::{Action, Copying, OperationKind, Settings};
+use crate::{Action, Copying, OperationKind, Outcome, Settings};
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, Nanos, PoolId};
 
@@ -11,10 +11,15 @@ const SLOW: u16 = 1;
 
 /// Pools of these MiB, the second of which has `chunks` chunks that a placement has moved up.
 fn risen(mib: [u64; 2], chunks: u64) -> Bench {
+    risen_beside(mib, chunks, 0)
+}
+
+/// The same; so many slots of each pool are reserved for prefetched copies.
+fn risen_beside(mib: [u64; 2], chunks: u64, reserve: u32) -> Bench {
     let copying = Copying { rate_per_second: None, keeps: true, ..super::pieces_alone() };
     let tactics = tactics(&["slowest-first"]);
     let settings = Settings { tactics, copying, ..Bench::settings() };
-    let mut bench = Bench::with_settings(&mib, 0, settings);
+    let mut bench = Bench::with_reserves(&mib, 2, &[reserve; 2], settings);
     bench.group.create_volume(Nanos(0), Bytes(256 * CHUNK)).expect("a volume");
     (0..chunks).for_each(|chunk| bench.write(chunk * CHUNK, chunk as u8 + 1, CHUNK as usize));
     bench.flush();
@@ -26,7 +31,7 @@ fn risen(mib: [u64; 2], chunks: u64) -> Bench {
 }
 
 fn kept(bench: &Bench) -> u32 {
-    bench.group.pool_status(PoolId(SLOW)).expect("it exists").prefetched
+    bench.group.pool_status(PoolId(SLOW)).expect("it exists").kept
 }
 
 fn copied(bench: &Bench) -> u64 {
@@ -113,4 +118,15 @@ fn an_operation_on_the_chunk_does_without_its_kept_copy() {
     bench.operate(OperationKind::Replicate, 1, SLOW);
     assert_eq!((bench.pools_of(1), kept(&bench)), (vec![FAST, SLOW], 0), "it is an ordinary copy");
     holds(&mut bench, 1, 2);
+}
+
+#[test]
+fn kept_copies_take_nothing_of_the_reserve_for_prefetched_ones() {
+    let mut bench = risen_beside([8, 16], 2, 2);
+    bench.write(5 * CHUNK, 7, CHUNK as usize);
+    bench.operate(OperationKind::Migrate, 5, FAST);
+    assert_eq!(bench.operate(OperationKind::Prefetch, 5, SLOW), Outcome::Done);
+    let status = bench.group.pool_status(PoolId(SLOW)).expect("it exists");
+    assert_eq!((status.prefetched, status.kept), (1, 2));
+    bench.check();
 }

@@ -109,6 +109,7 @@ impl AdminApi<'_> {
             chunks_total: u64::from(status.slots_total),
             chunks_used: u64::from(status.slots_used),
             chunks_prefetched: u64::from(status.prefetched),
+            chunks_kept: u64::from(status.kept),
             in_flight: u64::from(status.in_flight),
             counters: Counters {
                 reads: counts.reads,

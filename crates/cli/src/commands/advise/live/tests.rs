@@ -19,6 +19,7 @@ fn pool(name: &str, rank: u16, reads: u64, p50_us: f64) -> Pool {
         chunks_total: 10,
         chunks_used: 0,
         chunks_prefetched: 0,
+        chunks_kept: 0,
         in_flight: 0,
         counters: Counters::default(),
         read_latency: Latency { count: reads, p50_us, ..Latency::default() },
