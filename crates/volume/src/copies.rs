@@ -4,6 +4,7 @@
 use crate::block_checksums::BlockChecksums;
 use crate::format::Record;
 use crate::group_state::{Effect, GroupState};
+use crate::kept;
 use crate::map::{ChunkCopy, NONE, Role};
 use crate::operation::{Operation, OperationKind};
 use crate::overlay::Side;
@@ -21,9 +22,17 @@ pub(crate) fn copy_failed(
     chunk: ChunkId,
     pool: PoolId,
 ) {
+    // Nobody wanted a kept copy where it is: from there the chunk goes back.
+    let kind = match kept::copy_of(group, chunk) {
+        Some(_) => OperationKind::Migrate,
+        None => OperationKind::Replicate,
+    };
+    let before = group.map.copies(chunk).count();
     if drop_copy(group, checksums, chunk, pool, false) {
-        group.emit(Effect::Wish(Operation { kind: OperationKind::Replicate, chunk, to: pool }));
+        group.emit(Effect::Wish(Operation { kind, chunk, to: pool }));
     }
+    let after = group.map.copies(chunk).count();
+    assert!(after + 1 >= before && (after > 0 || before == 0), "one copy goes, and never the last");
 }
 
 /// Drops the copy on `pool`, unless it is the only one; whether an ordinary copy was dropped.
@@ -85,6 +94,11 @@ pub(crate) fn keep_prefetched(
         // One record says both: after a crash the old copy shall not count as asked for.
         drop_copy(group, checksums, chunk, home, false);
     } else {
+        if state.dirty && !group.dirty_chunks.contains(&chunk) {
+            // A kept copy was left to differ; this one comes to count as equal.
+            group.dirty_chunks.push(chunk);
+            group.touch_copies(group.now, chunk);
+        }
         let durable = group.durable_state(chunk);
         group.journal.change(&Record::Chunk(chunk, durable), chunk, &[]);
     }

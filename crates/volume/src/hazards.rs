@@ -16,6 +16,7 @@ use crate::block_checksums::BlockChecksums;
 use crate::group_state::busy_chunk::Verb;
 use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
+use crate::kept;
 use crate::presence::around_blocks;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
@@ -45,7 +46,8 @@ pub(crate) fn pass_hazards(
     let operation = busy.operation;
     let idle = busy.running.is_empty();
     let changes_map = frees || writes && group.map.entry(chunk).first().is_none();
-    let adds_record = changes_map || writes && group.lacks_announcement(chunk);
+    let drops_kept = writes && kept::copy_of(group, chunk).is_some();
+    let adds_record = changes_map || drops_kept || writes && group.lacks_announcement(chunk);
     if adds_record && group.records_pile_up() {
         await_room(group, chunk);
         return false;
@@ -129,6 +131,12 @@ fn passes_operation(
         return false;
     }
     piece.spoiled = true;
+    // Blocks that are there already are not any more: the piece may write them after the write.
+    let met = range.start.max(piece.range.start)..range.end.min(piece.range.end);
+    met_if(operation.presence.any_in(&met), "write met a piece over what was there");
+    if !mutant("met_block_stays_present") {
+        operation.presence.unmark(&met);
+    }
     assert!(operation.is_copying(), "a piece is under way while it is copied");
     true
 }

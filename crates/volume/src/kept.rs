@@ -17,63 +17,94 @@ use crate::group_state::active::ActiveOperation;
 use crate::map::{Place, Role};
 use crate::operation::OperationKind;
 use crate::pools::pool::Pool;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId};
 
-/// Copies dropped in one round of housekeeping.
-const DROPPED_PER_ROUND: usize = 256;
+/// Copies dropped in one round of housekeeping, on one pool.
+const DROPPED_PER_ROUND: u32 = 256;
 
-/// Length of the list below which it is not looked through for copies that have gone.
-const LIST_MIN: usize = 1024;
+/// Time from one such round to the next: slots are free when a commit has made it durable that they
+/// were left, and are counted only then.
+const BETWEEN_ROUNDS: Nanos = Nanos(1_000_000_000);
+
+/// Entries beside those of copies that are there, below which none is looked for.
+const GONE_MAX: usize = 1024;
 
 /// Kept copies in the order in which they were left, some of which have gone since.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCopies {
-    list: VecDeque<(ChunkId, PoolId)>,
-    /// Length at which those that have gone are taken out.
-    limit: usize,
+    /// By the order in which they were left.
+    order: BTreeMap<u64, (ChunkId, PoolId)>,
+    /// Place of each in that order.
+    known: BTreeMap<(ChunkId, PoolId), u64>,
+    /// Copies that were ever left.
+    left: u64,
+    /// Moment from which on copies may be dropped again.
+    next: Nanos,
 }
 
 impl KeptCopies {
+    /// Number of entries, those of copies that have gone among them.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// A move has left a copy on `pool`.
     pub(crate) fn add(&mut self, group: &GroupState, chunk: ChunkId, pool: PoolId) {
-        if self.list.len() >= self.limit.max(LIST_MIN) {
-            self.list.retain(|&(chunk, pool)| is_on(group, chunk, pool));
-            self.limit = 2 * self.list.len();
+        let there: usize = group.pools.iter().map(|pool| pool.kept as usize).sum();
+        if self.order.len() >= 2 * there + GONE_MAX {
+            self.order.retain(|_, (chunk, pool)| is_on(group, *chunk, *pool));
+            self.known.retain(|(chunk, pool), _| is_on(group, *chunk, *pool));
         }
-        self.list.push_back((chunk, pool));
-        assert!(self.list.len() <= self.limit.max(LIST_MIN), "the list is bounded");
+        self.left += 1;
+        if let Some(before) = self.known.insert((chunk, pool), self.left) {
+            self.order.remove(&before);
+        }
+        self.order.insert(self.left, (chunk, pool));
+        assert_eq!(self.order.len(), self.known.len(), "each copy has one place in the order");
     }
 
     /// True if some pool lacks free slots that kept copies have.
     pub(crate) fn are_in_the_way(&self, group: &GroupState) -> bool {
-        !self.list.is_empty() && group.pools.iter().any(is_short)
+        group.pools.iter().any(|pool| wanted(pool) > 0)
     }
 
-    /// Drops the oldest copies on pools that have fewer free slots than they need.
+    /// Drops the oldest copies on pools that have fewer free slots than they need: as many as are
+    /// wanted.
     pub(crate) fn make_room(&mut self, group: &mut GroupState, checksums: &mut BlockChecksums) {
-        if !self.are_in_the_way(group) {
+        let mut wanted: Vec<u32> = group.pools.iter().map(wanted).collect();
+        if wanted.iter().all(|&slots| slots == 0) {
             return;
         }
-        let (before, mut dropped) = (self.list.len(), 0);
-        let list = std::mem::take(&mut self.list);
-        for (chunk, pool) in list {
-            if !is_on(group, chunk, pool) {
-                continue;
+        if group.now < self.next {
+            return;
+        }
+        self.next = Nanos(group.now.0 + BETWEEN_ROUNDS.0);
+        let before = self.order.len();
+        let mut gone = Vec::new();
+        for (&at, &(chunk, pool)) in &self.order {
+            if wanted.iter().all(|&slots| slots == 0) {
+                break;
             }
-            let may_go = dropped < DROPPED_PER_ROUND && !group.records_pile_up();
-            let wanted = may_go && is_short(&group.pools[pool]);
-            if wanted && group.operation_on(chunk).is_none() {
+            let slots = &mut wanted[usize::from(pool.0)];
+            if !is_on(group, chunk, pool) {
+                gone.push((at, chunk, pool));
+            } else if *slots > 0 && group.operation_on(chunk).is_none() {
                 drop_copy(group, checksums, chunk, pool, true);
                 met("kept copy gave up its room");
-                dropped += 1;
-            } else {
-                self.list.push_back((chunk, pool));
+                *slots -= 1;
+                gone.push((at, chunk, pool));
             }
         }
-        assert!(self.list.len() + dropped <= before, "what is dropped is listed no more");
+        for (at, chunk, pool) in &gone {
+            self.order.remove(at);
+            self.known.remove(&(*chunk, *pool));
+        }
+        group.journal.want_commit();
+        assert_eq!(self.order.len() + gone.len(), before, "what has gone is listed no more");
     }
 }
 
@@ -82,9 +113,9 @@ fn headroom(pool: &Pool) -> u32 {
     (pool.slots.total() / 32).max(1)
 }
 
-/// True if copies that may go take slots which the pool wants free.
-fn is_short(pool: &Pool) -> bool {
-    pool.kept > 0 && pool.slots.free() < headroom(pool)
+/// Slots that the pool wants free and kept copies have; no more than go in one round.
+fn wanted(pool: &Pool) -> u32 {
+    headroom(pool).saturating_sub(pool.slots.free()).min(pool.kept).min(DROPPED_PER_ROUND)
 }
 
 /// True if a chunk has a kept copy on `pool`.
@@ -111,6 +142,7 @@ pub(crate) fn may_stay(group: &GroupState, copy: &ActiveOperation) -> bool {
         && copy.what.kind == OperationKind::Migrate
         && copy.goal.is_none()
         && rises
+        && !source.is_far()
         && source.takes_chunks()
         && source.slots.free() > headroom(source)
 }

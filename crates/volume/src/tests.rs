@@ -14,6 +14,7 @@ mod kept;
 mod label;
 mod metadata;
 mod mirrors;
+mod moves_attacked;
 mod naming;
 mod observer;
 mod operations;

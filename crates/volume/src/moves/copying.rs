@@ -296,7 +296,14 @@ fn next_piece(group: &GroupState, index: u32) -> Option<(Range<u32>, Place)> {
     loop {
         match missing_run(group, copy, from, length_max) {
             Some((range, to)) if free(&range) => return Some((range, to)),
-            Some((range, _)) => from = range.end,
+            Some((range, to)) => {
+                // Writes to blocks between those that are missing must not keep these waiting.
+                let first = first_missing(copy, range);
+                if free(&first) {
+                    return Some((first, to));
+                }
+                from = first.end;
+            }
             None if !wrapped => (from, wrapped) = (0, true),
             None => return None,
         }
@@ -304,6 +311,15 @@ fn next_piece(group: &GroupState, index: u32) -> Option<(Range<u32>, Place)> {
             return None;
         }
     }
+}
+
+/// The part of a span before the first block that is there already.
+fn first_missing(copy: &ActiveOperation, span: Range<u32>) -> Range<u32> {
+    if copy.goal.is_some() {
+        return span;
+    }
+    let first = copy.presence.absent_run(span.start, span.end - span.start);
+    first.unwrap_or(span)
 }
 
 /// Bytes copied at a time: of a far pool, where each request costs alike, many.

@@ -88,7 +88,8 @@ const MUST_HAPPEN: [&str; 36] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 30] = [
+const RARE: [&str; 31] = [
+    "write met a piece over what was there",
     "kept copy gave up its room",
     "prefetched copy kept",
     "region opened ahead",
