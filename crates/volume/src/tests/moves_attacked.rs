@@ -362,7 +362,6 @@ fn kept_copies_do_not_keep_a_group_awake() {
         }
         bench.flush();
         bench.pass(Nanos::from_secs(60));
-        let fast = status(&bench, 0);
         let end = Nanos(bench.now().0 + 60_000_000_000);
         let mut ticks = 0;
         while let Some(at) = bench.group.next_tick().filter(|at| *at <= end) {
