@@ -18,7 +18,7 @@ fn a_printed_library_can_be_edited_and_decides_by_its_name() {
         line.starts_with("ours{512;2;2;2|intensity@intensity;top I/Os[intensity=0.01..]fastest")
     );
     let words = "lab volume --synth oltp,requests=5k,vms=1 --epoch 30s --json --policy \
-                 chew:library=mine.toml,chew:top=0.01:low=0.001,chew";
+                 chew:library=mine.toml,chew:of=none:top=0.01:low=0.001,chew:of=none";
     let report: Value = serde_json::from_str(&run(&folder, words).succeeded().stdout()).unwrap();
     let of = |index: usize, what: &str| report["runs"][index][what].clone();
     assert_eq!(of(0, "policy"), "chew:library=ours");
