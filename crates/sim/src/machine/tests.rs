@@ -8,6 +8,7 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::synth::Synth;
 use thermocline_trace::{Op, Request};
 use thermocline_units::{Bytes, Nanos};
+use thermocline_volume::Copying;
 
 const MIB: u64 = 1 << 20;
 
@@ -156,11 +157,13 @@ fn a_populated_volume_is_filled_in_order_and_a_thin_one_reads_zeroes_without_a_d
 #[test]
 fn the_baseline_brings_what_is_hot_to_the_fastest_pool_and_pays_in_moves() {
     let load = made("oltp,requests=20k,vms=1");
+    // Clients bring nothing, and nothing stays behind: each move copies its whole chunk.
+    let copying = Copying { feeds: false, keeps: false, ..Copying::default() };
     let runs = run(
         &load,
         &[pool("nvme", "10%"), pool("hdd-7200", "100%")],
         &specs(&["static", "baseline"]),
-        &options(),
+        &MachineOptions { copying, ..options() },
         &|_| (),
     );
     let [fixed, baseline] = &runs.unwrap()[..] else { panic!("two runs") };

@@ -105,7 +105,8 @@ fn a_library_of_ones_own_is_in_the_recording_however_long_it_may_be() {
     assert!(rows.iter().all(|row| row.equal), "{rows:?}");
     let others = rows.iter().map(|row| row.recorded).sum::<u64>();
     assert!(others > 0, "it proposes nothing");
-    let (rows, _) = self::replay(&recorded(&load, &policy), Some("chew:demote=always")).unwrap();
+    let (rows, _) =
+        self::replay(&recorded(&load, &policy), Some("chew:of=none:demote=always")).unwrap();
     assert!(rows.iter().any(|row| !row.equal), "it decides as the built-in one");
 }
 
