@@ -19,7 +19,7 @@ use crate::operation::OperationKind;
 use crate::pools::pool::Pool;
 use std::collections::BTreeMap;
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{ChunkId, Nanos, PoolId};
 
 /// Copies dropped in one round of housekeeping, on one pool.
@@ -75,14 +75,11 @@ impl KeptCopies {
     /// Drops the oldest copies on pools that have fewer free slots than they need: as many as are
     /// wanted.
     pub(crate) fn make_room(&mut self, group: &mut GroupState, checksums: &mut BlockChecksums) {
-        let mut wanted: Vec<u32> = group.pools.iter().map(wanted).collect();
-        if wanted.iter().all(|&slots| slots == 0) {
-            return;
-        }
-        if group.now < self.next {
+        if group.now < self.next || !self.are_in_the_way(group) {
             return;
         }
         self.next = Nanos(group.now.0 + BETWEEN_ROUNDS.0);
+        let mut wanted: Vec<u32> = group.pools.iter().map(wanted).collect();
         let before = self.order.len();
         let mut gone = Vec::new();
         for (&at, &(chunk, pool)) in &self.order {
@@ -158,20 +155,22 @@ pub(crate) fn drop_for_operation(
     assert!(copy_of(group, chunk).is_none(), "the kept copy is gone");
 }
 
-/// A write comes to a chunk: its kept copy goes, so that it need not be written. Nothing has to be
-/// waited for, because the journal calls the copies different.
-pub(crate) fn drop_for_write(
+/// Places of all copies that a write to a chunk goes to. Its kept copy goes, so that it need not be
+/// written. Nothing has to be waited for, because the journal calls the copies different; one that
+/// counts as equal is written like others.
+pub(crate) fn places_to_write(
     group: &mut GroupState,
     checksums: &mut BlockChecksums,
     chunk: ChunkId,
-) {
-    let Some(place) = copy_of(group, chunk) else { return };
+) -> Vec<Place> {
+    let misses = mutant("kept_copy_misses_writes");
     let is_dirty = group.map.extra(chunk).is_some_and(|extra| extra.dirty);
-    if !is_dirty || mutant("kept_copy_misses_writes") {
-        return; // One that counts as equal is written like others.
+    met_if(is_dirty && copy_of(group, chunk).is_some(), "kept copy dropped for a write");
+    if is_dirty && !misses {
+        drop_for_operation(group, checksums, chunk);
     }
-    let copies = group.map.copies(chunk).count();
-    drop_copy(group, checksums, chunk, place.pool, true);
-    assert_eq!(group.map.copies(chunk).count(), copies - 1, "the kept copy is gone");
-    met("kept copy dropped for a write");
+    let copies = group.map.copies(chunk).filter(|copy| !misses || copy.role != Role::Kept);
+    let places: Vec<Place> = copies.map(|copy| copy.place).collect();
+    assert!(!places.is_empty(), "the copy that a chunk is wanted at stays");
+    places
 }

@@ -29,8 +29,8 @@ mod slas;
 mod wear;
 
 use crate::{
-    Action, Copying, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, Priority, Reply,
-    Request, RequestError, RequestId, Service, Settings,
+    Action, Copying, Finished, Group, Operation, OperationKind, Outcome, PoolSpec, PoolStatus,
+    Priority, Reply, Request, RequestError, RequestId, Service, Settings,
 };
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::faulty::{Background, Faults, SimDisk, Survival};
@@ -69,7 +69,7 @@ impl Bench {
             journal_blocks: 64,
             checksums: false,
             added_checksums: false,
-            copying: pieces_alone(),
+            copying: Copying::pieces_alone(),
             ..Settings::default()
         }
     }
@@ -228,6 +228,17 @@ impl Bench {
         self.now = self.now.max(end);
     }
 
+    /// Hands over a request of which nobody waits for the answer, under its id.
+    pub(crate) fn submit(&mut self, id: RequestId, action: Action) {
+        let (volume, priority) = (VolumeId(0), Priority::Foreground);
+        let request = Request { id, volume, action, priority };
+        self.group.submit(self.now, request).expect("few requests are in flight");
+    }
+
+    pub(crate) fn status(&self, pool: u16) -> PoolStatus {
+        self.group.pool_status(PoolId(pool)).expect("it exists")
+    }
+
     pub(crate) fn ask(&mut self, action: Action) -> Result<Vec<u8>, RequestError> {
         self.ask_of(VolumeId(0), action)
     }
@@ -305,11 +316,6 @@ impl Bench {
 }
 
 /// The tactics of these texts, and else the defaults.
-/// Copying by pieces alone: clients bring nothing, and nothing stays behind.
-pub(crate) fn pieces_alone() -> Copying {
-    Copying { feeds: false, keeps: false, ..Copying::default() }
-}
-
 pub(crate) fn tactics(texts: &[&str]) -> VolumeTactics {
     VolumeTactics::of(texts).expect("tests name tactics that there are")
 }

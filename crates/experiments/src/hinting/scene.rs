@@ -112,8 +112,7 @@ impl Scene {
             chunk: self.chunk,
             epoch: self.interval,
             tactics: self.tactics.clone(),
-            // As the source copies: by requests of the move alone, and nothing stays behind.
-            copying: Copying { feeds: false, keeps: false, ..Copying::default() },
+            copying: Copying::pieces_alone(),
             seed: self.seed,
             ..MachineOptions::default()
         };

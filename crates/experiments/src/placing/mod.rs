@@ -124,8 +124,7 @@ fn one(
     let spec = PolicySpec::parse(&row.policy)?;
     let speed = column.speed.unwrap_or(1.0);
     let epoch = row.epoch.or(column.epoch).unwrap_or(panel.epoch);
-    // As the sources copy: by requests of the move alone, and nothing stays behind.
-    let copying = Copying { feeds: false, keeps: false, ..Copying::default() };
+    let copying = Copying::pieces_alone();
     let options = MachineOptions {
         chunk: column.chunk.unwrap_or(panel.chunk),
         epoch: Nanos((epoch.0 as f64 / speed) as u64),

@@ -38,6 +38,13 @@ pub struct Copying {
     pub locking: bool,
 }
 
+impl Copying {
+    /// The default, but by requests of its own only, and nothing stays behind: as the sources copy.
+    pub fn pieces_alone() -> Copying {
+        Copying { feeds: false, keeps: false, ..Copying::default() }
+    }
+}
+
 impl Default for Copying {
     fn default() -> Copying {
         Copying {

@@ -77,8 +77,7 @@ impl Throttle {
         pool: PoolId,
         bytes: u32,
     ) -> bool {
-        let most = pools.at_once(pool).map_or(copying.outstanding, |n| n.min(copying.outstanding));
-        let takes = pools.copies_in_flight(pool) < most
+        let takes = has_place(pools, copying, pool)
             && pools.allowance(pool).time_for(now, bytes, copying) <= now;
         if takes {
             pools.allowance(pool).spend(bytes, copying);
@@ -97,11 +96,7 @@ impl Throttle {
         (bytes, held_since): (u32, Option<Nanos>),
         tactic: &Chosen<dyn Yielding>,
     ) -> Held {
-        // A second piece at a device that serves one at a time finishes no sooner, and clients
-        // wait for both.
-        let most =
-            |pool| pools.at_once(pool).map_or(copying.outstanding, |n| n.min(copying.outstanding));
-        if touched.iter().any(|&pool| pools.copies_in_flight(pool) >= most(pool)) {
+        if touched.iter().any(|&pool| !has_place(pools, copying, pool)) {
             return Held::Throttled; // Their completions come back here.
         }
         let at =
@@ -127,4 +122,11 @@ impl Throttle {
         }
         Held::Free
     }
+}
+
+/// True if one more copy request may be in flight on a pool. A second piece at a device that serves
+/// one at a time finishes no sooner, and clients wait for both.
+fn has_place(pools: &impl Pools, copying: &Copying, pool: PoolId) -> bool {
+    let most = pools.at_once(pool).map_or(copying.outstanding, |n| n.min(copying.outstanding));
+    pools.copies_in_flight(pool) < most
 }

@@ -158,7 +158,7 @@ fn a_populated_volume_is_filled_in_order_and_a_thin_one_reads_zeroes_without_a_d
 fn the_baseline_brings_what_is_hot_to_the_fastest_pool_and_pays_in_moves() {
     let load = made("oltp,requests=20k,vms=1");
     // Clients bring nothing, and nothing stays behind: each move copies its whole chunk.
-    let copying = Copying { feeds: false, keeps: false, ..Copying::default() };
+    let copying = Copying::pieces_alone();
     let runs = run(
         &load,
         &[pool("nvme", "10%"), pool("hdd-7200", "100%")],

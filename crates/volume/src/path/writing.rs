@@ -46,12 +46,7 @@ impl Path<'_> {
                 self.sub_request_write(now, sub_request, place, run);
             }
         } else {
-            kept::drop_for_write(self.group, self.checksums, chunk);
-            let mut places: Vec<Place> =
-                self.group.map.copies(chunk).map(|copy| copy.place).collect();
-            let missed = kept::copy_of(self.group, chunk);
-            places.retain(|&place| !(missed == Some(place) && mutant("kept_copy_misses_writes")));
-            for place in places {
+            for place in kept::places_to_write(self.group, self.checksums, chunk) {
                 self.sub_request_write(now, sub_request, place, range.clone());
             }
         }

@@ -9,34 +9,29 @@ use thermocline_units::{Bytes, Nanos, PoolId};
 const FAST: u16 = 0;
 const SLOW: u16 = 1;
 
-/// Pools of these MiB, the second of which has `chunks` chunks that a placement has moved up.
-fn risen(mib: [u64; 2], chunks: u64) -> Bench {
-    risen_beside(mib, chunks, 0)
-}
-
-/// The same; so many slots of each pool are reserved for prefetched copies.
-fn risen_beside(mib: [u64; 2], chunks: u64, reserve: u32) -> Bench {
-    let copying = Copying { rate_per_second: None, keeps: true, ..super::pieces_alone() };
-    let tactics = tactics(&["slowest-first"]);
-    let settings = Settings { tactics, copying, ..Bench::settings() };
-    let mut bench = Bench::with_reserves(&mib, 2, &[reserve; 2], settings);
-    bench.group.create_volume(Nanos(0), Bytes(256 * CHUNK)).expect("a volume");
-    (0..chunks).for_each(|chunk| bench.write(chunk * CHUNK, chunk as u8 + 1, CHUNK as usize));
+/// Pools of these MiB, with these reserves as far as they go. A placement has moved `chunks` chunks
+/// from the second to the first; each holds its number and one.
+pub(super) fn risen(mib: &[u64], chunks: u64, reserves: &[u32], settings: Settings) -> Bench {
+    let copying = Copying { rate_per_second: None, keeps: true, ..Copying::pieces_alone() };
+    let settings = Settings { tactics: tactics(&["slowest-first"]), copying, ..settings };
+    let mut bench = Bench::with_reserves(mib, mib.len(), reserves, settings);
+    bench.group.create_volume(Nanos(0), Bytes(4096 * CHUNK)).expect("a volume");
+    let byte = |chunk: u64| (chunk % 255) as u8 + 1;
+    (0..chunks).for_each(|chunk| bench.write(chunk * CHUNK, byte(chunk), CHUNK as usize));
     bench.flush();
     bench.group.set_placement(Some(Box::new(AllTo(PoolId(FAST)))));
     let epoch = bench.settings.epoch;
-    bench.pass(Nanos(epoch.0 + 5_000_000_000));
+    bench.pass(Nanos(epoch.0 + 20_000_000_000));
     bench.group.set_placement(None);
     bench
 }
 
 fn kept(bench: &Bench) -> u32 {
-    bench.group.pool_status(PoolId(SLOW)).expect("it exists").kept
+    bench.status(SLOW).kept
 }
 
 fn copied(bench: &Bench) -> u64 {
-    let counters = |pool| bench.group.pool_status(PoolId(pool)).expect("it exists").counters;
-    counters(FAST).copied_out_bytes + counters(SLOW).copied_out_bytes
+    [FAST, SLOW].map(|pool| bench.status(pool).counters.copied_out_bytes).iter().sum()
 }
 
 fn holds(bench: &mut Bench, chunk: u64, byte: u8) {
@@ -47,7 +42,7 @@ fn holds(bench: &mut Bench, chunk: u64, byte: u8) {
 
 #[test]
 fn a_chunk_that_moves_back_to_its_kept_copy_is_not_copied() {
-    let mut bench = risen([8, 16], 2);
+    let mut bench = risen(&[8, 16], 2, &[], Bench::settings());
     assert_eq!((bench.pools_of(0), kept(&bench)), (vec![FAST, SLOW], 2));
     let before = copied(&bench);
     bench.operate(OperationKind::Migrate, 0, SLOW);
@@ -62,11 +57,8 @@ fn a_chunk_that_moves_back_to_its_kept_copy_is_not_copied() {
 
 #[test]
 fn a_write_drops_the_kept_copy_and_goes_to_the_fast_pool_alone() {
-    let mut bench = risen([8, 16], 2);
-    let written = |bench: &Bench| {
-        let status = bench.group.pool_status(PoolId(SLOW)).expect("it exists");
-        status.counters.written_bytes
-    };
+    let mut bench = risen(&[8, 16], 2, &[], Bench::settings());
+    let written = |bench: &Bench| bench.status(SLOW).counters.written_bytes;
     let before = written(&bench);
     bench.write(4096, 9, 4096);
     assert_eq!((bench.pools_of(0), kept(&bench)), (vec![FAST], 1));
@@ -81,7 +73,7 @@ fn a_write_drops_the_kept_copy_and_goes_to_the_fast_pool_alone() {
 
 #[test]
 fn after_a_crash_the_fast_copy_alone_counts() {
-    let mut bench = risen([8, 16], 2);
+    let mut bench = risen(&[8, 16], 2, &[], Bench::settings());
     bench.flush();
     bench.crash();
     assert_eq!((bench.pools_of(0), kept(&bench)), (vec![FAST], 0));
@@ -91,7 +83,7 @@ fn after_a_crash_the_fast_copy_alone_counts() {
 
 #[test]
 fn kept_copies_never_keep_a_chunk_out() {
-    let mut bench = risen([8, 8], 40);
+    let mut bench = risen(&[8, 8], 40, &[], Bench::settings());
     assert!(kept(&bench) >= 30, "{}", kept(&bench));
     let mut chunk = 40;
     let written = std::iter::from_fn(|| {
@@ -103,15 +95,14 @@ fn kept_copies_never_keep_a_chunk_out() {
     });
     let written = written.count() as u64;
     assert_eq!(kept(&bench), 0, "all of their room was given up");
-    let slots = |pool| bench.group.pool_status(PoolId(pool)).expect("it exists").slots_total;
-    let all = u64::from(slots(FAST)) + u64::from(slots(SLOW));
+    let all: u64 = [FAST, SLOW].map(|pool| u64::from(bench.status(pool).slots_total)).iter().sum();
     assert_eq!(40 + written, all, "every slot holds a chunk");
     holds(&mut bench, 0, 1);
 }
 
 #[test]
 fn an_operation_on_the_chunk_does_without_its_kept_copy() {
-    let mut bench = risen([8, 16], 2);
+    let mut bench = risen(&[8, 16], 2, &[], Bench::settings());
     bench.operate(OperationKind::Redirect, 0, SLOW);
     assert_eq!(bench.pools_of(0), [SLOW]);
     holds(&mut bench, 0, 1);
@@ -122,11 +113,11 @@ fn an_operation_on_the_chunk_does_without_its_kept_copy() {
 
 #[test]
 fn kept_copies_take_nothing_of_the_reserve_for_prefetched_ones() {
-    let mut bench = risen_beside([8, 16], 2, 2);
+    let mut bench = risen(&[8, 16], 2, &[2; 2], Bench::settings());
     bench.write(5 * CHUNK, 7, CHUNK as usize);
     bench.operate(OperationKind::Migrate, 5, FAST);
     assert_eq!(bench.operate(OperationKind::Prefetch, 5, SLOW), Outcome::Done);
-    let status = bench.group.pool_status(PoolId(SLOW)).expect("it exists");
+    let status = bench.status(SLOW);
     assert_eq!((status.prefetched, status.kept), (1, 2));
     bench.check();
 }

@@ -1,64 +1,48 @@
 //! Attacks on kept copies and fed moves, by somebody who had not written them (28 November 2026).
 
+use super::feeding::{self, copied_out};
+use super::kept::risen;
 use super::operations::AllTo;
 use super::{Bench, CHUNK, tactics};
 use crate::settings::Limits;
-use crate::{Action, Copying, Operation, OperationKind, Priority, Request, RequestId, Settings};
+use crate::{Action, Copying, Operation, OperationKind, RequestId, Settings};
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
-fn submit(bench: &mut Bench, id: u64, action: Action) {
-    let request = Request {
-        id: RequestId(1_000_000 + id),
-        volume: VolumeId(0),
-        action,
-        priority: Priority::Foreground,
-    };
-    bench.group.submit(bench.now(), request).expect("few requests are in flight");
+fn id(number: u64) -> RequestId {
+    RequestId(1_000_000 + number)
 }
 
-fn write(bench: &mut Bench, id: u64, offset: u64, byte: u8, length: usize) {
+fn write(bench: &mut Bench, number: u64, offset: u64, byte: u8, length: usize) {
     let payload = Payload::from(vec![byte; length]);
-    submit(bench, id, Action::Write { offset: Bytes(offset), payload, fua: false });
+    let action = Action::Write { offset: Bytes(offset), payload, fua: false };
+    bench.submit(id(number), action);
 }
 
-fn copied(bench: &Bench) -> u64 {
-    bench.group.pool_status(PoolId(0)).expect("it exists").counters.copied_out_bytes
+fn read(bench: &mut Bench, number: u64, offset: u64, length: u32) {
+    bench.submit(id(number), Action::Read { offset: Bytes(offset), length });
 }
 
 fn copied_in(bench: &Bench) -> u64 {
-    bench.group.pool_status(PoolId(1)).expect("it exists").counters.copied_in_bytes
+    bench.status(1).counters.copied_in_bytes
 }
 
 /// Blocks 1 and 3..16 are at the destination; a piece over blocks 0..3 is on its way.
 fn piece_over_what_is_there(shuffles: u64) -> Bench {
-    let copying = Copying {
-        rate_per_second: None,
-        yield_above: 0,
-        patience: Nanos::from_secs(3_600),
-        feeds: true,
-        piece: Bytes(CHUNK),
-        ..super::pieces_alone()
-    };
-    let mut bench = Bench::with_settings(&[8, 8], 0, Settings { copying, ..Bench::settings() });
-    bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
-    bench.write(0, 1, CHUNK as usize);
-    bench.flush();
+    let mut bench = feeding::bench(CHUNK);
     for _ in 0..shuffles {
         bench.read(40_960, 512).expect("readable"); // Other latencies of the disks.
         bench.read(CHUNK, 512).expect("readable");
         bench.flush();
     }
-    submit(&mut bench, 0, Action::Read { offset: Bytes(40_960), length: 512 });
-    let chunk = ChunkId { volume: VolumeId(0), index: 0 };
-    let operation = Operation { kind: OperationKind::Migrate, chunk, to: PoolId(1) };
-    bench.group.start(bench.now(), operation).expect("accepted");
+    read(&mut bench, 0, 40_960, 512);
+    feeding::begin(&mut bench);
     write(&mut bench, 1, 4096, 5, 4096);
     write(&mut bench, 2, 12_288, 5, 53_248);
-    while copied(&bench) == 0 {
+    while copied_out(&bench) == 0 {
         bench.step(1);
     }
-    assert_eq!(copied(&bench), 3 * 4096, "a piece over blocks 0 to 2 is being read");
+    assert_eq!(copied_out(&bench), 3 * 4096, "a piece over blocks 0 to 2 is being read");
     bench
 }
 
@@ -71,7 +55,7 @@ fn piece_ends(bench: &mut Bench, id: &mut u64) {
         assert!(round < 1000, "the piece ends");
         for _ in 0..2 {
             *id += 1;
-            submit(bench, *id, Action::Read { offset: Bytes(40_960), length: 512 });
+            read(bench, *id, 40_960, 512);
         }
         bench.group.take_replies(&mut bench.replies);
         let written = bench.replies.iter().any(|reply| reply.id == RequestId(1_000_003));
@@ -116,9 +100,9 @@ fn a_read_of_what_is_there_does_not_see_a_piece_that_went_over_a_write() {
         assert_eq!(bench.pools_of(0), [0], "the operation is under way");
         for _ in 0..40 {
             id += 1;
-            submit(&mut bench, id, Action::Read { offset: Bytes(40_960), length: 512 });
+            read(&mut bench, id, 40_960, 512);
         }
-        submit(&mut bench, 777_777, Action::Read { offset: Bytes(4096), length: 4096 });
+        read(&mut bench, 777_777, 4096, 4096);
         bench.run();
         let wanted = RequestId(1_777_777);
         let reply = bench.replies.iter().find(|r| r.id == wanted).expect("answered");
@@ -127,34 +111,14 @@ fn a_read_of_what_is_there_does_not_see_a_piece_that_went_over_a_write() {
     }
 }
 
-/// Pools of these MiB, the second of which has `chunks` chunks that a placement has moved up.
-fn risen(mib: &[u64], chunks: u64, reserve: u32, settings: Settings) -> Bench {
-    let copying = Copying { rate_per_second: None, keeps: true, ..super::pieces_alone() };
-    let tactics = tactics(&["slowest-first"]);
-    let settings = Settings { tactics, copying, ..settings };
-    let mut bench = Bench::with_settings(mib, reserve, settings);
-    bench.group.create_volume(Nanos(0), Bytes(4096 * CHUNK)).expect("a volume");
-    (0..chunks).for_each(|chunk| bench.write(chunk * CHUNK, 1, 4096));
-    bench.flush();
-    bench.group.set_placement(Some(Box::new(AllTo(PoolId(0)))));
-    let epoch = bench.settings.epoch;
-    bench.pass(Nanos(epoch.0 + 20_000_000_000));
-    bench.group.set_placement(None);
-    bench
-}
-
-fn status(bench: &Bench, pool: u16) -> crate::PoolStatus {
-    bench.group.pool_status(PoolId(pool)).expect("it exists")
-}
-
 /// One slot is wanted: one kept copy goes, not hundreds.
 #[test]
 fn no_more_kept_copies_go_than_room_is_wanted() {
-    let mut bench = risen(&[16, 16], 150, 0, Bench::settings());
-    assert_eq!(status(&bench, 1).kept, 150);
+    let mut bench = risen(&[16, 16], 150, &[], Bench::settings());
+    assert_eq!(bench.status(1).kept, 150);
     let mut chunk = 150;
     loop {
-        if status(&bench, 1).kept < 150 {
+        if bench.status(1).kept < 150 {
             break;
         }
         bench.write(chunk * CHUNK, 2, 4096);
@@ -162,14 +126,14 @@ fn no_more_kept_copies_go_than_room_is_wanted() {
         bench.pass(Nanos(200_000_000));
     }
     bench.pass(Nanos(3_000_000_000));
-    assert!(status(&bench, 1).kept >= 140, "{} are left", status(&bench, 1).kept);
+    assert!(bench.status(1).kept >= 140, "{} are left", bench.status(1).kept);
 }
 
 /// A replica made of a kept copy comes to count as equal, as others do.
 #[test]
 fn a_replica_made_of_a_kept_copy_survives_a_crash_when_it_has_rested() {
     for kept in [false, true] {
-        let mut bench = risen(&[8, 16], 1, 0, Bench::settings());
+        let mut bench = risen(&[8, 16], 1, &[], Bench::settings());
         if !kept {
             bench.write(0, 1, 4096);
             bench.pass(Nanos(2_000_000_000));
@@ -187,8 +151,8 @@ fn a_replica_made_of_a_kept_copy_survives_a_crash_when_it_has_rested() {
 #[test]
 fn first_writes_to_kept_copies_wait_where_records_pile_up() {
     let limits = Limits { block_payload: 124, record: 64, volumes: 4, ..Limits::REAL };
-    let mut bench = risen(&[64, 64], 700, 0, Settings { limits, ..Bench::settings() });
-    assert!(status(&bench, 1).kept > 600);
+    let mut bench = risen(&[64, 64], 700, &[], Settings { limits, ..Bench::settings() });
+    assert!(bench.status(1).kept > 600);
     bench.flush();
     for chunk in 0..700 {
         write(&mut bench, chunk, chunk * CHUNK, 3, 4096);
@@ -208,7 +172,7 @@ fn first_writes_to_kept_copies_wait_where_records_pile_up() {
 #[test]
 fn a_chunk_with_a_far_kept_copy_gets_its_table() {
     for keeps in [false, true] {
-        let copying = Copying { rate_per_second: None, keeps, ..super::pieces_alone() };
+        let copying = Copying { rate_per_second: None, keeps, ..Copying::pieces_alone() };
         let settings = Settings {
             tactics: tactics(&["slowest-first"]),
             copying,
@@ -235,7 +199,7 @@ fn a_chunk_with_a_far_kept_copy_gets_its_table() {
 #[test]
 fn a_near_drain_leaves_no_chunk_on_a_far_pool_alone() {
     for keeps in [false, true] {
-        let copying = Copying { rate_per_second: None, keeps, ..super::pieces_alone() };
+        let copying = Copying { rate_per_second: None, keeps, ..Copying::pieces_alone() };
         let settings = Settings { copying, ..Bench::settings() };
         let mut bench = Bench::with_far(&[8, 8, 8], 2, 0, settings);
         bench.group.create_volume(Nanos(0), Bytes(40 * CHUNK)).expect("a volume");
@@ -255,7 +219,7 @@ fn a_near_drain_leaves_no_chunk_on_a_far_pool_alone() {
 /// A read that fails on the fast pool does not make a chunk a replicated one.
 #[test]
 fn a_failed_read_beside_a_kept_copy_leaves_no_replica() {
-    let mut bench = risen(&[8, 16], 1, 0, Bench::settings());
+    let mut bench = risen(&[8, 16], 1, &[], Bench::settings());
     assert_eq!(bench.pools_of(0), [0, 1]);
     bench.disks[0].fail_nth(1);
     assert!(bench.read(0, 4096).is_ok(), "the kept copy serves it");
@@ -268,7 +232,7 @@ fn a_failed_read_beside_a_kept_copy_leaves_no_replica() {
 /// The list of kept copies does not grow with every move.
 #[test]
 fn the_list_of_kept_copies_is_bounded_by_what_is_kept() {
-    let mut bench = risen(&[8, 16], 1, 0, Bench::settings());
+    let mut bench = risen(&[8, 16], 1, &[], Bench::settings());
     let state = &mut bench.group.machines;
     let chunk = ChunkId { volume: VolumeId(0), index: 0 };
     // Each of these is what one more move up leaves: the chunk went down and up meanwhile.
@@ -287,13 +251,13 @@ fn writes_to_what_is_there_do_not_keep_a_piece_from_beginning() {
         patience: Nanos(5_000_000),
         feeds: true,
         piece: Bytes(CHUNK),
-        ..super::pieces_alone()
+        ..Copying::pieces_alone()
     };
     let mut bench = Bench::with_settings(&[8, 8], 0, Settings { copying, ..Bench::settings() });
     bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
     bench.write(0, 1, CHUNK as usize);
     bench.flush();
-    submit(&mut bench, 0, Action::Read { offset: Bytes(40_960), length: 512 });
+    read(&mut bench, 0, 40_960, 512);
     let chunk = ChunkId { volume: VolumeId(0), index: 0 };
     let operation = Operation { kind: OperationKind::Migrate, chunk, to: PoolId(1) };
     bench.group.start(bench.now(), operation).expect("accepted");
@@ -325,7 +289,7 @@ fn writes_to_what_is_there_do_not_keep_a_piece_from_beginning() {
 fn kept_copies_do_not_take_the_reserve_of_hints() {
     use thermocline_ports::Geometry;
     use thermocline_ports::faulty::{Faults, SimDisk};
-    let copying = Copying { rate_per_second: None, keeps: true, ..super::pieces_alone() };
+    let copying = Copying { rate_per_second: None, keeps: true, ..Copying::pieces_alone() };
     let settings = Settings { tactics: tactics(&["slowest-first"]), copying, ..Bench::settings() };
     let mut bench = Bench::with_settings(&[8, 16], 4, settings);
     // A faster pool joins: pool 0, which has the reserve, is in the middle.
@@ -355,7 +319,7 @@ fn kept_copies_do_not_take_the_reserve_of_hints() {
 #[test]
 fn kept_copies_do_not_keep_a_group_awake() {
     for prefetched in [0, 2] {
-        let mut bench = risen(&[4, 16], 100, 2, Bench::settings());
+        let mut bench = risen(&[4, 16], 100, &[2], Bench::settings());
         let slow = (0..100u32).filter(|&chunk| bench.pools_of(chunk) == [1]).collect::<Vec<_>>();
         for &chunk in &slow[..prefetched] {
             bench.operate(OperationKind::Prefetch, chunk, 0);
@@ -377,27 +341,27 @@ fn kept_copies_do_not_keep_a_group_awake() {
 /// Without feeding, the same writes and pieces lose nothing: control of the first test.
 #[test]
 fn hint_prefetches_outlive_kept_copies() {
-    let mut bench = risen(&[4, 8], 100, 2, Bench::settings());
+    let mut bench = risen(&[4, 8], 100, &[2], Bench::settings());
     let slow = (0..100u32).filter(|&chunk| bench.pools_of(chunk) == [1]).collect::<Vec<_>>();
     for &chunk in &slow[..2] {
         bench.operate(OperationKind::Prefetch, chunk, 0);
     }
-    assert_eq!(status(&bench, 0).prefetched, 2);
+    assert_eq!(bench.status(0).prefetched, 2);
     // New chunks at once, until a kept or prefetched copy must go.
     let mut next = 100;
-    let before = (status(&bench, 0).prefetched, status(&bench, 1).kept);
-    while status(&bench, 1).kept == before.1 && status(&bench, 0).prefetched == 2 && next < 400 {
+    let before = (bench.status(0).prefetched, bench.status(1).kept);
+    while bench.status(1).kept == before.1 && bench.status(0).prefetched == 2 && next < 400 {
         write(&mut bench, next, next * CHUNK, 2, 4096);
         bench.run();
         next += 1;
     }
-    assert_eq!(status(&bench, 0).prefetched, 2);
+    assert_eq!(bench.status(0).prefetched, 2);
 }
 
 /// The list grew with every round trip of one chunk.
 #[test]
 fn round_trips_of_a_chunk_leave_one_entry() {
-    let mut bench = risen(&[8, 16], 1, 0, Bench::settings());
+    let mut bench = risen(&[8, 16], 1, &[], Bench::settings());
     for _ in 0..20 {
         bench.operate(OperationKind::Migrate, 0, 1);
         bench.group.set_placement(Some(Box::new(AllTo(PoolId(0)))));

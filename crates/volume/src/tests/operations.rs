@@ -1,6 +1,6 @@
 //! The four operations, without faults.
 
-use super::{Bench, CHUNK, pieces_alone, tactics};
+use super::{Bench, CHUNK, tactics};
 use crate::Copying;
 use crate::{Operation, OperationKind, Outcome, Refusal, Settings};
 use thermocline_policy::Footprint;
@@ -245,7 +245,7 @@ fn a_replica_where_a_prefetched_copy_is_stays() {
 #[test]
 fn moves_share_the_flushes_of_their_commits() {
     const CHUNKS: u32 = 32;
-    let copying = Copying { rate_per_second: None, ..pieces_alone() };
+    let copying = Copying { rate_per_second: None, ..Copying::pieces_alone() };
     let mut bench = Bench::with_settings(&[48, 48], 0, Settings { copying, ..Bench::settings() });
     bench.group.create_volume(Nanos(0), Bytes(u64::from(CHUNKS) * CHUNK)).expect("a volume");
     (0..u64::from(CHUNKS)).for_each(|chunk| bench.write(chunk * CHUNK, 1, CHUNK as usize));
@@ -270,7 +270,8 @@ fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
     let rate_per_second = Some(Bytes(CHUNK / 8));
     let (deadline, piece) = (Some(Nanos::from_secs(1)), Bytes::from_kib(4));
     for (deadline, expired) in [(None, 0), (deadline, 1)] {
-        let copying = Copying { rate_per_second, piece, concurrent: 1, deadline, ..pieces_alone() };
+        let copying =
+            Copying { rate_per_second, piece, concurrent: 1, deadline, ..Copying::pieces_alone() };
         let mut bench = wanted_up(copying, &["slowest-first"]);
         let epoch = bench.settings.epoch;
         bench.pass(Nanos(epoch.0 + 30_000_000_000));
@@ -284,7 +285,7 @@ fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
 fn a_chunk_whose_first_part_is_slower_at_the_faster_pool_stays() {
     for (slow, stays) in [(0, true), (1, false)] {
         let piece = Bytes::from_kib(16);
-        let copying = Copying { rate_per_second: None, piece, ..pieces_alone() };
+        let copying = Copying { rate_per_second: None, piece, ..Copying::pieces_alone() };
         let mut bench = wanted_up(copying, &["slowest-first", "first-part:share=50"]);
         let background = if slow == 0 { Background::Garbage } else { Background::Zeroes };
         let latency_mean = Nanos::from_micros(5_000);

@@ -1,6 +1,6 @@
 //! The rate of copying while volumes have SLAs.
 
-use super::{Bench, CHUNK, pieces_alone, tactics};
+use super::{Bench, CHUNK, tactics};
 use crate::Copying;
 use crate::Settings;
 use thermocline_policy::placement::{Sla, SlaClass};
@@ -15,7 +15,7 @@ fn promised(mean: u64) -> Bench {
     let copying = Copying {
         rate_per_second: Some(MOST),
         reserve_per_second: Some(RESERVED),
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let tactics = tactics(&["aqueduct:percentile=90"]);
     let mut bench =

@@ -37,16 +37,11 @@ fn write(sector: u32, sectors: u32, fua: bool) -> Step {
 }
 
 /// A group whose operations copy as fast as the devices do.
-/// Copying as it was when these accidents happened: by pieces alone, and nothing stays behind.
-fn pieces_alone() -> Copying {
-    Copying { feeds: false, keeps: false, ..Copying::default() }
-}
-
 fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
     Settings {
         chunk_size: Bytes::from_kib(chunk_kib),
         journal_blocks,
-        copying: Copying { rate_per_second: None, ..pieces_alone() },
+        copying: Copying { rate_per_second: None, ..Copying::pieces_alone() },
         ..Settings::default()
     }
 }
@@ -196,7 +191,7 @@ fn a_pool_that_holds_the_journal_is_not_yet_removed() {
         chunk_size: Bytes::from_kib(64),
         journal_blocks: 128,
         tactics: tactics(&["slowest-first"]),
-        copying: Copying { rate_per_second: None, ..pieces_alone() },
+        copying: Copying { rate_per_second: None, ..Copying::pieces_alone() },
         ..Settings::default()
     };
     let pools = vec![pool(8, 1_809), pool(63, 229), fast];
@@ -308,7 +303,7 @@ fn a_volume_stays_until_the_journal_has_heard_what_its_chunks_expect() {
         chunk_size: Bytes::from_kib(256),
         journal_blocks: 96,
         epoch: Nanos::from_micros(23_967),
-        copying: Copying { rate_per_second: None, ..pieces_alone() },
+        copying: Copying { rate_per_second: None, ..Copying::pieces_alone() },
         ..Settings::default()
     };
     let zeroes = |chunks, latency_us, reserve, zeroed| PoolPlan {

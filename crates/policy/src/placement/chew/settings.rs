@@ -134,11 +134,11 @@ pub(super) fn read(settings: &Settings) -> Result<(Library, Options), SettingsEr
 /// When it is no size, or stands beside a library of one's own.
 pub(super) fn scaled_from(settings: &Settings) -> Result<Option<Bytes>, SettingsError> {
     let text = settings.text(OF.name);
-    let own = settings.text(LIBRARY.name) != CASE_STUDY;
-    if own && text != OF.default {
-        return Err(settings.wrong(OF.name, "nothing beside a library of one's own".to_string()));
+    if settings.text(LIBRARY.name) != CASE_STUDY {
+        stands_alone(settings, &[OF])?;
+        return Ok(None);
     }
-    if own || text == "none" {
+    if text == "none" {
         return Ok(None);
     }
     let size = text.parse::<Bytes>().ok().filter(|size| size.0 > 0);
@@ -146,19 +146,19 @@ pub(super) fn scaled_from(settings: &Settings) -> Result<Option<Bytes>, Settings
     size.map(Some).ok_or_else(wrong)
 }
 
+/// # Errors
+/// When one of these settings is given beside a library of one's own.
+fn stands_alone(settings: &Settings, these: &[Setting]) -> Result<(), SettingsError> {
+    let given = these.iter().find(|setting| settings.text(setting.name) != setting.default);
+    let expected = "nothing beside a library of one's own, in which it stands";
+    given.map_or(Ok(()), |setting| Err(settings.wrong(setting.name, expected.to_string())))
+}
+
 /// The library that the settings name, or spell out.
 fn library_from(settings: &Settings) -> Result<Library, SettingsError> {
     let own = settings.text("library");
     if own != CASE_STUDY {
-        let shaped = [TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE];
-        if let Some(Setting { name, .. }) =
-            shaped.iter().find(|setting| settings.text(setting.name) != setting.default)
-        {
-            return Err(settings.wrong(
-                name,
-                "nothing beside a library of one's own, in which it stands".to_string(),
-            ));
-        }
+        stands_alone(settings, &[TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE])?;
         return Library::parse(own).map_err(|error| {
             let value = own.split('{').next().unwrap_or_default().to_string();
             let expected = format!("three-pools or a library; {}", error.problem);

@@ -1,6 +1,6 @@
 //! Accidents of seeds that nobody had run before: what the first about 180,000 of them found.
 
-use super::{CHUNK, fails_with, pieces_alone, plan_ends_well, pool, settings, span, write};
+use super::{CHUNK, fails_with, plan_ends_well, pool, settings, span, write};
 use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
@@ -32,7 +32,7 @@ fn a_table_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead()
         patience: Nanos(1000),
         piece: Bytes::from_kib(4),
         deadline: Some(Nanos(1_737_000)),
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let settings = Settings {
         epoch: Nanos(8_552_000),
@@ -218,7 +218,7 @@ fn the_side_that_stays_counts_when_a_write_fails_on_it() {
         patience: Nanos::from_micros(81),
         piece: Bytes::from_kib(44),
         concurrent: 6,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let settings = Settings { epoch: Nanos(74_472_000), copying, ..settings(64, 64) };
     let first = PoolPlan { reserve: 2, forgets: false, ..pool(14, 771) };
@@ -248,7 +248,7 @@ fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
         piece: Bytes::from_kib(28),
         concurrent: 1,
         deadline: Some(Nanos(51_154_000)),
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let settings = Settings {
         epoch: Nanos(4_033_000),
@@ -361,7 +361,7 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
         patience: Nanos::from_micros(45),
         piece: Bytes::from_kib(12),
         concurrent: 6,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let limits = Limits { commit_blocks: 2, checkpoint_batch: 4, tables_cached: 2, ..SMALL };
     let settings = Settings {
@@ -402,7 +402,7 @@ fn a_read_that_fails_where_the_chunk_was_is_done_where_it_is() {
         patience: Nanos::from_micros(9),
         piece: Bytes::from_kib(16),
         concurrent: 3,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let settings =
         Settings { epoch: Nanos(3_971_000), copying, checksums: true, ..settings(64, 64) };

@@ -1,7 +1,7 @@
 //! Accidents of seeds that nobody had run before: what those after the first 180,000 found.
 
 use super::unseen::{SMALL, operate};
-use super::{fails_with, pieces_alone, plan_ends_well, pool, settings, write};
+use super::{fails_with, plan_ends_well, pool, settings, write};
 use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
@@ -22,7 +22,7 @@ fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
         patience: Nanos::from_micros(216),
         piece: Bytes::from_kib(28),
         concurrent: 1,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let settings = Settings {
         epoch: Nanos(7_286_000),
@@ -61,7 +61,7 @@ fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
         patience: Nanos::from_micros(324),
         piece: Bytes::from_kib(8),
         concurrent: 2,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let settings = Settings {
         epoch: Nanos(51_679_000),
@@ -112,7 +112,7 @@ fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
         patience: Nanos::from_micros(161),
         piece: Bytes::from_kib(4),
         concurrent: 3,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let small = Limits { commit_blocks: 4, checkpoint_batch: 1, tables_cached: 1, ..SMALL };
     let settings = Settings {
@@ -245,7 +245,7 @@ fn what_hints_want_comes_to_rest() {
         piece: Bytes::from_kib(128),
         concurrent: 4,
         rate_per_second: None,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let limits = Limits {
         block_payload: 160,
@@ -298,7 +298,11 @@ fn a_checkpoint_takes_in_what_the_journal_has_no_room_for() {
         chunk_size: Bytes::from_kib(256),
         epoch: Nanos::from_micros(885),
         checksums: false,
-        copying: Copying { rate_per_second: None, reserve_per_second: None, ..pieces_alone() },
+        copying: Copying {
+            rate_per_second: None,
+            reserve_per_second: None,
+            ..Copying::pieces_alone()
+        },
         limits,
         ..settings(256, 96)
     };
@@ -366,7 +370,7 @@ fn growth_then_death(events: u16) -> Plan {
         patience: Nanos(50_000_000),
         piece: Bytes::from_kib(128),
         concurrent: 4,
-        ..pieces_alone()
+        ..Copying::pieces_alone()
     };
     let steps = vec![
         Step::CreateVolume { sectors: 512 },
