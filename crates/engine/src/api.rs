@@ -441,6 +441,10 @@ pub struct Extent {
     pub length_bytes: u64,
     /// Numbers of the pools with a whole copy, the first copy first; empty: it reads as zeroes.
     pub pools: Vec<u16>,
+    /// The one among them whose copy a move left behind; it goes with the next write, or when the
+    /// pool needs the room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_on: Option<u16>,
     /// The pool that takes its writes, when they are redirected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirected_to: Option<u16>,

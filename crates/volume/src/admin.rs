@@ -297,8 +297,8 @@ impl Group {
         {
             return Err(Refusal::Unmapped);
         }
-        if self.machines.state.map.entry(chunk).tag.pinned != pinned {
-            self.machines.state.map.entry_mut(chunk).tag.pinned = pinned;
+        if self.machines.state.map.entry(chunk).pinned != pinned {
+            self.machines.state.map.entry_mut(chunk).pinned = pinned;
             assert!(self.machines.state.pool_of(chunk).is_some(), "nothing cannot be pinned");
             let state = self.machines.state.durable_state(chunk);
             self.machines.state.journal.change(&Record::Chunk(chunk, state), chunk, &[]);

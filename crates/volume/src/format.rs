@@ -14,7 +14,7 @@ pub(crate) use superblock::{
 };
 
 use crate::layout::RECORD_BYTES_MAX;
-use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table, Tag};
+use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table};
 use crate::naming::is_volume_name;
 use crate::overlay::Blocks;
 use crate::pools::extents::RUNS_MAX;
@@ -55,6 +55,8 @@ const HEADER_BYTES: usize = 40;
 pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 /// Blocks of a checkpoint area for 2³² slots, and then some: 256 GiB.
 pub(crate) const AREA_BLOCKS_MAX: u32 = 1 << 26;
+/// Bytes of a chunk's record that are zero: once meant for a stream and a pattern, and never used.
+const CHUNK_RECORD_UNUSED: usize = 3;
 /// The longest pool name, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 16;
 const _: () = assert!(BLOCK_BYTES == BLOCK as usize, "metadata has the grain of chunks");
@@ -208,8 +210,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             out.push(1);
             out.extend_from_slice(&chunk.volume.0.to_le_bytes());
             out.extend_from_slice(&chunk.index.to_le_bytes());
-            out.extend_from_slice(&state.tag.stream.to_le_bytes());
-            out.push(state.tag.pattern);
+            out.extend_from_slice(&[0; CHUNK_RECORD_UNUSED]);
             let overlay = u8::from(state.overlay.is_some());
             let dirty = u8::from(state.dirty);
             let table = if state.unsaid { Table::None } else { state.table };
@@ -218,7 +219,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
                 Table::Plain => (1, 0),
                 Table::Summed(_) => (1, 1),
             };
-            let pinned = u8::from(state.tag.pinned);
+            let pinned = u8::from(state.pinned);
             assert!(state.copies.len() <= COPIES_MAX, "no reader takes more copies");
             let count = state.copies.len() as u8;
             out.push(count | summed << 3 | dirty << 4 | overlay << 5 | right << 6 | pinned << 7);
@@ -275,9 +276,11 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
     match reader.u8()? {
         1 => {
             let chunk = ChunkId { volume: reader.volume()?, index: reader.u32()? };
-            let (stream, pattern) = (reader.u16()?, reader.u8()?);
+            if reader.take(CHUNK_RECORD_UNUSED)?.iter().any(|&byte| byte != 0) {
+                return None;
+            }
             let flags = reader.u8()?;
-            let tag = Tag { stream, pattern, pinned: flags >> 7 == 1 };
+            let pinned = flags >> 7 == 1;
             let count = usize::from(flags & 7);
             if count > COPIES_MAX {
                 return None;
@@ -305,7 +308,7 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
                 return None; // It lies over a copy.
             }
             let dirty = flags >> 4 & 1 == 1;
-            let state = ChunkState { copies, dirty, table, unsaid: false, tag, overlay };
+            let state = ChunkState { copies, dirty, table, unsaid: false, pinned, overlay };
             Some(Record::Chunk(chunk, state))
         }
         2 => {

@@ -77,7 +77,7 @@ pub use group::Group;
 pub use group_state::service::Service;
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
 pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
-pub use map::{ChunkCopy, Place, Role, Tag};
+pub use map::{ChunkCopy, Place, Role};
 pub use moves::{Flow, Proposed};
 pub use naming::is_volume_name;
 pub use observer::{Decision, Observer};

@@ -55,18 +55,6 @@ impl ChunkCopy {
     }
 }
 
-/// Memory of the block storage data manager about a chunk, for policies (HintStor: one byte of
-/// stream id and pattern in the source).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tag {
-    /// Stream the chunk's writer named; 0: none.
-    pub stream: u16,
-    /// Access pattern code; 0: unknown.
-    pub pattern: u8,
-    /// True if placements leave the chunk where it is.
-    pub pinned: bool,
-}
-
 /// The journal's word on the tables of checksums at a chunk's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Table {
@@ -110,8 +98,8 @@ pub(crate) struct Entry {
     bits: u8,
     /// The epoch that the counts belong to, modulo 2¹⁶.
     epoch: u16,
-    /// Hints.
-    pub(crate) tag: Tag,
+    /// True if placements leave the chunk where it is.
+    pub(crate) pinned: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() <= 32, "a chunk's entry must stay far below 64 bytes");
@@ -128,7 +116,7 @@ impl Entry {
         pool: 0,
         bits: 0,
         epoch: 0,
-        tag: Tag { stream: 0, pattern: 0, pinned: false },
+        pinned: false,
     };
 
     pub(crate) fn first(&self) -> Option<Place> {
@@ -251,7 +239,7 @@ pub(crate) struct ChunkState {
     pub(crate) table: Table,
     /// True if the journal shall not say that they are.
     pub(crate) unsaid: bool,
-    pub(crate) tag: Tag,
+    pub(crate) pinned: bool,
     pub(crate) overlay: Option<(Place, Blocks)>,
 }
 
@@ -512,7 +500,7 @@ impl ChunkMap {
             dirty: extra.is_some_and(|extra| extra.dirty),
             table: self.entry(chunk).table(),
             unsaid: self.entry(chunk).is_unsaid(),
-            tag: self.entry(chunk).tag,
+            pinned: self.entry(chunk).pinned,
             overlay: extra
                 .and_then(|extra| extra.overlay.as_ref())
                 .map(|overlay| (overlay.place, overlay.blocks.clone())),
@@ -526,7 +514,7 @@ impl ChunkMap {
         let first = state.copies.first().copied();
         assert!(state.copies.len() <= COPIES_MAX, "a chunk has no more copies than it may");
         let entry = self.entry_mut(chunk);
-        entry.tag = state.tag;
+        entry.pinned = state.pinned;
         entry.set_table(state.table);
         entry.set_unsaid(state.unsaid && state.table != Table::None);
         let place = first.map_or((0, NONE), |c| (c.place.pool.0 as u8, c.place.slot));

@@ -321,7 +321,7 @@ impl Moves {
         let mut at = 0;
         while at < self.proposal.moves.len().min(WINDOW) {
             let Move { chunk, to, how } = self.proposal.moves[at];
-            if group.map.has(chunk) && group.map.entry(chunk).tag.pinned {
+            if group.map.has(chunk) && group.map.entry(chunk).pinned {
                 self.proposal.moves.remove(at);
                 continue;
             }

@@ -5,7 +5,7 @@ use crate::block_checksums::ChecksumStatus;
 use crate::finding::Finding;
 use crate::fsck::Flaw;
 use crate::group::Group;
-use crate::map::{ChunkCopy, Tag};
+use crate::map::{ChunkCopy, Role};
 use crate::moves::Proposed;
 use crate::opening::replicas::DamagedReplica;
 use crate::opening::salvage::Salvage;
@@ -46,8 +46,16 @@ pub struct ChunkStatus {
     pub reads: u32,
     /// Writes in this epoch.
     pub writes: u32,
-    /// Tag that its writers gave it.
-    pub tag: Tag,
+    /// True if placements leave the chunk where it is.
+    pub pinned: bool,
+}
+
+impl ChunkStatus {
+    /// Pool whose copy a move to a faster pool left behind.
+    pub fn kept_on(&self) -> Option<PoolId> {
+        let kept = self.copies.iter().find(|copy| copy.role == Role::Kept);
+        kept.map(|copy| copy.place.pool)
+    }
 }
 
 /// An operation that has not ended.
@@ -180,7 +188,7 @@ impl Group {
             mirrored_on: above(true),
             reads,
             writes,
-            tag: self.machines.state.map.entry(chunk).tag,
+            pinned: self.machines.state.map.entry(chunk).pinned,
         })
     }
 

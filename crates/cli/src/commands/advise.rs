@@ -17,7 +17,7 @@ use thermocline_engine::api::Status;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
 use thermocline_sim::lab;
-use thermocline_sim::machine::MachineOptions;
+use thermocline_sim::machine::{MachineOptions, PoolPlan};
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
 
@@ -200,6 +200,7 @@ impl Args {
             Some(status) => live::pools(status),
             None => pool_plans(self.pools.as_deref())?,
         };
+        let prices = prices(self.prices.as_deref(), &pools)?;
         Ok(Question {
             pools,
             policy: policy(self.policy.as_deref().unwrap_or(own))?,
@@ -218,16 +219,19 @@ impl Args {
                 ..MachineOptions::default()
             },
             seeds: self.seeds,
-            prices: prices(self.prices.as_deref())?,
+            prices,
         })
     }
 }
 
-fn prices(path: Option<&Path>) -> Result<Prices, CliError> {
+fn prices(path: Option<&Path>, pools: &[PoolPlan]) -> Result<Prices, CliError> {
     let Some(path) = path else { return Ok(Prices::assumed()) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
-    Prices::parse(&text, &path.display().to_string()).map_err(CliError::input)
+    let origin = path.display().to_string();
+    let prices = Prices::parse(&text, &origin).map_err(CliError::input)?;
+    prices.check_names(pools, &origin).map_err(CliError::input)?;
+    Ok(prices)
 }
 
 impl Output {

@@ -97,10 +97,30 @@ pub(crate) struct PoolConfig {
     pub(crate) reserve: Bytes,
     /// Parts of requests on it at once; `None`: as on all.
     pub(crate) depth: Option<u32>,
-    /// Bytes that moves of the policy may write to it in a day.
-    pub(crate) moves_a_day: Option<Bytes>,
+    /// What moves of the policy may write to it in a day; `None`: anything.
+    pub(crate) moves_a_day: Option<MovesADay>,
     /// Origin of its name.
     pub(crate) named_by: NamedBy,
+}
+
+/// What moves of the policy may write to a pool in a day.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum MovesADay {
+    /// So many bytes.
+    Bytes(Bytes),
+    /// So many times the pool's size: half of what its profile says that the device bears. The
+    /// other half is the clients'.
+    Sizes(f64),
+}
+
+impl MovesADay {
+    /// Bytes a day on a pool of `size`.
+    pub(crate) fn of(self, size: Bytes) -> Bytes {
+        match self {
+            MovesADay::Bytes(bytes) => bytes,
+            MovesADay::Sizes(times) => Bytes((size.0 as f64 * times) as u64),
+        }
+    }
 }
 
 /// Origin of a pool's name.
@@ -146,6 +166,11 @@ pub(crate) struct DeviceConfig {
 }
 
 impl DeviceConfig {
+    /// Profile that it is slowed to.
+    pub(crate) fn profile(&self) -> Option<&Profile> {
+        self.emulate.as_ref().map(|emulation| &emulation.profile)
+    }
+
     /// True if it lies across a network, or is slowed to what does.
     pub(crate) fn is_far(&self) -> bool {
         let slowed = self.emulate.as_ref().is_some_and(|emulation| emulation.profile.is_far());

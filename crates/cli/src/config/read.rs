@@ -2,8 +2,8 @@
 
 use super::keys::{At, ConfigError, File, Keys};
 use super::{
-    CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, NamedBy, NbdConfig, PoolConfig,
-    TlsConfig, is_same_place,
+    CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, MovesADay, NamedBy, NbdConfig,
+    PoolConfig, TlsConfig, is_same_place,
 };
 use super::{bucket, hints, library, scrub, tactics, volumes};
 use crate::deciding::own_epoch;
@@ -193,12 +193,37 @@ fn pool(
     let reserve = keys.quantity("reserve", "less than the pool's size, as \"1GiB\"", fits)?;
     let reserve = reserve.map_or(Bytes(0), |reserve| reserve.value);
     let depth = keys.count("depth", DEPTHS)?;
-    let wanted = "bytes from 1 MiB, such as \"100GiB\"";
-    let moves = keys.quantity("moves-a-day", wanted, |bytes| *bytes >= Bytes::from_mib(1))?;
-    let moves_a_day = moves.map(|bytes| bytes.value);
+    let moves_a_day = moves_a_day(&mut keys, profile.as_ref().or(device.profile()))?;
     keys.finish()?;
     let named_by = NamedBy::Configuration;
     Ok(PoolConfig { name, device, cache, profile, reserve, depth, moves_a_day, named_by })
+}
+
+/// `moves-a-day` of a pool that counts as `profile`.
+fn moves_a_day(
+    keys: &mut Keys<'_>,
+    profile: Option<&Profile>,
+) -> Result<Option<MovesADay>, ConfigError> {
+    const WANTED: &str = "bytes from 1 MiB, such as \"100GiB\", or \"endurance\"";
+    let Some(said) = keys.text("moves-a-day")? else { return Ok(None) };
+    if said.value != "endurance" {
+        let bytes = said.value.parse().ok().filter(|bytes| *bytes >= Bytes::from_mib(1));
+        let wrong = || format!("`moves-a-day` is {WANTED}");
+        let bytes = bytes.ok_or_else(|| keys.file.problem(said.line, wrong()))?;
+        return Ok(Some(MovesADay::Bytes(bytes)));
+    }
+    match profile.map(|profile| profile.writes_a_day) {
+        Some(Some(times)) => Ok(Some(MovesADay::Sizes(times / 2.0))),
+        Some(None) => Err(keys.file.problem(
+            said.line,
+            "the pool's profile does not say `writes-a-day`; give `moves-a-day` bytes, or add it to a \
+             profile of your own",
+        )),
+        None => Err(keys.file.problem(
+            said.line,
+            "`moves-a-day = \"endurance\"` needs a `profile` that says `writes-a-day`",
+        )),
+    }
 }
 
 /// The keys that say where something is; `file` is its name unless `path` tells another.

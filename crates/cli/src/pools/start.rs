@@ -118,10 +118,12 @@ fn restart(
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();
     let mut group = may.damage.open(config.settings.clone(), &geometries);
-    for (id, pool) in (0..).zip(&configs) {
+    for ((id, pool), geometry) in (0..).zip(&configs).zip(&geometries) {
+        let moves = pool.and_then(|pool| pool.moves_a_day);
+        let budget = geometry.zip(moves).map(|(geometry, moves)| moves.of(geometry.size));
         group.set_traits(PoolId(id), pool.and_then(traits));
         group.set_pool_depth(PoolId(id), pool.and_then(|pool| pool.depth));
-        group.set_wear_budget(PoolId(id), pool.and_then(|pool| pool.moves_a_day));
+        group.set_wear_budget(PoolId(id), budget);
     }
     let clock = ways.started;
     Ok(Started { group, disks, names, clock })
@@ -178,7 +180,8 @@ fn make<'a>(
     for (id, pool) in (0..).zip(of) {
         group.set_traits(PoolId(id), traits(pool));
         group.set_pool_depth(PoolId(id), pool.depth);
-        group.set_wear_budget(PoolId(id), pool.moves_a_day);
+        let size = disks[usize::from(id)].as_ref().expect("it was just made").geometry().size;
+        group.set_wear_budget(PoolId(id), pool.moves_a_day.map(|moves| moves.of(size)));
     }
     for (disk, id) in disks.iter().flatten().zip(0..) {
         let head = group.pool_head(PoolId(id)).expect("it was just made");

@@ -396,7 +396,8 @@ fn a_fast_pool_is_added_before_a_slow_one_and_data_rises_to_it() {
         io(up, "read -P 6 0 2M");
         let map = ask(up, "volume map v0 --length 2MiB").unwrap();
         // The slow copies stay behind what has risen, until their room is wanted.
-        map.contains("fast") && map.lines().all(|row| !row.contains("hdd") || row.contains("fast"))
+        map.contains("fast, old copy kept on hdd")
+            && map.lines().all(|row| !row.contains("hdd") || row.contains("fast"))
     });
     assert_eq!(up.stop("-KILL"), None);
 

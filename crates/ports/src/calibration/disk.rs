@@ -75,7 +75,8 @@ fn queueing(disk: Disk, measured: &Measurements, size: Bytes) -> Disk {
             let age_max = Nanos::from_micros(age * 1_000);
             let disk = Disk { queue_depth, age_max, ..disk.clone() };
             let medium = Medium::Disk(disk.clone());
-            let profile = Profile { about: String::new(), size, discard_zeroes: false, medium };
+            let (about, discard_zeroes, writes_a_day) = (String::new(), false, None);
+            let profile = Profile { about, size, discard_zeroes, writes_a_day, medium };
             let off = misfit(&profile, measured, &loads);
             if off < best.0 {
                 best = (off, disk);

@@ -216,7 +216,8 @@ pub fn calibrate<S: Subject>(
         assumed.push("writes were not measured: they are assumed to be as fast as reads".into());
     }
     let discard_zeroes = subject.discard_zeroes();
-    let profile = Profile { about: about.to_string(), size, discard_zeroes, medium };
+    let profile =
+        Profile { about: about.to_string(), size, discard_zeroes, writes_a_day: None, medium };
     let rows = measured.0.iter().map(|measured| Row {
         name: measured.step.name,
         pattern: measured.step.pattern,

@@ -70,6 +70,7 @@ pub(super) fn fit(
         about: String::new(),
         size,
         discard_zeroes: false,
+        writes_a_day: None,
         medium: Medium::Parallel(medium),
     };
     let set_reads = |medium: &mut Parallel, knobs: &Knobs| {

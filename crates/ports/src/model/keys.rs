@@ -10,6 +10,9 @@ use thermocline_units::{Bytes, Nanos, nearest};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+/// Rates, in 10⁶ bytes per second.
+const MB_PER_S: RangeInclusive<f64> = 0.001..=1e6;
+
 /// A profile that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {problem}")]
@@ -132,18 +135,28 @@ impl<'a> Keys<'a> {
         self.value(key, &wanted, |value| as_number(value).filter(|n| range.contains(n)))
     }
 
+    /// A number that may be left out.
+    pub(super) fn number_if_any(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, ProfileError> {
+        if self.table.contains_key(key) {
+            return self.number(key, range).map(Some);
+        }
+        self.asked.push(key.to_string());
+        Ok(None)
+    }
+
     /// 10⁶ bytes per second, as data sheets say; at most 10⁶ of them.
     pub(super) fn rate(&mut self, key: &str) -> Result<u64, ProfileError> {
-        self.number(key, 0.001..=1e6).map(|mb| (mb * 1e6).round() as u64)
+        self.number(key, MB_PER_S).map(to_bytes_per_s)
     }
 
     /// The same, where it may be left out.
     pub(super) fn rate_if_any(&mut self, key: &str) -> Result<Option<u64>, ProfileError> {
-        if self.table.contains_key(key) {
-            return self.rate(key).map(Some);
-        }
-        self.asked.push(key.to_string());
-        Ok(None)
+        let mb_per_s = self.number_if_any(key, MB_PER_S)?;
+        Ok(mb_per_s.map(to_bytes_per_s))
     }
 
     pub(super) fn bytes(
@@ -203,6 +216,10 @@ impl<'a> Keys<'a> {
     fn line_of(&self, byte: usize) -> usize {
         1 + self.text.as_bytes()[..byte].iter().filter(|&&b| b == b'\n').count()
     }
+}
+
+fn to_bytes_per_s(mb_per_s: f64) -> u64 {
+    (mb_per_s * 1e6).round() as u64
 }
 
 fn as_number(value: &DeValue) -> Option<f64> {

@@ -18,6 +18,9 @@ pub struct Profile {
     pub size: Bytes,
     /// True if a discarded range reads as zeroes.
     pub discard_zeroes: bool,
+    /// Endurance: times its size that may be written to it a day, for as long as its maker answers
+    /// for it; `None`: not known, or no limit.
+    pub writes_a_day: Option<f64>,
     /// The medium, which says how requests are served.
     pub medium: Medium,
 }
@@ -158,6 +161,9 @@ pub struct Object {
     pub write: Lane,
 }
 
+/// Drive writes a day.
+const WRITES_A_DAY: RangeInclusive<f64> = 0.001..=1000.0;
+
 /// Sizes of devices.
 const SIZES: RangeInclusive<u64> = 1 << 20..=1 << 50;
 
@@ -211,6 +217,7 @@ impl Profile {
         let about = keys.text("about")?;
         let size = keys.bytes("size", SIZES)?;
         let discard_zeroes = keys.flag("discard-zeroes")?;
+        let writes_a_day = keys.number_if_any("writes-a-day", WRITES_A_DAY)?;
         let media: [(&str, ReadMedium); 4] = [
             ("parallel", |keys| parallel(keys).map(Medium::Parallel)),
             ("flash", |keys| flash(keys).map(Medium::Flash)),
@@ -232,7 +239,7 @@ impl Profile {
             let wanted = "add a table [parallel], [flash], [disk] or [object]";
             return Err(keys.problem(wanted));
         };
-        let profile = Profile { about, size, discard_zeroes, medium };
+        let profile = Profile { about, size, discard_zeroes, writes_a_day, medium };
         profile.check_size().map_err(|problem| keys.problem(problem))?;
         Ok(profile)
     }

@@ -17,6 +17,9 @@ impl Profile {
         line(&mut out, "about", format_args!("\"{about}\""));
         line(&mut out, "size", size(self.size));
         line(&mut out, "discard-zeroes", self.discard_zeroes);
+        if let Some(writes) = self.writes_a_day {
+            line(&mut out, "writes-a-day", writes);
+        }
         match &self.medium {
             Medium::Parallel(medium) => parallel(&mut out, medium),
             Medium::Flash(medium) => flash(&mut out, medium),

@@ -3,8 +3,11 @@
 //! A price is either of a device that is bought (for a GiB, written off over years) or of an object
 //! store (for a GiB and month, and for requests). Currency is whatever the file is in.
 
+use crate::machine::PoolPlan;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use thermocline_ports::model::Profile;
+use thermocline_units::nearest;
 
 /// Prices when nobody names others.
 const ASSUMED: &str = include_str!("prices.toml");
@@ -89,6 +92,27 @@ impl Prices {
             prices.insert(profile, price);
         }
         Ok(Prices(prices))
+    }
+
+    /// Refuses a table whose profile is nearly, but not quite, one that is built in or that `pools`
+    /// have: it would be a profile without a price. Others may be profiles of one's own.
+    ///
+    /// # Errors
+    /// When there is such a profile; says what it may have meant.
+    pub fn check_names(&self, pools: &[PoolPlan], origin: &str) -> Result<(), PricesError> {
+        let caches = pools.iter().filter_map(|pool| pool.cache.as_ref());
+        let caches = caches.map(|cache| cache.profile_name.as_str());
+        let own = pools.iter().map(|pool| pool.profile_name.as_str()).chain(caches);
+        let mut known: Vec<&str> = own.collect();
+        Profile::names().for_each(|name| known.push(name));
+        let unknown = self.0.keys().filter(|name| !known.contains(&name.as_str()));
+        for name in unknown {
+            if let Some(like) = nearest(name, known.iter().copied()) {
+                let problem = format!("[{name}]: there is no such profile; did you mean `{like}`?");
+                return Err(PricesError { origin: origin.to_string(), problem });
+            }
+        }
+        Ok(())
     }
 
     /// Cost of a month; `None`: the profile has no price.

@@ -116,6 +116,10 @@ fn prices_are_of_a_month_and_wrong_ones_are_refused_with_their_table() {
     assert!(wrong("[nvme]\ngib = -1.0\nyears = 5\n").contains("0 or more"));
     assert!(wrong("[nvme]\ngib = 1.0\nyears = 0\n").contains("more than 0"));
     assert!(wrong("nonsense").contains("p.toml"));
+    let names = |text: &str| Prices::parse(text, "p.toml").unwrap().check_names(&[], "p.toml");
+    assert_eq!(names("[nvme]\ngib = 1\nyears = 5\n[our-array]\ngib = 9\nyears = 7\n"), Ok(()));
+    let misspelt = names("[nvmee]\ngib = 1\nyears = 5\n").unwrap_err().to_string();
+    assert!(misspelt.contains("[nvmee]") && misspelt.contains("`nvme`"), "{misspelt}");
 }
 
 /// `--add 15EiB`, and pools of that size, were panics of the program.

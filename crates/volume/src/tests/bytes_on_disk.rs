@@ -6,7 +6,7 @@ use crate::format::{
     decode_records, encode_record, frame_block, open_block,
 };
 use crate::layout::{area_blocks, holds, super_offset};
-use crate::map::{ChunkCopy, ChunkState, Place, Role, Table, Tag};
+use crate::map::{ChunkCopy, ChunkState, Place, Role, Table};
 use crate::overlay::{Blocks, Side};
 use crate::pools::ranks::Ranks;
 use crate::{Group, Limits, OpenError, Service};
@@ -63,7 +63,7 @@ fn records() -> Vec<Record> {
         ],
         dirty: true,
         table: Table::Summed(0xFEED_F00D),
-        tag: Tag { stream: 300, pattern: 4, pinned: true },
+        pinned: true,
         overlay: Some((place(2, 9), redirected)),
     };
     let mirror = ChunkState { overlay: Some((place(1, 2), mirrored)), ..state.clone() };

@@ -172,7 +172,7 @@ fn a_pinned_chunk_is_left_alone_by_placements_also_after_a_crash_and_not_by_name
     let pools = [0, 1].map(|index| bench.group.pool_of(chunk(index)));
     assert_eq!(pools, [Some(PoolId(0)), Some(PoolId(1))]);
     assert_eq!(bench.operate(OperationKind::Migrate, 0, 1), Outcome::Done);
-    assert!(bench.group.locate(chunk(0)).unwrap().tag.pinned);
+    assert!(bench.group.locate(chunk(0)).unwrap().pinned);
     bench.check();
 }
 

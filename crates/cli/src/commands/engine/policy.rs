@@ -101,13 +101,17 @@ fn explain(told: &Explanation, volume: &str, pools: &[Pool]) -> String {
         let pool = pools.iter().find(|pool| pool.id == *id);
         pool.map_or_else(|| id.to_string(), |pool| pool.name.clone())
     };
-    let names: Vec<String> = chunk.pools.iter().map(name).collect();
+    let wanted = chunk.pools.iter().filter(|&&id| Some(id) != chunk.kept_on);
+    let names: Vec<String> = wanted.map(name).collect();
     let place = match names[..] {
         [] => "holds nothing and reads as zeroes".to_string(),
         _ => format!("lives on {}", names.join(", ")),
     };
     let (from, to) = (chunk.offset_bytes, chunk.offset_bytes + chunk.length_bytes);
     let mut out = format!("{volume} from {} to {} {place}", Bytes(from), Bytes(to));
+    if let Some(pool) = &chunk.kept_on {
+        let _ = write!(out, ", with its old copy kept on {}", name(pool));
+    }
     if let Some(to) = &chunk.redirected_to {
         let _ = write!(out, "; its writes go to {}", name(to));
     }

@@ -134,7 +134,11 @@ fn map(extents: &[Extent], pools: &[Pool]) -> String {
     };
     let mut table = table::plain(["offset", "length", "lives on", "reads", "writes"]);
     for extent in extents {
-        let mut place: Vec<String> = extent.pools.iter().map(|&id| name(id)).collect();
+        let wanted = extent.pools.iter().filter(|&&id| Some(id) != extent.kept_on);
+        let mut place: Vec<String> = wanted.map(|&id| name(id)).collect();
+        if let Some(pool) = extent.kept_on {
+            place.push(format!("old copy kept on {}", name(pool)));
+        }
         if place.is_empty() {
             place.push("nothing (zeroes)".to_string());
         }

@@ -154,9 +154,10 @@ impl AdminApi<'_> {
                 offset_bytes: start,
                 length_bytes: chunk_size.min(size - start),
                 pools: chunk.copies.iter().map(|copy| copy.place.pool.0).collect(),
+                kept_on: chunk.kept_on().map(|pool| pool.0),
                 redirected_to: chunk.redirected_to.map(|pool| pool.0),
                 mirrored_on: chunk.mirrored_on.map(|pool| pool.0),
-                pinned: chunk.tag.pinned,
+                pinned: chunk.pinned,
                 reads: u64::from(chunk.reads),
                 writes: u64::from(chunk.writes),
             };
@@ -235,6 +236,7 @@ impl AdminApi<'_> {
 
 /// True if two neighbouring runs can be told as one.
 fn is_alike(one: &Extent, other: &Extent) -> bool {
-    let place = |extent: &Extent| (extent.redirected_to, extent.mirrored_on, extent.pinned);
+    let place =
+        |extent: &Extent| (extent.kept_on, extent.redirected_to, extent.mirrored_on, extent.pinned);
     one.pools == other.pools && place(one) == place(other)
 }
