@@ -14,8 +14,8 @@
 //! the unit square, and 1/3 − (8/15)² its variance.
 
 use super::plan::{LoadName, NARROW, READ_DEPTHS};
-use super::{Measurements, misfit};
-use crate::model::{Disk, Medium, Profile};
+use super::{Measurements, misfit, profile_of};
+use crate::model::{Disk, Medium};
 use thermocline_units::{Bytes, Nanos};
 
 /// Mean of √|x − y|, x and y uniform.
@@ -75,8 +75,7 @@ fn queueing(disk: Disk, measured: &Measurements, size: Bytes) -> Disk {
             let age_max = Nanos::from_micros(age * 1_000);
             let disk = Disk { queue_depth, age_max, ..disk.clone() };
             let medium = Medium::Disk(disk.clone());
-            let (about, discard_zeroes, writes_a_day) = (String::new(), false, None);
-            let profile = Profile { about, size, discard_zeroes, writes_a_day, medium };
+            let profile = profile_of(size, medium);
             let off = misfit(&profile, measured, &loads);
             if off < best.0 {
                 best = (off, disk);

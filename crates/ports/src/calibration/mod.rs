@@ -216,8 +216,8 @@ pub fn calibrate<S: Subject>(
         assumed.push("writes were not measured: they are assumed to be as fast as reads".into());
     }
     let discard_zeroes = subject.discard_zeroes();
-    let profile =
-        Profile { about: about.to_string(), size, discard_zeroes, writes_a_day: None, medium };
+    let about = about.to_string();
+    let profile = Profile { about, discard_zeroes, ..profile_of(size, medium) };
     let rows = measured.0.iter().map(|measured| Row {
         name: measured.step.name,
         pattern: measured.step.pattern,
@@ -270,6 +270,11 @@ fn misfit(profile: &Profile, measured: &Measurements, loads: &[LoadName]) -> f64
         (outcome.iops() / load.figures.iops).ln().powi(2)
     });
     off.sum()
+}
+
+/// A device of this size and medium, of which nothing else is known.
+fn profile_of(size: Bytes, medium: Medium) -> Profile {
+    Profile { about: String::new(), size, discard_zeroes: false, writes_a_day: None, medium }
 }
 
 /// A medium to begin with.

@@ -16,8 +16,8 @@
 //! express. Bounded: [`ROUNDS`] rounds of [`super::FIT_REQUESTS`] requests a load.
 
 use super::plan::{LARGE, LoadName, READ_DEPTHS, WRITE_DEPTHS, time_of};
-use super::{Access, Measurements, misfit, servers_behind_a_lane};
-use crate::model::{Lane, Medium, Parallel, Profile, Spread};
+use super::{Access, Measurements, misfit, profile_of, servers_behind_a_lane};
+use crate::model::{Lane, Medium, Parallel, Spread};
 use crate::pattern::Outcome;
 use thermocline_units::{Bytes, Nanos};
 
@@ -66,13 +66,7 @@ pub(super) fn fit(
     let Medium::Parallel(mut medium) = servers_behind_a_lane(lane(&start), Nanos(1), steady) else {
         unreachable!("that is what it makes")
     };
-    let trial = |medium: Parallel| Profile {
-        about: String::new(),
-        size,
-        discard_zeroes: false,
-        writes_a_day: None,
-        medium: Medium::Parallel(medium),
-    };
+    let trial = |medium: Parallel| profile_of(size, Medium::Parallel(medium));
     let set_reads = |medium: &mut Parallel, knobs: &Knobs| {
         medium.servers = servers(knobs);
         medium.read = lane(knobs);
