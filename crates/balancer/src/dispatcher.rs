@@ -4,7 +4,7 @@
 //! 1. [`Dispatcher::arrived`], once.
 //! 2. [`Dispatcher::place`]: a backend, which counts as sent there from then on. When all are at
 //!    their limits, [`Dispatcher::wait`] for a [`Grant`].
-//! 3. [`Dispatcher::finished`], once for each placement, with what became of it.
+//! 3. [`Dispatcher::finished`], once for each decision, with what became of it.
 //! 4. After a failure, [`Dispatcher::retry`] asks whether it may be placed again, with those tried.
 //!
 //! Whatever changes who is fit goes through `refit`, which is the only place that tells the
@@ -31,7 +31,7 @@ const EVENTS_MAX: usize = 1024;
 
 /// The decision on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
+pub enum Decision {
     /// To this backend: it counts as sent.
     At(SiteId),
     /// All that it could go to are at their limits, or others wait already.
@@ -76,7 +76,7 @@ impl Outcome {
 /// Dispatches requests to backends.
 ///
 /// ```
-/// use thermocline_balancer::{BackendSettings, Dispatcher, Outcome, Placement, Settings};
+/// use thermocline_balancer::{BackendSettings, Dispatcher, Outcome, Decision, Settings};
 /// use thermocline_policy::registry::PolicySpec;
 /// use thermocline_units::Nanos;
 ///
@@ -89,7 +89,7 @@ impl Outcome {
 /// };
 /// dispatcher.configure(Nanos(0), vec![backend("a"), backend("b")]);
 /// dispatcher.arrived(Nanos(0));
-/// let Placement::At(site) = dispatcher.place(Nanos(0), &[]) else { panic!("both are free") };
+/// let Decision::At(site) = dispatcher.place(Nanos(0), &[]) else { panic!("both are free") };
 /// dispatcher.finished(Nanos(5_000), site, Outcome::Served(Nanos(5_000)));
 /// assert_eq!(dispatcher.board().site(site).outstanding(), 0);
 /// ```
@@ -297,18 +297,18 @@ impl Dispatcher {
     }
 
     /// A backend that the request has not tried.
-    pub fn place(&mut self, now: Nanos, tried: &[SiteId]) -> Placement {
+    pub fn place(&mut self, now: Nanos, tried: &[SiteId]) -> Decision {
         let sent = self.board().sent();
         if !self.queue.is_empty() && tried.is_empty() {
-            return Placement::Full; // those who wait were first
+            return Decision::Full; // those who wait were first
         }
-        let placement = self.pick(now, tried);
-        let placed = u64::from(matches!(placement, Placement::At(_)));
+        let decision = self.pick(now, tried);
+        let placed = u64::from(matches!(decision, Decision::At(_)));
         assert_eq!(self.board().sent(), sent + placed, "what is placed is sent, and once");
-        placement
+        decision
     }
 
-    fn pick(&mut self, now: Nanos, tried: &[SiteId]) -> Placement {
+    fn pick(&mut self, now: Nanos, tried: &[SiteId]) -> Decision {
         let mut is_full = false;
         self.hidden.clear();
         self.hidden.extend_from_slice(tried);
@@ -330,10 +330,10 @@ impl Dispatcher {
                 backend.counters.sent += 1;
                 assert!(backend.is_wanted(), "nothing goes to who is taken out");
                 assert!(outstanding <= backend.settings.requests_max, "the limit holds");
-                Placement::At(site)
+                Decision::At(site)
             }
-            None if is_full => Placement::Full,
-            None => Placement::Nowhere,
+            None if is_full => Decision::Full,
+            None => Decision::Nowhere,
         }
     }
 
@@ -577,7 +577,7 @@ impl Dispatcher {
     fn serve_queue(&mut self, now: Nanos) {
         let heard = self.queue.len() + self.grants.len();
         while !self.queue.is_empty() {
-            let Placement::At(site) = self.pick(now, &[]) else { break };
+            let Decision::At(site) = self.pick(now, &[]) else { break };
             let ticket = self.queue.pop().expect("it is not empty");
             self.grants.push(Grant { ticket, site: Some(site) });
         }

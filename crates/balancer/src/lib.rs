@@ -30,7 +30,7 @@ mod status;
 mod tests;
 
 pub use backend::State;
-pub use dispatcher::{Asked, Dispatcher, Outcome, Placement};
+pub use dispatcher::{Asked, Decision, Dispatcher, Outcome};
 pub use event::Event;
 pub use memory::Memory;
 pub use queue::{Grant, Ticket};

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::Duration;
-use thermocline_sim::watch::{Amount, Watch};
+use thermocline_sim::progress::{Amount, Watch};
 
 /// Time after which the bar is redrawn when nothing moves.
 const TICK: Duration = Duration::from_millis(200);

@@ -10,7 +10,7 @@
 //! - [`mod@admin`], [`mod@jobs`]: what an administrator may ask for;
 //! - [`mod@moves`]: what the policy moves, as events;
 //! - [`mod@scrubs`]: scrubs by the calendar, and what verifying finds;
-//! - [`mod@watch`]: what is counted on the way, second by second;
+//! - [`mod@counting`]: what is counted on the way, second by second;
 //! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
 mod accepting;
@@ -18,13 +18,13 @@ mod admin;
 mod admission;
 mod budget;
 mod clients;
+mod counting;
 mod health;
 mod heat;
 mod jobs;
 mod moves;
 mod room;
 mod scrubs;
-mod watch;
 
 pub use admin::{AdminApi, Reach};
 pub use admission::ClientLimits;
@@ -33,10 +33,11 @@ pub use room::watch_room;
 use crate::ServeError;
 use crate::joining::PoolLedger;
 use crate::listeners::Listener;
-use crate::mailbox::{Inbox, Mailbox, mailbox};
+use crate::mailbox::{Mailbox, MailboxReceiver, mailbox};
 use admission::Admission;
 use budget::Budget;
 use clients::{Connection, Origin};
+use counting::Counts;
 use jobs::Jobs;
 use moves::Campaigns;
 use room::Room;
@@ -56,7 +57,6 @@ use thermocline_ports::{Completion, Device, Io, Ticket};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
 use thermocline_volume::{Finished, Group, Reply, Request, Service};
-use watch::Watch;
 
 /// Time that the loop stays awake when nothing is left to do. A client that waits for each answer
 /// sends its next request within that time, and to be woken takes longer than the whole request
@@ -123,12 +123,12 @@ pub struct Engine {
     /// Requests that the machine handed back, by the pool that they wait for.
     refused: BTreeMap<Option<PoolId>, VecDeque<Request>>,
     started: Instant,
-    inbox: Inbox,
+    mailbox_receiver: MailboxReceiver,
     mailbox: Mailbox,
     jobs: Jobs,
     campaigns: Campaigns,
     scrubs: scrubs::Scrubs,
-    watch: Watch,
+    counts: Counts,
     room: Room,
     on_event: OnEvent,
     /// Policy that decides about moves; `None`: none.
@@ -155,7 +155,7 @@ impl Engine {
         clock: Instant,
         on_event: OnEvent,
     ) -> Result<Engine, ServeError> {
-        let (mailbox, inbox) = mailbox().map_err(ServeError::Wait)?;
+        let (mailbox, mailbox_receiver) = mailbox().map_err(ServeError::Wait)?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut engine = Engine {
             group,
@@ -176,12 +176,12 @@ impl Engine {
             own: BTreeMap::new(),
             refused: BTreeMap::new(),
             started: clock,
-            inbox,
+            mailbox_receiver,
             mailbox,
             jobs: Jobs::default(),
             campaigns: Campaigns::default(),
             scrubs: scrubs::Scrubs::default(),
-            watch: Watch::new(),
+            counts: Counts::new(),
             room: Room::default(),
             on_event,
             policy: None,
@@ -198,7 +198,7 @@ impl Engine {
         }
         engine.name_exports();
         for export in &engine.exports {
-            engine.watch.note_volume(VolumeId(export.volume), export.size);
+            engine.counts.note_volume(VolumeId(export.volume), export.size);
         }
         engine.tell_damaged_replicas();
         Ok(engine)
@@ -315,7 +315,7 @@ impl Engine {
     fn run_until(&mut self, done: impl Fn(&Group) -> bool) -> Result<(), ServeError> {
         while !done(&self.group) {
             if !self.round_of_devices() {
-                self.wait::<Inbox>(None)?;
+                self.wait::<MailboxReceiver>(None)?;
             }
         }
         Ok(())
@@ -374,7 +374,7 @@ impl Engine {
 
     fn carry_out_orders(&mut self) -> bool {
         let mut moved = false;
-        while let Some(order) = self.inbox.take() {
+        while let Some(order) = self.mailbox_receiver.take() {
             order(&mut AdminApi::new(self));
             moved = true;
         }
@@ -383,7 +383,7 @@ impl Engine {
 
     /// Notes an event and tells whoever listens.
     fn event(&mut self, severity: Severity, subject: &str, text: String) {
-        let event = self.watch.events.note(severity, subject, text);
+        let event = self.counts.events.note(severity, subject, text);
         (self.on_event)(event);
     }
 
@@ -391,7 +391,7 @@ impl Engine {
     fn due(&self) -> Option<Nanos> {
         let disks = self.disks.iter().flatten().filter_map(PoolDevice::next_event);
         let handshakes = self.admission.next_deadline();
-        disks.chain(self.group.next_tick()).chain(handshakes).chain([self.watch.next]).min()
+        disks.chain(self.group.next_tick()).chain(handshakes).chain([self.counts.next]).min()
     }
 
     /// Waits for sockets, devices, tasks, or the clock; whether `stop` is readable. Looks without
@@ -401,7 +401,7 @@ impl Engine {
         let awake = now < Nanos(self.busy_at.0 + self.awake.0);
         let timeout = self.due().map(|at| at.saturating_sub(now));
         let timeout = if awake { Some(Nanos(0)) } else { timeout };
-        let mut fds = vec![PollFd::new(&self.inbox, PollFlags::IN)];
+        let mut fds = vec![PollFd::new(&self.mailbox_receiver, PollFlags::IN)];
         if let Some(stop) = stop {
             fds.push(PollFd::new(stop, PollFlags::IN));
         }
@@ -437,7 +437,7 @@ impl Engine {
         }
         self.to_accept = waiting;
         if hears {
-            self.inbox.hush();
+            self.mailbox_receiver.hush();
         }
         Ok(stopped)
     }

@@ -24,7 +24,7 @@ pub struct Mailbox {
 }
 
 /// The loop's side of its mailbox.
-pub(crate) struct Inbox {
+pub(crate) struct MailboxReceiver {
     receiver: Receiver<Task>,
     waker: UnixStream,
 }
@@ -33,12 +33,12 @@ pub(crate) struct Inbox {
 ///
 /// # Errors
 /// When the system gives no pair of sockets.
-pub(crate) fn mailbox() -> std::io::Result<(Mailbox, Inbox)> {
+pub(crate) fn mailbox() -> std::io::Result<(Mailbox, MailboxReceiver)> {
     let (wake, woken) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
     let (sender, receiver) = channel();
-    Ok((Mailbox { sender, waker: Arc::new(wake) }, Inbox { receiver, waker: woken }))
+    Ok((Mailbox { sender, waker: Arc::new(wake) }, MailboxReceiver { receiver, waker: woken }))
 }
 
 impl Mailbox {
@@ -71,7 +71,7 @@ impl Mailbox {
     }
 }
 
-impl Inbox {
+impl MailboxReceiver {
     /// The next task.
     pub(crate) fn take(&mut self) -> Option<Task> {
         self.receiver.try_recv().ok()
@@ -84,7 +84,7 @@ impl Inbox {
     }
 }
 
-impl AsFd for Inbox {
+impl AsFd for MailboxReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.waker.as_fd()
     }

@@ -1,4 +1,4 @@
-//! The end near the clients: doors for them, and the connection to the exit.
+//! The end near the clients: listeners for them, and the connection to the exit.
 
 use crate::address::{Host, HostPort};
 use crate::codes;
@@ -43,12 +43,12 @@ pub(crate) struct Enter {
     pub(crate) cache: Mutex<Option<Cache>>,
 }
 
-/// The destination of a door's clients.
+/// The destination of a listener's clients.
 #[derive(Clone)]
-pub(crate) enum Door {
+pub(crate) enum ListenerKind {
     Forward(HostPort),
     Socks5,
-    /// Wherever the client wanted to go when the system brought it here; the door's own address.
+    /// Wherever the client wanted to go when the system brought it here; the listener's own address.
     Transparent(SocketAddr),
 }
 
@@ -90,8 +90,8 @@ impl Enter {
         }
     }
 
-    /// Serves a door's clients.
-    pub(crate) async fn serve(self: Arc<Enter>, listener: TcpListener, door: Door) {
+    /// Serves a listener's clients.
+    pub(crate) async fn serve(self: Arc<Enter>, listener: TcpListener, kind: ListenerKind) {
         loop {
             let (stream, client) = accept(&listener).await;
             if relay::prepare(&stream).is_err() {
@@ -101,12 +101,12 @@ impl Enter {
                 self.refuse(stream, client, "as many clients as may be are connected");
                 continue;
             };
-            let (enter, door) = (self.clone(), door.clone());
+            let (enter, kind) = (self.clone(), kind.clone());
             tokio::spawn(async move {
-                match door {
-                    Door::Forward(target) => enter.forward(stream, client, target).await,
-                    Door::Socks5 => enter.socks5(stream, client).await,
-                    Door::Transparent(own) => enter.transparent(stream, client, own).await,
+                match kind {
+                    ListenerKind::Forward(target) => enter.forward(stream, client, target).await,
+                    ListenerKind::Socks5 => enter.socks5(stream, client).await,
+                    ListenerKind::Transparent(own) => enter.transparent(stream, client, own).await,
                 }
                 drop::<Place>(place);
             });
@@ -156,7 +156,8 @@ impl Enter {
     async fn transparent(&self, stream: TcpStream, client: SocketAddr, own: SocketAddr) {
         let Ok(to) = stream.local_addr() else { return };
         if to == own {
-            let text = "it came to the door's own address; have a TPROXY rule bring clients here";
+            let text =
+                "it came to the listener's own address; have a TPROXY rule bring clients here";
             return self.refuse(stream, client, text);
         }
         self.forward(stream, client, HostPort { host: Host::from(to.ip()), port: to.port() }).await;

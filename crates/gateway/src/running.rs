@@ -2,7 +2,7 @@
 
 use crate::config::{EnterConfig, ExitConfig};
 use crate::core::Core;
-use crate::enter::{Door, Enter};
+use crate::enter::{Enter, ListenerKind};
 use crate::exit::Exit;
 use crate::hub::Hub;
 use crate::keep::KeepError;
@@ -19,7 +19,7 @@ use thermocline_wire::Role;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// Clients that may wait to be accepted at a door. One that comes when as many wait is told nothing
+/// Clients that may wait to be accepted at a listener. One that comes when as many wait is told nothing
 /// for a second or more, by the system.
 const BACKLOG: i32 = 4096;
 /// Time between two looks of a stopping gateway at its flows.
@@ -51,9 +51,9 @@ pub enum StartError {
         /// The system's word.
         error: io::Error,
     },
-    /// A door for clients that want to go elsewhere, which the system does not allow.
+    /// A listener for clients that want to go elsewhere, which the system does not allow.
     #[error(
-        "{address}: a transparent door needs the capability CAP_NET_ADMIN; run the enter as root, or give it that"
+        "{address}: a transparent listener needs the capability CAP_NET_ADMIN; run the enter as root, or give it that"
     )]
     Transparent {
         /// The address.
@@ -132,8 +132,8 @@ impl View {
 
 /// A running gateway.
 pub struct Gateway {
-    /// Addresses it listens on, in the order of its settings: forwards, SOCKS5, transparent doors;
-    /// or the exit's door.
+    /// Addresses it listens on, in the order of its settings: forwards, SOCKS5, transparent listeners;
+    /// or the exit's listener.
     pub addresses: Vec<SocketAddr>,
     kind: Kind,
     phase: watch::Sender<Phase>,
@@ -147,19 +147,19 @@ impl Gateway {
     /// Settings, keys or addresses that do not work.
     pub fn enter(mut config: EnterConfig) -> Result<Gateway, StartError> {
         let core = Arc::new(Core::new(&config.common, Role::Connector)?);
-        let mut doors = Vec::new();
+        let mut listeners = Vec::new();
         for (address, target) in std::mem::take(&mut config.forward) {
-            doors.push((listen(address)?, Door::Forward(target)));
+            listeners.push((listen(address)?, ListenerKind::Forward(target)));
         }
         for address in std::mem::take(&mut config.socks5) {
-            doors.push((listen(address)?, Door::Socks5));
+            listeners.push((listen(address)?, ListenerKind::Socks5));
         }
         for address in std::mem::take(&mut config.transparent) {
             let listener = listen_transparently(address)?;
             let own = listener.local_addr()?;
-            doors.push((listener, Door::Transparent(own)));
+            listeners.push((listener, ListenerKind::Transparent(own)));
         }
-        let addresses = addresses(doors.iter().map(|(listener, _)| listener))?;
+        let addresses = addresses(listeners.iter().map(|(listener, _)| listener))?;
         let enter = Arc::new(Enter {
             hub: Hub::new(core.began),
             core,
@@ -171,9 +171,9 @@ impl Gateway {
         let kind = Kind::Enter(enter.clone());
         start(kind, addresses, move || {
             let mut tasks = Vec::new();
-            for (listener, door) in doors {
+            for (listener, kind) in listeners {
                 let listener = tokio::net::TcpListener::from_std(listener)?;
-                tasks.push(tokio::spawn(enter.clone().serve(listener, door)));
+                tasks.push(tokio::spawn(enter.clone().serve(listener, kind)));
             }
             // It ends by itself when the connection does.
             tokio::spawn(enter.keep_link());
@@ -273,8 +273,8 @@ fn start(
     let thread = std::thread::Builder::new().name("tunnel".to_string()).spawn(move || {
         let is_clean = runtime.block_on(async {
             // A listener that cannot be watched: nobody could be served.
-            let Ok(doors) = begin() else { return false };
-            until_end(&of_thread, &mut phases, doors).await
+            let Ok(listeners) = begin() else { return false };
+            until_end(&of_thread, &mut phases, listeners).await
         });
         // No task runs any more, so nothing is named while it is saved.
         of_thread.save();
@@ -289,11 +289,11 @@ fn start(
 async fn until_end(
     kind: &Kind,
     phases: &mut watch::Receiver<Phase>,
-    doors: Vec<tokio::task::JoinHandle<()>>,
+    listeners: Vec<tokio::task::JoinHandle<()>>,
 ) -> bool {
     let told = phases.wait_for(|phase| *phase != Phase::Run).await.map(|phase| *phase);
     let Ok(Phase::Drain(until)) = told else { return false };
-    doors.iter().for_each(tokio::task::JoinHandle::abort);
+    listeners.iter().for_each(tokio::task::JoinHandle::abort);
     kind.close();
     while !kind.is_idle() {
         if Instant::now() >= until || *phases.borrow() == Phase::Cut {

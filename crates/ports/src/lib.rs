@@ -14,12 +14,12 @@ mod device;
 pub mod faulty;
 mod link;
 pub mod model;
-mod overlay;
 pub mod pattern;
 mod payload;
+mod scratch;
 
 pub use accelerator::Accelerator;
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};
-pub use overlay::Overlay;
 pub use payload::Payload;
+pub use scratch::ScratchDevice;

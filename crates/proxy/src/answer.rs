@@ -6,11 +6,11 @@
 
 use super::client::{Alarm, Client, Spoken};
 use super::core::{Current, Sent};
-use super::journal::Journal;
+use super::deadlines::Phase;
 use super::outgoing;
+use super::request_record::RequestRecord;
 use super::upload::{Fate, Upload};
 use super::upstream::Http1;
-use super::watch::Phase;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -41,7 +41,7 @@ pub(super) struct Flow {
     pub(super) alarm: Alarm,
     pub(super) client: Arc<Client>,
     pub(super) current: Arc<Current>,
-    pub(super) journal: Journal,
+    pub(super) record: RequestRecord,
     /// State of the request's body, which may still be under way.
     pub(super) fate: Option<Arc<Fate>>,
     /// True if the server's connection may be used again.
@@ -64,7 +64,7 @@ impl AnswerBody {
     /// A server's body; one without bytes ends here.
     pub(super) fn of(mut flow: Box<Flow>, cx: &mut Context<'_>) -> AnswerBody {
         if !flow.body.is_end_stream() {
-            flow.alarm.watch.enter(Phase::Answer, flow.current.live.timeouts.idle);
+            flow.alarm.deadlines.enter(Phase::Answer, flow.current.live.timeouts.idle);
             return AnswerBody::Flow(flow);
         }
         flow.end(cx);
@@ -119,8 +119,8 @@ impl Flow {
                 Poll::Ready(self.trailers(cx, fields).map(Ok))
             }
             Poll::Ready(Some(Ok(frame))) => {
-                self.journal.bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
-                self.alarm.watch.progress();
+                self.record.bytes += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+                self.alarm.deadlines.progress();
                 if self.body.is_end_stream() {
                     self.end(cx);
                 }
@@ -143,7 +143,7 @@ impl Flow {
     /// True if nothing has moved for too long, in either direction.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         if self.conn.as_mut().is_some_and(|conn| conn.has_written()) {
-            self.alarm.watch.progress();
+            self.alarm.deadlines.progress();
         }
         self.alarm.poll_over(cx)
     }
@@ -170,12 +170,12 @@ impl Flow {
             let idle_max = self.current.live.upstream.idle_max;
             thread.pool.put(sent.site, &sent.target, conn, idle_max, cx);
         }
-        sent.answered(self.journal.status);
-        thread.shared.counts.bytes_out.fetch_add(self.journal.bytes, Relaxed);
-        self.journal.end(&thread.shared, None);
+        sent.answered(self.record.status);
+        thread.shared.counts.bytes_out.fetch_add(self.record.bytes, Relaxed);
+        self.record.end(&thread.shared, None);
         if self.client.spoken == Spoken::Http1 {
-            self.alarm.watch.set_latest(None);
-            self.alarm.watch.enter(Phase::Idle, self.current.live.timeouts.keep_alive);
+            self.alarm.deadlines.set_latest(None);
+            self.alarm.deadlines.enter(Phase::Idle, self.current.live.timeouts.keep_alive);
         }
     }
 
@@ -199,7 +199,7 @@ impl Flow {
                 sent.target.failed(why.to_string());
             }
             sent.finish(if is_client { Outcome::ClientFailed } else { outcome });
-            self.journal.end(&self.client.thread.shared, Some(why));
+            self.record.end(&self.client.thread.shared, Some(why));
         }
         self.failed = Some(why);
         cx.waker().wake_by_ref();
@@ -212,7 +212,7 @@ impl Drop for Flow {
     fn drop(&mut self) {
         if let Some(sent) = self.sent.take() {
             sent.finish(Outcome::ClientFailed);
-            self.journal.end(&self.client.thread.shared, Some("the client went away"));
+            self.record.end(&self.client.thread.shared, Some("the client went away"));
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::core::Shared;
 use super::crowd::Member;
+use super::deadlines::{Deadlines, Phase};
 use super::headers::Caller;
 use super::interim::Interim;
 use super::outgoing::Outgoing;
 use super::upstream::Pool;
-use super::watch::{Phase, Watch};
 use hyper::header::HeaderValue;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub(super) struct Client {
     pub(super) admission: Arc<Admission>,
     pub(super) spoken: Spoken,
     /// Of the connection; streams of HTTP/2 each have their own beside it.
-    pub(super) watch: Arc<Watch>,
+    pub(super) deadlines: Arc<Deadlines>,
     /// Requests that have come.
     asked: AtomicU64,
     /// Interim answers of servers, for a client of HTTP/1.1.
@@ -78,7 +78,7 @@ impl Client {
         peer: SocketAddr,
         encrypted: bool,
         spoken: Spoken,
-        watch: Arc<Watch>,
+        deadlines: Arc<Deadlines>,
         admission: Arc<Admission>,
     ) -> Client {
         let address = HeaderValue::from_str(&peer.ip().to_canonical().to_string());
@@ -91,7 +91,7 @@ impl Client {
             },
             admission,
             spoken,
-            watch,
+            deadlines,
             asked: AtomicU64::new(0),
             interim: Arc::default(),
             outgoing: Arc::default(),
@@ -99,15 +99,15 @@ impl Client {
         }
     }
 
-    /// Alarm of a request: the connection's watch, or one of its own.
+    /// Alarm of a request: the connection's deadlines, or one of its own.
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
         self.asked.fetch_add(1, Relaxed);
-        let watch = match self.spoken {
-            Spoken::Http1 => self.watch.clone(),
-            Spoken::Http2 => Arc::new(Watch::new(&self.thread.shared.ticks, limit)),
+        let deadlines = match self.spoken {
+            Spoken::Http1 => self.deadlines.clone(),
+            Spoken::Http2 => Arc::new(Deadlines::new(&self.thread.shared.ticks, limit)),
         };
-        watch.enter(Phase::Exchange, limit);
-        Alarm { watch, timer: None }
+        deadlines.enter(Phase::Exchange, limit);
+        Alarm { deadlines, timer: None }
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -139,30 +139,30 @@ impl Client {
 
 /// A deadline that a request minds.
 pub(super) struct Alarm {
-    pub(super) watch: Arc<Watch>,
+    pub(super) deadlines: Arc<Deadlines>,
     /// Rings for this request alone; `None`: whoever drives the connection has a timer.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Alarm {
     /// One with a timer.
-    pub(super) fn own(watch: Arc<Watch>) -> Alarm {
-        let timer = Box::pin(tokio::time::sleep_until(watch.instant()));
-        Alarm { watch, timer: Some(timer) }
+    pub(super) fn own(deadlines: Arc<Deadlines>) -> Alarm {
+        let timer = Box::pin(tokio::time::sleep_until(deadlines.instant()));
+        Alarm { deadlines, timer: Some(timer) }
     }
 
     /// True if the time is up; if not, the task is woken when it may be.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
         if let Some(timer) = &mut self.timer {
-            self.watch.hurry(timer.as_mut());
+            self.deadlines.hurry(timer.as_mut());
             while timer.as_mut().poll(cx).is_ready() {
-                if self.watch.is_over() {
+                if self.deadlines.is_over() {
                     return true;
                 }
-                timer.as_mut().reset(self.watch.instant());
+                timer.as_mut().reset(self.deadlines.instant());
             }
         }
-        self.watch.is_over()
+        self.deadlines.is_over()
     }
 
     /// Waits for `work`; `None` when the time is up first.

@@ -9,16 +9,16 @@ use super::access::Log;
 use super::api::LastError;
 use super::config::Live;
 use super::crowd::Crowd;
+use super::deadlines::Ticks;
 use super::probing::{Answers, Probes};
 use super::upstream::Connector;
-use super::watch::Ticks;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use thermocline_balancer::{
-    BackendSettings, Dispatcher, Event, Grant, LoadReport, Outcome, Placement, Probing,
+    BackendSettings, Dispatcher, Event, Grant, LoadReport, Outcome, Decision, Probing,
     ReportError, Ticket,
 };
 use thermocline_units::{Nanos, SiteId};
@@ -326,9 +326,9 @@ impl Shared {
     fn place(self: &Arc<Shared>, core: &mut Core, tried: &[SiteId]) -> Result<Placed, NoPlace> {
         let now = self.now();
         match core.dispatcher.place(now, tried) {
-            Placement::At(site) => Ok(Placed::At(self.sent(core, site, now))),
-            Placement::Nowhere => Err(NoPlace::Nowhere),
-            Placement::Full => self.wait(core, now).map(Placed::Waits),
+            Decision::At(site) => Ok(Placed::At(self.sent(core, site, now))),
+            Decision::Nowhere => Err(NoPlace::Nowhere),
+            Decision::Full => self.wait(core, now).map(Placed::Waits),
         }
     }
 

@@ -22,15 +22,15 @@
 use super::answer::{AnswerBody, Flow};
 use super::client::{Alarm, Client, Spoken};
 use super::core::{Current, NoPlace, Sent};
+use super::deadlines::{Phase, nanos};
 use super::headers::{self, BadRequest, Framing};
 use super::inbound::Inbound;
 use super::interim::Interim;
-use super::journal::Journal;
 use super::report;
+use super::request_record::RequestRecord;
 use super::tunnel;
 use super::upload::{Fate, ReqBody, Upload};
 use super::upstream::{self, Conn, ConnectError, Http1, Unanswered};
-use super::watch::{Phase, nanos};
 use hyper::body::{Body, Incoming};
 use hyper::header::{
     CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, TE, TRANSFER_ENCODING, UPGRADE,
@@ -108,7 +108,7 @@ struct Exchange {
     client: Arc<Client>,
     current: Arc<Current>,
     alarm: Alarm,
-    journal: Journal,
+    record: RequestRecord,
     /// Head that is sent again when the first try is lost; `None`: the request has a body.
     spare: Option<Box<Parts>>,
     /// State of the request's body; `None`: it has none.
@@ -154,17 +154,17 @@ pub(super) fn exchange(
     let Asked { request, current, alarm, interim } = asked;
     let shared = &client.thread.shared;
     let latest = |limit| Nanos(shared.now().0.saturating_add(nanos(limit).0));
-    alarm.watch.set_latest(current.live.timeouts.request.map(latest));
-    let journal = Journal::new(&client, &request);
+    alarm.deadlines.set_latest(current.live.timeouts.request.map(latest));
+    let record = RequestRecord::new(&client, &request);
     let (spare, fate, tried, takes_trailers) = (None, None, Vec::new(), false);
     let mut exchange =
-        Exchange { client, current, alarm, journal, spare, fate, interim, takes_trailers, tried };
+        Exchange { client, current, alarm, record, spare, fate, interim, takes_trailers, tried };
     let ready = exchange.prepare(request);
     async move {
         let answered = match ready {
             Ok(ready) => {
                 if exchange.current.live.timeouts.each_try.is_some() {
-                    exchange.alarm.watch.enter(Phase::Exchange, exchange.patience());
+                    exchange.alarm.deadlines.enter(Phase::Exchange, exchange.patience());
                 }
                 exchange.run(ready).await
             }
@@ -216,21 +216,21 @@ impl Exchange {
         let shared = self.client.thread.shared.clone();
         let mut sent = shared.place_first().await?;
         loop {
-            self.journal.tries += 1;
+            self.record.tries += 1;
             let trouble = match self.attempt(&sent, request).await {
                 Ok(answered) => return Ok((sent, answered, switch)),
                 Err(trouble) => trouble,
             };
             let Trouble { outcome, request: unsent, cause } = trouble;
             let site = sent.site;
-            self.journal.failed_at(&sent.target, &cause);
+            self.record.failed_at(&sent.target, &cause);
             if outcome != Outcome::ClientFailed {
                 sent.target.failed(cause);
             }
             sent.finish(outcome);
             let refusal = self.refusal(outcome);
             let Some(again) = unsent.or_else(|| self.again(outcome)) else { return Err(refusal) };
-            let tries = self.journal.tries;
+            let tries = self.record.tries;
             if !shared.dispatch(|dispatcher, now| dispatcher.retry(now, tries, site)) {
                 return Err(refusal);
             }
@@ -241,7 +241,7 @@ impl Exchange {
                 Err(other) => return Err(other.into()),
             };
             request = again;
-            self.alarm.watch.enter(Phase::Exchange, self.patience());
+            self.alarm.deadlines.enter(Phase::Exchange, self.patience());
         }
     }
 
@@ -272,7 +272,7 @@ impl Exchange {
             Outcome::Declined => true,
             Outcome::TimedOut => {
                 let is_limited = self.current.live.timeouts.each_try.is_some();
-                is_limited && spare.method.is_idempotent() && !self.alarm.watch.is_past_latest()
+                is_limited && spare.method.is_idempotent() && !self.alarm.deadlines.is_past_latest()
             }
             _ => spare.method.is_idempotent(),
         };
@@ -283,7 +283,7 @@ impl Exchange {
     fn patience(&self) -> Duration {
         let (timeouts, settings) = (&self.current.live.timeouts, &self.current.live.settings);
         let may_repeat = self.spare.as_ref().is_some_and(|spare| spare.method.is_idempotent());
-        let is_last = self.journal.tries >= settings.retries_max;
+        let is_last = self.record.tries >= settings.retries_max;
         let each = timeouts.each_try.filter(|_| may_repeat && !is_last);
         each.map_or(timeouts.first_byte, |each| each.min(timeouts.first_byte))
     }
@@ -326,7 +326,7 @@ impl Exchange {
         if let Conn::Http2(sender) = &conn {
             self.client.thread.pool.share(sent.site, &sent.target, sender);
         }
-        self.alarm.watch.enter(Phase::Exchange, self.patience());
+        self.alarm.deadlines.enter(Phase::Exchange, self.patience());
         Ok(conn)
     }
 
@@ -356,7 +356,7 @@ impl Exchange {
                     told = is_waiting;
                     if driven.is_pending() && conn.has_written() {
                         // The server takes what it is sent.
-                        alarm.watch.progress();
+                        alarm.deadlines.progress();
                     }
                     match driven {
                         Poll::Ready(answer) => Poll::Ready(Some(answer)),
@@ -424,16 +424,16 @@ impl Exchange {
             }
         };
         parts.version = Version::HTTP_11;
-        self.journal.backend = Some(sent.target.clone());
-        self.journal.status = parts.status.as_u16();
+        self.record.backend = Some(sent.target.clone());
+        self.record.status = parts.status.as_u16();
         if switches {
             let (Some(switch), Some(conn)) = (switch, conn) else {
                 sent.finish(Outcome::Broken);
                 return self.refuse(&Refusal::Broken);
             };
-            self.alarm.watch.enter(Phase::Answer, self.current.live.timeouts.idle);
+            self.alarm.deadlines.enter(Phase::Answer, self.current.live.timeouts.idle);
             let admission = self.client.admission.clone();
-            tunnel::switch(switch, conn, sent, self.alarm.watch, self.journal, admission);
+            tunnel::switch(switch, conn, sent, self.alarm.deadlines, self.record, admission);
             return Response::from_parts(parts, AnswerBody::empty());
         }
         // A length is written in the head, be it known there or of the body.
@@ -447,7 +447,7 @@ impl Exchange {
             alarm: self.alarm,
             client: self.client,
             current: self.current,
-            journal: self.journal,
+            record: self.record,
             fate: self.fate,
             is_kept: framing == Framing::Plain,
             takes_trailers: self.takes_trailers && (is_http2 || is_chunked),
@@ -478,7 +478,7 @@ impl Exchange {
 
     /// The final answer comes: interim ones go directly before it, or never.
     fn end_interim(&self) {
-        if self.client.spoken == Spoken::Http1 && !self.client.watch.is_flushed() {
+        if self.client.spoken == Spoken::Http1 && !self.client.deadlines.is_flushed() {
             self.client.interim.take();
         }
     }
@@ -490,15 +490,15 @@ impl Exchange {
         if status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED {
             self.client.thread.shared.counts.bad_requests.fetch_add(1, Relaxed);
         }
-        self.journal.status = status.as_u16();
-        self.journal.bytes = text.len() as u64;
-        self.journal.end(&self.client.thread.shared, Some(text.trim_end()));
+        self.record.status = status.as_u16();
+        self.record.bytes = text.len() as u64;
+        self.record.end(&self.client.thread.shared, Some(text.trim_end()));
         let timeouts = &self.current.live.timeouts;
         if self.client.spoken == Spoken::Http1 {
-            self.alarm.watch.set_latest(None);
-            self.alarm.watch.enter(Phase::Idle, timeouts.keep_alive);
+            self.alarm.deadlines.set_latest(None);
+            self.alarm.deadlines.enter(Phase::Idle, timeouts.keep_alive);
         } else {
-            self.alarm.watch.enter(Phase::Answer, timeouts.idle);
+            self.alarm.deadlines.enter(Phase::Answer, timeouts.idle);
         }
         let mut response = Response::new(AnswerBody::text(text));
         *response.status_mut() = status;

@@ -2,7 +2,7 @@
 //!
 //! A plain connection that begins with HTTP/2's preface speaks HTTP/2 (prior knowledge); an
 //! encrypted one speaks what ALPN settled; the rest is HTTP/1.1. Whoever drives a connection minds
-//! its [`Watch`]: idle too long, or too slow with a head or a body, and it is closed. A request
+//! its [`Deadlines`]: idle too long, or too slow with a head or a body, and it is closed. A request
 //! that waits for a server minds the same deadline itself, because it owes an answer.
 //!
 //! HTTP/2 is in [`streams`].
@@ -10,11 +10,11 @@
 use super::client::{Admission, Client, Spoken, Thread};
 use super::config::FIELDS_MAX;
 use super::core::NoPlace;
+use super::deadlines::{Deadlines, Phase};
 use super::exchange::exchange_http1;
-use super::journal::Journal;
 use super::proxy::Stop;
+use super::request_record::RequestRecord;
 use super::stream::{Stream, Wire};
-use super::watch::{Phase, Watch};
 use super::{streams, tunnel};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -54,11 +54,12 @@ pub(super) async fn serve_http(
     // connection lives.
     let opened = tokio::time::timeout(header, Box::pin(open(stream, tls))).await;
     let Ok(Some((wire, spoken))) = opened else { return };
-    let watch = Arc::new(Watch::new(&thread.shared.ticks, header));
-    let client = Arc::new(Client::new(&thread, peer, encrypted, spoken, watch.clone(), admission));
+    let deadlines = Arc::new(Deadlines::new(&thread.shared.ticks, header));
+    let client =
+        Arc::new(Client::new(&thread, peer, encrypted, spoken, deadlines.clone(), admission));
     match spoken {
         Spoken::Http1 => {
-            let stream = Stream::client(wire, Some(watch))
+            let stream = Stream::client(wire, Some(deadlines))
                 .with_interim(&client.interim)
                 .with_outgoing(&client.outgoing);
             serve_http1(client, stream, &stop).await;
@@ -97,7 +98,7 @@ async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
 }
 
 async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
-    let (watch, of) = (client.watch.clone(), client.clone());
+    let (deadlines, of) = (client.deadlines.clone(), client.clone());
     let fields_max = client.thread.shared.current().live.limits.fields_max;
     let service =
         service_fn(move |request: Request<Incoming>| exchange_http1(client.clone(), request));
@@ -109,7 +110,7 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
     }
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = pin!(connection);
-    let mut timer = pin!(tokio::time::sleep_until(watch.instant()));
+    let mut timer = pin!(tokio::time::sleep_until(deadlines.instant()));
     let mut stopping = pin!(stop.stopped());
     let (mut is_stopping, mut is_told) = (false, false);
     std::future::poll_fn(|cx| {
@@ -121,7 +122,7 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
                 connection.as_mut().graceful_shutdown();
             }
             // That a client broke off is nobody's fault here.
-            let polled = poll_in_time(cx, connection.as_mut(), &watch, timer.as_mut());
+            let polled = poll_in_time(cx, connection.as_mut(), &deadlines, timer.as_mut());
             if polled.is_ready() || !is_stopping || is_told || of.asked() == 0 {
                 return polled;
             }
@@ -130,26 +131,26 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
     .await;
 }
 
-/// Drives what a watch is kept of, and gives it up when its time is over. A request that waits for
+/// Drives what a deadlines is kept of, and gives it up when its time is over. A request that waits for
 /// a server answers by itself when it sees that: it is polled once more when the timer rings.
 pub(super) fn poll_in_time(
     cx: &mut Context<'_>,
     mut work: Pin<&mut impl Future>,
-    watch: &Watch,
+    deadlines: &Deadlines,
     mut timer: Pin<&mut Sleep>,
 ) -> Poll<()> {
     loop {
         if work.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        if watch.is_over() && watch.phase() != Phase::Exchange {
+        if deadlines.is_over() && deadlines.phase() != Phase::Exchange {
             return Poll::Ready(());
         }
-        watch.hurry(timer.as_mut());
+        deadlines.hurry(timer.as_mut());
         if timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        timer.as_mut().reset(watch.instant());
+        timer.as_mut().reset(deadlines.instant());
     }
 }
 
@@ -173,7 +174,7 @@ pub(super) async fn serve_tcp(
             }
         }
     };
-    let mut journal = Journal::tcp(shared, peer.ip());
+    let mut record = RequestRecord::tcp(shared, peer.ip());
     let mut tried = Vec::new();
     let mut placed = shared.place_first().await;
     let error = loop {
@@ -183,29 +184,29 @@ pub(super) async fn serve_tcp(
             Err(NoPlace::Nowhere) => break "no server is there",
             Err(NoPlace::Full | NoPlace::Late) => break "all servers are busy",
         };
-        journal.tries += 1;
-        journal.backend = Some(sent.target.clone());
+        record.tries += 1;
+        record.backend = Some(sent.target.clone());
         let connected =
             tokio::time::timeout(timeouts.connect, current.connector.connect(&sent.target)).await;
         if let Ok(Ok(mut server)) = connected {
-            let watch = Arc::new(Watch::new(&shared.ticks, timeouts.idle));
-            watch.enter(Phase::Answer, timeouts.idle);
-            server.watched(&watch);
-            let mut client = Stream::client(wire, Some(watch.clone()));
-            let mut alarm = super::client::Alarm::own(watch);
+            let deadlines = Arc::new(Deadlines::new(&shared.ticks, timeouts.idle));
+            deadlines.enter(Phase::Answer, timeouts.idle);
+            server.watched(&deadlines);
+            let mut client = Stream::client(wire, Some(deadlines.clone()));
+            let mut alarm = super::client::Alarm::own(deadlines);
             let result = alarm.race(tunnel::join(&mut client, &mut server)).await;
-            tunnel::finish(sent, &mut journal, result);
-            journal.end(shared, None);
+            tunnel::finish(sent, &mut record, result);
+            record.end(shared, None);
             return;
         }
         let site = sent.site;
         sent.finish(Outcome::Unreachable);
-        let tries = journal.tries;
+        let tries = record.tries;
         if !shared.dispatch(|dispatcher, now| dispatcher.retry(now, tries, site)) {
             break "no server could be reached";
         }
         tried.push(site);
         placed = shared.place_again(&tried).await;
     };
-    journal.end(shared, Some(error));
+    record.end(shared, Some(error));
 }

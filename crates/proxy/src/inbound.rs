@@ -1,6 +1,6 @@
 //! Bodies of requests as they come from clients, whatever these speak.
 
-use super::watch::Watch;
+use super::deadlines::Deadlines;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub(super) enum Inbound {
 pub(super) struct Frames {
     frames: h2::RecvStream,
     /// Hears of each frame.
-    watch: Arc<Watch>,
+    deadlines: Arc<Deadlines>,
     /// True if only trailers may follow.
     is_behind: bool,
 }
@@ -32,8 +32,8 @@ pub(super) enum BodyError {
 }
 
 impl Inbound {
-    pub(super) fn http2(frames: h2::RecvStream, watch: &Arc<Watch>) -> Inbound {
-        Inbound::Http2(Frames { frames, watch: watch.clone(), is_behind: false })
+    pub(super) fn http2(frames: h2::RecvStream, deadlines: &Arc<Deadlines>) -> Inbound {
+        Inbound::Http2(Frames { frames, deadlines: deadlines.clone(), is_behind: false })
     }
 }
 
@@ -43,7 +43,7 @@ impl Frames {
         if !self.is_behind {
             match ready!(self.frames.poll_data(cx)) {
                 Some(Ok(bytes)) => {
-                    self.watch.progress();
+                    self.deadlines.progress();
                     // It fails only for more than came.
                     let _ = self.frames.flow_control().release_capacity(bytes.len());
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));

@@ -1,9 +1,9 @@
-//! Connections as hyper and tokio see them: plain or encrypted, with a [`Watch`] that hears of
+//! Connections as hyper and tokio see them: plain or encrypted, with a [`Deadlines`] that hears of
 //! every byte.
 
+use super::deadlines::{Deadlines, Phase};
 use super::interim::Interim;
 use super::outgoing::{LAST_CHUNK, Outgoing};
-use super::watch::{Phase, Watch};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) enum Wire {
 /// One connection, watched.
 pub(super) struct Stream {
     wire: Wire,
-    watch: Option<Arc<Watch>>,
+    deadlines: Option<Arc<Deadlines>>,
     /// True if bytes read may begin a request.
     is_client: bool,
     /// Messages that are written between two others; `None`: none ever is.
@@ -60,14 +60,14 @@ fn has_closed(error: &io::Error) -> bool {
 
 impl Stream {
     /// A client's.
-    pub(super) fn client(wire: Wire, watch: Option<Arc<Watch>>) -> Stream {
-        Stream::new(wire, watch, true)
+    pub(super) fn client(wire: Wire, deadlines: Option<Arc<Deadlines>>) -> Stream {
+        Stream::new(wire, deadlines, true)
     }
 
-    fn new(wire: Wire, watch: Option<Arc<Watch>>, is_client: bool) -> Stream {
+    fn new(wire: Wire, deadlines: Option<Arc<Deadlines>>, is_client: bool) -> Stream {
         let sending = (Vec::new(), 0);
         let (interim, outgoing, tail) = (None, None, Vec::new());
-        Stream { wire, watch, is_client, interim, outgoing, sending, tail, is_forgiving: false }
+        Stream { wire, deadlines, is_client, interim, outgoing, sending, tail, is_forgiving: false }
     }
 
     /// Writes what comes to `interim` between two messages.
@@ -88,7 +88,7 @@ impl Stream {
         if let Some(interim) = &self.interim
             && interim.is_waiting()
             && self.sending.0.is_empty()
-            && self.watch.as_ref().is_some_and(|watch| watch.is_flushed())
+            && self.deadlines.as_ref().is_some_and(|deadlines| deadlines.is_flushed())
         {
             self.sending = (interim.take(), 0);
         }
@@ -100,7 +100,8 @@ impl Stream {
             let slice = &bytes[from..];
             let result = on_wire!(self, stream => Pin::new(stream).poll_write(cx, slice));
             // An interim answer is not what the request waits for.
-            if self.watch.as_ref().is_none_or(|watch| watch.phase() != Phase::Exchange) {
+            if self.deadlines.as_ref().is_none_or(|deadlines| deadlines.phase() != Phase::Exchange)
+            {
                 self.wrote(&result);
             }
             let result = self.forgive(result, slice.len());
@@ -160,9 +161,9 @@ impl Stream {
         self
     }
 
-    /// Has `watch` hear of every byte from now on; whoever writes hears of every error.
-    pub(super) fn watched(&mut self, watch: &Arc<Watch>) {
-        self.watch = Some(watch.clone());
+    /// Has `deadlines` hear of every byte from now on; whoever writes hears of every error.
+    pub(super) fn watched(&mut self, deadlines: &Arc<Deadlines>) {
+        self.deadlines = Some(deadlines.clone());
         self.is_forgiving = false;
     }
 
@@ -176,8 +177,8 @@ impl Stream {
     }
 
     fn set_flushed(&self, is_flushed: bool) {
-        if let Some(watch) = &self.watch {
-            watch.set_flushed(is_flushed);
+        if let Some(deadlines) = &self.deadlines {
+            deadlines.set_flushed(is_flushed);
         }
     }
 
@@ -186,10 +187,10 @@ impl Stream {
         if let Some(outgoing) = &self.outgoing {
             outgoing.wrote(*count);
         }
-        if let Some(watch) = &self.watch
+        if let Some(deadlines) = &self.deadlines
             && *count > 0
         {
-            watch.progress();
+            deadlines.progress();
         }
     }
 }
@@ -211,10 +212,10 @@ impl AsyncRead for Stream {
         }
         let before = buffer.filled().len();
         let result = on_wire!(self, stream => Pin::new(stream).poll_read(cx, buffer));
-        if let Some(watch) = &self.watch
+        if let Some(deadlines) = &self.deadlines
             && buffer.filled().len() > before
         {
-            if self.is_client { watch.moved() } else { watch.progress() }
+            if self.is_client { deadlines.moved() } else { deadlines.progress() }
         }
         result
     }

@@ -6,7 +6,7 @@
 //! 1. The connection's task reads frames and writes them; each request becomes a task of its own.
 //! 2. A stream asks a server ([`exchange`]), and sends each interim answer as it comes. Then it
 //!    sends the head and the frames of the body, as the client's windows allow.
-//! 3. Each stream has a `Watch`. One whose client takes nothing, sends nothing, or resets it, is
+//! 3. Each stream has a `Deadlines`. One whose client takes nothing, sends nothing, or resets it, is
 //!    dropped, which resets it; the connection goes on.
 //! 4. The connection itself must bring its first request within the time for a head, and later ones
 //!    within the time for keeping it; frames that are no requests do not count. A client is asked
@@ -145,10 +145,10 @@ fn begin(
     let active = client.begin_stream();
     let current = client.thread.shared.current();
     let alarm = client.alarm(current.live.timeouts.first_byte);
-    let watch = alarm.watch.clone();
+    let deadlines = alarm.deadlines.clone();
     let interim = Arc::<Interim>::default();
     let is_head = request.method() == Method::HEAD;
-    let request = request.map(|frames| Inbound::http2(frames, &watch));
+    let request = request.map(|frames| Inbound::http2(frames, &deadlines));
     let asked = Asked { request, current, alarm, interim: Some(interim.clone()) };
     // In a box: a task has room for what it is given twice, once on its way to be pinned.
     let exchange = Box::pin(exchange(client.clone(), asked));
@@ -156,8 +156,9 @@ fn begin(
     async move {
         let _active = active;
         let mut stream = pin!(stream);
-        let mut timer = pin!(sleep_until(watch.instant()));
-        std::future::poll_fn(|cx| poll_in_time(cx, stream.as_mut(), &watch, timer.as_mut())).await;
+        let mut timer = pin!(sleep_until(deadlines.instant()));
+        std::future::poll_fn(|cx| poll_in_time(cx, stream.as_mut(), &deadlines, timer.as_mut()))
+            .await;
     }
 }
 

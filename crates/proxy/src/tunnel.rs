@@ -5,11 +5,11 @@
 
 use super::client::{Admission, Alarm};
 use super::core::Sent;
-use super::journal::Journal;
+use super::deadlines::Deadlines;
 use super::proxy::Counted;
+use super::request_record::RequestRecord;
 use super::stream::Stream;
 use super::upstream::Http1;
-use super::watch::Watch;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use std::io;
@@ -26,8 +26,8 @@ pub(super) fn switch(
     client: OnUpgrade,
     mut conn: Box<Http1>,
     sent: Sent,
-    watch: Arc<Watch>,
-    mut journal: Journal,
+    deadlines: Arc<Deadlines>,
+    mut record: RequestRecord,
     admission: Arc<Admission>,
 ) {
     let shared = sent.shared().clone();
@@ -38,13 +38,13 @@ pub(super) fn switch(
             conn.drive(cx);
             if conn.is_over() { Poll::Ready(()) } else { Poll::Pending }
         });
-        let mut alarm = Alarm::own(watch.clone());
+        let mut alarm = Alarm::own(deadlines.clone());
         if alarm.race(ended).await.is_none() {
             sent.finish(Outcome::TimedOut);
             return;
         }
         let (mut server, early) = conn.into_stream();
-        server.watched(&watch);
+        server.watched(&deadlines);
         let joined = async {
             let client = client.await.map_err(io::Error::other)?;
             let mut client = TokioIo::new(client);
@@ -52,8 +52,8 @@ pub(super) fn switch(
             join(&mut client, &mut server).await
         };
         let result = alarm.race(joined).await;
-        finish(sent, &mut journal, result);
-        journal.end(&shared, None);
+        finish(sent, &mut record, result);
+        record.end(&shared, None);
     });
 }
 
@@ -67,10 +67,14 @@ pub(super) async fn join(
 
 /// Tells what became of a tunnel. Who broke it off cannot be told apart: it is no failure of the
 /// server's, and neither is that it was idle.
-pub(super) fn finish(sent: Sent, journal: &mut Journal, result: Option<io::Result<(u64, u64)>>) {
+pub(super) fn finish(
+    sent: Sent,
+    record: &mut RequestRecord,
+    result: Option<io::Result<(u64, u64)>>,
+) {
     match result {
         Some(Ok((from_client, from_server))) => {
-            journal.bytes = from_server;
+            record.bytes = from_server;
             sent.count(from_client, from_server);
             sent.served();
         }

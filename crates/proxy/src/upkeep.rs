@@ -7,11 +7,11 @@
 use super::admin::AdminApi;
 use super::client::Thread;
 use super::core::{Current, Shared, Target};
+use super::deadlines::TICK;
 use super::proxy::Stop;
 use super::report;
 use super::upload::ReqBody;
 use super::upstream::{Conn, Unanswered, reason, send_http1, send_http2};
-use super::watch::TICK;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{HOST, USER_AGENT};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thermocline_sim::watch::{Amount, Watch};
+use thermocline_sim::progress::{Amount, Watch};
 
 /// Time between two looks at signals.
 const STEP: Duration = Duration::from_millis(50);

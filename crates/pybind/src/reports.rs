@@ -16,8 +16,8 @@ use thermocline_sim::dedup::{CHUNKINGS, Estimate};
 use thermocline_sim::machine::{
     self, Arrivals, Load, MachineOptions, PoolPlan, VolumeReport, parse_pools,
 };
+use thermocline_sim::progress::{Amount, Watch};
 use thermocline_sim::stat::StatReport;
-use thermocline_sim::watch::{Amount, Watch};
 use thermocline_units::{Bytes, Nanos};
 
 /// Statistics of a trace and of each of its volumes: dictionaries, as `trace stat --json` prints

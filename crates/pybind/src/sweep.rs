@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use thermocline_sim::progress::{Amount, Watch};
 use thermocline_sim::sweep::{self, Drive, Driven, Folder, Job, PlanFile, Summary, Worker};
-use thermocline_sim::watch::{Amount, Watch};
 
 /// A sweep that has begun, held by whoever drives it.
 #[pyclass(frozen, module = "thermocline")]

@@ -4,8 +4,8 @@
 //! sending half. Every chunking starts with an empty cache.
 
 use crate::processor::{Spent, Stopwatch};
+use crate::progress::{Amount, Watch};
 use crate::table::Table;
-use crate::watch::{Amount, Watch};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Read;

@@ -3,8 +3,8 @@
 //! Units are in the names; a ratio that would divide by zero, and times that the trace does not
 //! have, are null.
 
+use crate::progress::{Amount, Watch};
 use crate::source::Traces;
-use crate::watch::{Amount, Watch};
 use serde_json::{Value, json};
 use thermocline_trace::stat::StatError;
 use thermocline_trace::stat::{

@@ -2,7 +2,7 @@
 
 use crate::block_checksums::BlockChecksums;
 use crate::group_state::GroupState;
-use crate::pacing::Pacing;
+use crate::rate_control::CopyThrottle;
 use thermocline_units::{ChunkId, Nanos};
 
 /// The machines below the scrub and below operations, and the moment, for one step.
@@ -10,7 +10,7 @@ pub(crate) struct Below<'a> {
     pub(crate) now: Nanos,
     pub(crate) group: &'a mut GroupState,
     pub(crate) checksums: &'a mut BlockChecksums,
-    pub(crate) pacing: &'a mut Pacing,
+    pub(crate) copy_throttle: &'a mut CopyThrottle,
 }
 
 impl Below<'_> {

@@ -278,7 +278,7 @@ impl Group {
             _ => return None,
         };
         let deadline = self.machines.requests.scheduler.next_deadline();
-        [deadline, self.machines.pacing.wake(), keeps_house].into_iter().flatten().min()
+        [deadline, self.machines.copy_throttle.wake(), keeps_house].into_iter().flatten().min()
     }
 
     /// Does all that can be done now, once the group is opened.

@@ -58,19 +58,19 @@ impl Machines {
         let round = due.then_some(self.rounds.next);
         let probe = next_probe(&self.state);
         let epoch = self.epochs.next_end(&self.hinting.hints);
-        let pacing = self
-            .pacing
+        let copy_throttle = self
+            .copy_throttle
             .rate
             .next(&self.state.settings.tactics.copy_rate, self.requests.slas.are_set());
-        [round, probe, epoch, self.routing.next(), pacing].into_iter().flatten().min()
+        [round, probe, epoch, self.routing.next(), copy_throttle].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         assert_eq!(self.state.service, Service::Ready, "only a group in service keeps house");
         self.ask_router(now);
-        let Machines { pacing, state, requests, .. } = self;
+        let Machines { copy_throttle, state, requests, .. } = self;
         let (copying, tactic) = (&state.settings.copying, &state.settings.tactics.copy_rate);
-        pacing.rate.set_rate(now, copying, tactic, requests.slas.answered());
+        copy_throttle.rate.set_rate(now, copying, tactic, requests.slas.answered());
         self.leaving.probe_full_pools(&mut self.state, now);
         if self.epochs.has_ended(now) {
             let Machines { epochs, state, requests, hinting, .. } = self;

@@ -48,9 +48,9 @@ use crate::moves::feeding::feed;
 use crate::opening::OpenError;
 use crate::opening::recovery::Recovered;
 use crate::operation::{Operation, OperationId, Refusal};
-use crate::pacing::Pacing;
 use crate::path::Path;
 use crate::pools::flight::{Flight, Owner};
+use crate::rate_control::CopyThrottle;
 use crate::request::{Reply, Request, RequestError};
 use crate::requests::Requests;
 use crate::routing::Routing;
@@ -73,7 +73,7 @@ pub(crate) struct Machines {
     pub(crate) settlement: Settlement,
     pub(crate) moves: Moves,
     pub(crate) kept: KeptCopies,
-    pub(crate) pacing: Pacing,
+    pub(crate) copy_throttle: CopyThrottle,
     pub(crate) routing: Routing,
     pub(crate) scrub: Scrub,
     pub(crate) checksums: BlockChecksums,
@@ -92,7 +92,7 @@ impl Machines {
             settlement: Settlement::default(),
             moves: Moves::default(),
             kept: KeptCopies::default(),
-            pacing: Pacing::default(),
+            copy_throttle: CopyThrottle::default(),
             routing: Routing::default(),
             scrub: Scrub::default(),
             checksums: BlockChecksums::default(),
@@ -348,14 +348,14 @@ impl Machines {
 
     /// The scrub, and what it stands on.
     fn scrub_and_below(&mut self, now: Nanos) -> (&mut Scrub, Below<'_>) {
-        let Machines { scrub, state: group, checksums, pacing, .. } = self;
-        (scrub, Below { now, group, checksums, pacing })
+        let Machines { scrub, state: group, checksums, copy_throttle, .. } = self;
+        (scrub, Below { now, group, checksums, copy_throttle })
     }
 
     /// Operations, and what they stand on.
     pub(crate) fn moves_and_below(&mut self, now: Nanos) -> (&mut Moves, Below<'_>) {
-        let Machines { moves, state: group, checksums, pacing, .. } = self;
-        (moves, Below { now, group, checksums, pacing })
+        let Machines { moves, state: group, checksums, copy_throttle, .. } = self;
+        (moves, Below { now, group, checksums, copy_throttle })
     }
 
     /// The group as a placement sees it.
@@ -381,7 +381,7 @@ impl Machines {
 
     /// Starts queued operations, and takes the next step of those under way.
     fn pump_moves(&mut self, now: Nanos) {
-        self.pacing.begin_round();
+        self.copy_throttle.begin_round();
         loop {
             let (moves, mut below) = self.moves_and_below(now);
             let begun = moves.begin_next(&mut below);

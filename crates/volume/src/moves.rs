@@ -24,7 +24,7 @@
 //! that; flushes and forced writes wait for it, so nothing that was promised is on one of them
 //! only.
 //!
-//! The throttle ([`crate::pacing`]): bytes a second and requests in flight for each pool, and
+//! The throttle ([`crate::rate_control`]): bytes a second and requests in flight for each pool, and
 //! operations hold back while the foreground uses the pool, up to a bound on their patience.
 //!
 //! This file says what begins and what is cancelled; [`copying`] copies, [`feeding`] uses what

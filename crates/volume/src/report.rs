@@ -289,7 +289,11 @@ impl Group {
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.machines.pacing.rate.paced(&self.machines.state.settings.copying).rate_per_second
+        self.machines
+            .copy_throttle
+            .rate
+            .paced(&self.machines.state.settings.copying)
+            .rate_per_second
     }
 
     /// Proposed moves that were given up, since opening.

@@ -255,7 +255,7 @@ impl Scrub {
                 return Some((chunk, Purpose::Scrub));
             }
         }
-        below.pacing.wake_at(Nanos(below.now.0 + 1));
+        below.copy_throttle.wake_at(Nanos(below.now.0 + 1));
         None
     }
 }

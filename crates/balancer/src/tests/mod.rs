@@ -32,7 +32,7 @@ fn least(settings: Settings, names: &[&str]) -> Dispatcher {
 fn place(dispatcher: &mut Dispatcher, now: Nanos) -> SiteId {
     dispatcher.arrived(now);
     match dispatcher.place(now, &[]) {
-        Placement::At(site) => site,
+        Decision::At(site) => site,
         other => panic!("it went {other:?}"),
     }
 }
@@ -75,10 +75,10 @@ fn a_retry_goes_elsewhere_and_nowhere_when_all_were_tried() {
     let one = place(&mut dispatcher, Nanos(0));
     dispatcher.finished(Nanos(1), one, Outcome::Unreachable);
     assert!(dispatcher.retry(Nanos(1), 1, one));
-    let Placement::At(other) = dispatcher.place(Nanos(1), &[one]) else { panic!("none") };
+    let Decision::At(other) = dispatcher.place(Nanos(1), &[one]) else { panic!("none") };
     assert_ne!(one, other);
     dispatcher.finished(Nanos(2), other, Outcome::Broken);
-    assert_eq!(dispatcher.place(Nanos(2), &[one, other]), Placement::Nowhere);
+    assert_eq!(dispatcher.place(Nanos(2), &[one, other]), Decision::Nowhere);
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn requests_wait_in_order_and_each_hears_once() {
     let limited = BackendSettings { requests_max: 1, ..backend("a") };
     dispatcher.configure(Nanos(0), vec![limited]);
     let site = place(&mut dispatcher, Nanos(0));
-    assert_eq!(dispatcher.place(Nanos(1), &[]), Placement::Full);
+    assert_eq!(dispatcher.place(Nanos(1), &[]), Decision::Full);
     let first = dispatcher.wait(Nanos(1)).unwrap();
     let second = dispatcher.wait(Nanos(2)).unwrap();
     assert_eq!(dispatcher.wait(Nanos(3)), None, "there are two places");
     dispatcher.finished(Nanos(4), site, Outcome::Served(Nanos(4)));
     assert_eq!(grants(&mut dispatcher), [Grant { ticket: first, site: Some(site) }]);
     assert!(!dispatcher.withdraw(first), "it has been granted");
-    assert_eq!(dispatcher.place(Nanos(5), &[]), Placement::Full, "others were first");
+    assert_eq!(dispatcher.place(Nanos(5), &[]), Decision::Full, "others were first");
     dispatcher.tick(Nanos(2 + SECOND.0));
     assert_eq!(grants(&mut dispatcher), [Grant { ticket: second, site: None }]);
     dispatcher.finished(SECOND, site, Outcome::ClientFailed);
@@ -244,8 +244,8 @@ fn when_none_is_fit_all_are_tried_unless_that_is_switched_off() {
         assert_eq!(dispatcher.status(Nanos(1)).panic, panic);
         dispatcher.arrived(Nanos(1));
         match dispatcher.place(Nanos(1), &[]) {
-            Placement::At(site) => assert!(panic && site != SiteId(2), "drained means drained"),
-            other => assert_eq!((panic, other), (false, Placement::Nowhere)),
+            Decision::At(site) => assert!(panic && site != SiteId(2), "drained means drained"),
+            other => assert_eq!((panic, other), (false, Decision::Nowhere)),
         }
         (0..2).for_each(|_| dispatcher.checked(Nanos(2), SiteId(0), true));
         assert!(!dispatcher.status(Nanos(2)).panic);
@@ -278,7 +278,7 @@ fn a_drained_backend_finishes_what_it_has() {
     let mut dispatcher = least(Settings::default(), &["a"]);
     let site = place(&mut dispatcher, Nanos(0));
     dispatcher.drain(Nanos(1), site);
-    assert_eq!(dispatcher.place(Nanos(1), &[]), Placement::Nowhere);
+    assert_eq!(dispatcher.place(Nanos(1), &[]), Decision::Nowhere);
     assert!(!events(&mut dispatcher).contains(&Event::Drained("a".to_string())));
     dispatcher.finished(Nanos(2), site, Outcome::Served(Nanos(2)));
     assert_eq!(events(&mut dispatcher), [Event::Drained("a".to_string())]);
@@ -378,9 +378,9 @@ proptest! {
                 (0..=3, _) => {
                     dispatcher.arrived(now);
                     match dispatcher.place(now, &[]) {
-                        Placement::At(site) => under_way.push(site),
-                        Placement::Full => waiting.extend(dispatcher.wait(now)),
-                        Placement::Nowhere => {}
+                        Decision::At(site) => under_way.push(site),
+                        Decision::Full => waiting.extend(dispatcher.wait(now)),
+                        Decision::Nowhere => {}
                     }
                 }
                 (4 | 5, _) if !under_way.is_empty() => {

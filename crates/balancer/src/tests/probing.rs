@@ -17,7 +17,7 @@ fn answer(dispatcher: &mut Dispatcher, now: Nanos, queues: [u64; 2]) {
 
 fn picked(dispatcher: &mut Dispatcher, now: Nanos) -> SiteId {
     match dispatcher.place(now, &[]) {
-        Placement::At(site) => site,
+        Decision::At(site) => site,
         other => panic!("it went {other:?}"),
     }
 }

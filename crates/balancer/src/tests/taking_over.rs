@@ -20,7 +20,7 @@ fn who_is_out_stays_out_when_another_takes_over() {
     let (a, b) = (old.site_of("a").unwrap(), old.site_of("b").unwrap());
     old.drain(SECOND, a);
     for _ in 0..settings.outliers.consecutive {
-        while old.place(SECOND, &[]) != Placement::At(b) {}
+        while old.place(SECOND, &[]) != Decision::At(b) {}
         old.finished(SECOND, b, Outcome::Broken);
     }
     assert_eq!((state(&old, "a"), state(&old, "b")), (State::Draining, State::Ejected));
@@ -36,7 +36,7 @@ fn who_is_out_stays_out_when_another_takes_over() {
     // The next ejection is longer, as it would have been.
     let b = new.site_of("b").unwrap();
     for _ in 0..settings.outliers.consecutive {
-        while new.place(SECOND, &[]) != Placement::At(b) {}
+        while new.place(SECOND, &[]) != Decision::At(b) {}
         new.finished(SECOND, b, Outcome::Broken);
     }
     let out_for = new.memories(SECOND).iter().find(|memory| memory.name == "b").unwrap().out_for;

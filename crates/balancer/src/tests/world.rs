@@ -171,12 +171,12 @@ impl World {
     fn place(&mut self, now: Nanos, request: u64) {
         let tried = self.requests[request as usize].tried.clone();
         match self.dispatcher.place(now, &tried) {
-            Placement::At(site) => self.send(now, request, site),
-            Placement::Full => match self.dispatcher.wait(now) {
+            Decision::At(site) => self.send(now, request, site),
+            Decision::Full => match self.dispatcher.wait(now) {
                 Some(ticket) => self.waiting.push((ticket, request)),
                 None => self.failed += 1,
             },
-            Placement::Nowhere => self.failed += 1,
+            Decision::Nowhere => self.failed += 1,
         }
     }
 

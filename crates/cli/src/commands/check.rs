@@ -12,13 +12,13 @@
 use crate::config::{Config, PoolConfig, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Damage, Found, Inspection, Look, Members, Ways};
+use crate::pools::{self, Arranged, Damage, DeviceOpener, Found, Inspection, Look, Members};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use thermocline_blockcache::LINE;
-use thermocline_ports::{Device, Overlay};
+use thermocline_ports::{Device, ScratchDevice};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, ChunkId, PoolId};
 use thermocline_volume::{DamagedReplica, Finding, FindingKind, Group, PoolState, Service};
@@ -118,11 +118,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 }
 
 fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, CliError> {
-    let ways = Ways::to_look();
-    let found = pools::survey(config, &ways, &[])?;
+    let opener = DeviceOpener::to_look();
+    let found = pools::survey(config, &opener, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
-        Arranged::Group(members) => group(config, &ways, members, damage, contents_too)?,
+        Arranged::Group(members) => group(config, &opener, members, damage, contents_too)?,
     };
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
@@ -171,7 +171,7 @@ fn room_for(path: &Path, size: Bytes) -> Option<String> {
 
 fn group(
     config: &Config,
-    ways: &Ways<Overlay<Disk>>,
+    opener: &DeviceOpener<ScratchDevice<Disk>>,
     members: Members<'_, Look>,
     damage: Damage,
     contents_too: bool,
@@ -200,7 +200,7 @@ fn group(
         report.notes.extend(seat.as_ref().and_then(cache_note));
     }
     let settings = pools::at_full_speed(config.settings.clone());
-    let mut inspection = Inspection::open(settings, ways, members, damage)?;
+    let mut inspection = Inspection::open(settings, opener, members, damage)?;
     if *inspection.group().service() == Service::Ready && contents_too {
         inspection.scrub()?;
     }

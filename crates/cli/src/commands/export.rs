@@ -9,7 +9,7 @@
 use crate::config::{Config, Standard};
 use crate::error::CliError;
 use crate::output::{self, OutputFile, Readers};
-use crate::pools::{self, Arranged, Damage, Found, Inspection, Ways};
+use crate::pools::{self, Arranged, Damage, DeviceOpener, Found, Inspection};
 use crate::progress::{Progress, Unit};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -77,15 +77,15 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
-    let ways = Ways::to_look();
-    let members = match pools::arrange(pools::survey(&config, &ways, &[])?)? {
+    let opener = DeviceOpener::to_look();
+    let members = match pools::arrange(pools::survey(&config, &opener, &[])?)? {
         Arranged::Group(members) => members,
         Arranged::Fresh(found) => return Err(no_group(&found)),
     };
     let missing = members.missing.clone();
     let settings = pools::at_rest(config.settings.clone());
     let damage = Damage::from(args.salvage);
-    let mut inspection = Inspection::open(settings, &ways, members, damage)?;
+    let mut inspection = Inspection::open(settings, &opener, members, damage)?;
     if let Service::Failed(error) = inspection.group().service() {
         let why = missing.iter().chain([&error.to_string()]).cloned().collect::<Vec<_>>();
         return Err(CliError::failed(why.join("; ")));

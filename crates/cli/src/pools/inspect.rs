@@ -4,13 +4,13 @@
 //! and repair by itself stays in memory as well, and is held back where the group is looked at for
 //! longer.
 
+use super::device_opener::DeviceOpener;
 use super::salvage::Damage;
 use super::survey::Members;
-use super::ways::Ways;
 use crate::error::CliError;
 use std::ops::Range;
 use thermocline_blockcache::PoolDevice;
-use thermocline_ports::{Device, Overlay};
+use thermocline_ports::{Device, ScratchDevice};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, PoolId, VolumeId};
 use thermocline_volume::{
@@ -19,7 +19,7 @@ use thermocline_volume::{
 };
 
 /// A pool's devices under overlays.
-pub(crate) type Look = PoolDevice<Overlay<Disk>>;
+pub(crate) type Look = PoolDevice<ScratchDevice<Disk>>;
 
 /// Pieces of a read, by ascending offset; or why there are none.
 pub(crate) type Contents = Result<Vec<Fragment>, RequestError>;
@@ -27,7 +27,7 @@ pub(crate) type Contents = Result<Vec<Fragment>, RequestError>;
 /// A group that is looked at: open in memory, its devices as they were.
 pub(crate) struct Inspection<'w> {
     group: Group,
-    ways: &'w Ways<Overlay<Disk>>,
+    opener: &'w DeviceOpener<ScratchDevice<Disk>>,
     devices: Vec<Option<Look>>,
 }
 
@@ -39,7 +39,7 @@ impl<'w> Inspection<'w> {
     /// When the kernel refuses to wait for a device.
     pub(crate) fn open(
         settings: Settings,
-        ways: &'w Ways<Overlay<Disk>>,
+        opener: &'w DeviceOpener<ScratchDevice<Disk>>,
         members: Members<'_, Look>,
         damage: Damage,
     ) -> Result<Inspection<'w>, CliError> {
@@ -48,7 +48,7 @@ impl<'w> Inspection<'w> {
         let geometries: Vec<_> =
             devices.iter().map(|device| device.as_ref().map(Device::geometry)).collect();
         let group = damage.open(settings, &geometries);
-        let mut inspection = Inspection { group, ways, devices };
+        let mut inspection = Inspection { group, opener, devices };
         inspection.run(|group| *group.service() != Service::Opening)?;
         Ok(inspection)
     }
@@ -64,7 +64,7 @@ impl<'w> Inspection<'w> {
     /// # Errors
     /// When the kernel refuses to wait for a device.
     pub(crate) fn scrub(&mut self) -> Result<(), CliError> {
-        self.group.scrub(self.ways.now());
+        self.group.scrub(self.opener.now());
         self.run(|group| !group.scrub_status().running)
     }
 
@@ -93,7 +93,7 @@ impl<'w> Inspection<'w> {
                 let action = Action::Read { offset: Bytes(start), length };
                 let id = RequestId(asked as u64);
                 let request = Request { id, volume, action, priority: Priority::default() };
-                if self.group.submit(self.ways.now(), request).is_err() {
+                if self.group.submit(self.opener.now(), request).is_err() {
                     break; // as soon as others are done
                 }
                 asked += 1;
@@ -116,7 +116,7 @@ impl<'w> Inspection<'w> {
 
     /// Requests to the devices, answers to the group; waits for a device when there are none.
     fn step(&mut self) -> Result<(), CliError> {
-        let now = self.ways.now();
+        let now = self.opener.now();
         let (mut ios, mut done) = (Vec::new(), Vec::new());
         self.group.take_io(&mut ios);
         let mut moved = !ios.is_empty();
@@ -134,7 +134,7 @@ impl<'w> Inspection<'w> {
         }
         if !moved {
             let all = self.devices.iter_mut().flatten().flat_map(PoolDevice::devices_mut);
-            self.ways.wait(all).map_err(CliError::failed)?;
+            self.opener.wait(all).map_err(CliError::failed)?;
         }
         Ok(())
     }

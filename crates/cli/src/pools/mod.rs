@@ -9,20 +9,20 @@
 //! Nothing here writes to a device that has something on it.
 
 mod added;
+mod device_opener;
 mod inspect;
 mod salvage;
 mod start;
 mod survey;
 mod tmpfs;
-mod ways;
 
 pub(crate) use added::AddedPools;
+pub(crate) use device_opener::DeviceOpener;
 pub(crate) use inspect::{Inspection, Look, at_full_speed, at_rest};
 pub(crate) use salvage::{Damage, losses};
 pub(crate) use start::{DataFolder, Permission, Started, check_first_start, start};
 pub(crate) use survey::{Arranged, Found, Members, arrange, expected_size, survey};
 pub(crate) use tmpfs::{is_on_tmpfs, link_to_tmpfs};
-pub(crate) use ways::Ways;
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
+use super::device_opener::{DeviceOpener, open, open_bucket};
 use super::salvage::Damage;
 use super::survey::{
     Absence, Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
 };
-use super::ways::{Ways, open, open_bucket};
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
 use crate::error::CliError;
 use crate::listeners::{self, random};
@@ -85,16 +85,16 @@ impl DataFolder {
 pub(crate) fn start(config: &Config, may: Permission<'_>) -> Result<Started, CliError> {
     std::fs::create_dir_all(&config.data)
         .map_err(|error| CliError::failed(format!("{}: {error}", config.data.display())))?;
-    let ways = Ways::to_run();
-    match arrange(survey(config, &ways, may.erase)?)? {
-        Arranged::Fresh(found) => first_start(config, &ways, found),
-        Arranged::Group(members) => restart(config, &ways, members, may),
+    let opener = DeviceOpener::to_run();
+    match arrange(survey(config, &opener, may.erase)?)? {
+        Arranged::Fresh(found) => first_start(config, &opener, found),
+        Arranged::Group(members) => restart(config, &opener, members, may),
     }
 }
 
 fn restart(
     config: &Config,
-    ways: &Ways<Disk>,
+    opener: &DeviceOpener<Disk>,
     members: Members<'_, PoolDevice<Disk>>,
     may: Permission<'_>,
 ) -> Result<Started, CliError> {
@@ -125,18 +125,18 @@ fn restart(
         group.set_pool_depth(PoolId(id), pool.and_then(|pool| pool.depth));
         group.set_wear_budget(PoolId(id), budget);
     }
-    let clock = ways.started;
+    let clock = opener.started;
     Ok(Started { group, disks, names, clock })
 }
 
 fn first_start(
     config: &Config,
-    ways: &Ways<Disk>,
+    opener: &DeviceOpener<Disk>,
     found: Vec<Found<'_, PoolDevice<Disk>>>,
 ) -> Result<Started, CliError> {
     let heads = check_first_start(config, &found)?;
     let mut made: Vec<&Path> = Vec::new();
-    let started = make(config, ways, found, &heads, &mut made);
+    let started = make(config, opener, found, &heads, &mut made);
     if started.is_err() {
         for path in made {
             let _ = take_back_file(path, false); // It was empty, or was not there.
@@ -147,7 +147,7 @@ fn first_start(
 
 fn make<'a>(
     config: &'a Config,
-    ways: &Ways<Disk>,
+    opener: &DeviceOpener<Disk>,
     found: Vec<Found<'a, PoolDevice<Disk>>>,
     heads: &[Bytes],
     made: &mut Vec<&'a Path>,
@@ -169,7 +169,7 @@ fn make<'a>(
             Err(_) => PoolDevice::Bare(make_file(&pool.device, made)?),
         };
         let disk = match (disk, &pool.cache) {
-            (PoolDevice::Bare(disk), Some(cache)) => make_cache(ways, disk, cache, made)?,
+            (PoolDevice::Bare(disk), Some(cache)) => make_cache(opener, disk, cache, made)?,
             (disk, _) => disk,
         };
         specs.push(spec(config, pool, disk.geometry(), zeroed));
@@ -188,7 +188,7 @@ fn make<'a>(
         give_room(disk.main(), Bytes(head.0 + ORIGIN_LABEL_BYTES))?;
     }
     let names = specs.into_iter().map(|spec| spec.name).collect();
-    Ok(Started { group, disks, names, clock: ways.started })
+    Ok(Started { group, disks, names, clock: opener.started })
 }
 
 /// Traits that placements take a pool for, where the configuration says them.
@@ -221,7 +221,7 @@ fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<D
 
 /// A new cache in front of a blank device. A line must never want for room.
 fn make_cache<'a>(
-    ways: &Ways<Disk>,
+    opener: &DeviceOpener<Disk>,
     slow: Disk,
     cache: &'a CacheConfig,
     made: &mut Vec<&'a Path>,
@@ -234,8 +234,8 @@ fn make_cache<'a>(
     };
     give_room(&fast, fast.geometry().size)?;
     let failed = |error| CliError::input(format!("{}: {error}", cache.device.path.display()));
-    let made = BlockCache::format(ways.now(), fast, slow, random()?, cache.settings);
-    ways.settle(made.map_err(failed)?).map_err(CliError::failed)?.map_err(failed)
+    let made = BlockCache::format(opener.now(), fast, slow, random()?, cache.settings);
+    opener.settle(made.map_err(failed)?).map_err(CliError::failed)?.map_err(failed)
 }
 
 fn give_room(disk: &Disk, bytes: Bytes) -> Result<(), CliError> {

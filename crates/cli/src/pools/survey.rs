@@ -1,7 +1,7 @@
 //! What is on the devices of a configuration, and which pool each of them is.
 
+use super::device_opener::DeviceOpener;
 use super::is_on_tmpfs;
-use super::ways::Ways;
 use crate::config::{Config, NamedBy, PoolConfig, is_same_place};
 use crate::error::CliError;
 use std::fmt;
@@ -74,7 +74,7 @@ pub(crate) struct Members<'a, D> {
 /// together; when `erase` names what is no device of the configuration.
 pub(crate) fn survey<'a, D: Device>(
     config: &'a Config,
-    ways: &Ways<D>,
+    opener: &DeviceOpener<D>,
     erase: &[PathBuf],
 ) -> Result<Vec<Found<'a, PoolDevice<D>>>, CliError> {
     for path in erase {
@@ -84,20 +84,20 @@ pub(crate) fn survey<'a, D: Device>(
             return Err(CliError::input(text));
         }
     }
-    config.pools.iter().map(|pool| look(pool, ways, erase)).collect()
+    config.pools.iter().map(|pool| look(pool, opener, erase)).collect()
 }
 
 fn look<'a, D: Device>(
     pool: &'a PoolConfig,
-    ways: &Ways<D>,
+    opener: &DeviceOpener<D>,
     erase: &[PathBuf],
 ) -> Result<Found<'a, PoolDevice<D>>, CliError> {
     let mut destroys = Vec::new();
     let device = match pool.device.bucket.is_some() {
-        true => look_into_bucket(pool, ways)?,
+        true => look_into_bucket(pool, opener)?,
         false => match absence(&pool.device.path) {
             Some(reason) => Err(Absence::Nothing(reason)),
-            None => match look_into(pool, ways, erase, &mut destroys) {
+            None => match look_into(pool, opener, erase, &mut destroys) {
                 Ok(found) => Ok(found),
                 // Nobody has asked for it in so many words; the group may do without it.
                 Err(error) if pool.named_by != NamedBy::Configuration => {
@@ -113,11 +113,11 @@ fn look<'a, D: Device>(
 /// A pool whose device is there.
 fn look_into<'a, D: Device>(
     pool: &'a PoolConfig,
-    ways: &Ways<D>,
+    opener: &DeviceOpener<D>,
     erase: &[PathBuf],
     destroys: &mut Vec<(&'a Path, Contents)>,
 ) -> Result<(PoolDevice<D>, Contents), CliError> {
-    let device = (ways.open)(&pool.device).map_err(CliError::failed)?;
+    let device = (opener.open)(&pool.device).map_err(CliError::failed)?;
     let mut look_at = |path: &'a Path| -> Result<Contents, CliError> {
         let contents = look_at(path)?;
         if contents == Contents::Blank || !erase.iter().any(|other| is_same_place(other, path)) {
@@ -134,15 +134,15 @@ fn look_into<'a, D: Device>(
         _ => Contents::Blank,
     };
     let head = at(&pool.device.path, head_of(&pool.device.path))?;
-    behind_cache(pool, ways, device, &Sight { contents, of_cache, head })
+    behind_cache(pool, opener, device, &Sight { contents, of_cache, head })
 }
 
 /// A pool whose device is in a bucket: a reason when there is nothing yet, or nobody answers.
 fn look_into_bucket<D: Device>(
     pool: &PoolConfig,
-    ways: &Ways<D>,
+    opener: &DeviceOpener<D>,
 ) -> Result<Result<(PoolDevice<D>, Contents), Absence>, CliError> {
-    let device = match (ways.open)(&pool.device) {
+    let device = match (opener.open)(&pool.device) {
         Ok(device) => device,
         Err(OpenDeviceError::Bucket { path, source }) if source.is_nothing() => {
             let reason = format!("{} holds nothing yet", path.display());
@@ -155,7 +155,7 @@ fn look_into_bucket<D: Device>(
         Err(error) => return Err(CliError::failed(error)),
     };
     let mut device = PoolDevice::Bare(device);
-    let head = match ways.read(&mut device, MARKS_BYTES) {
+    let head = match opener.read(&mut device, MARKS_BYTES) {
         Ok(head) => head,
         Err(error) => {
             let name = pool.device.path.display();
@@ -170,7 +170,7 @@ fn look_into_bucket<D: Device>(
         Some(cache) => look_at(&cache.device.path)?,
         None => Contents::Blank,
     };
-    behind_cache(pool, ways, device, &Sight { contents, of_cache, head }).map(Ok)
+    behind_cache(pool, opener, device, &Sight { contents, of_cache, head }).map(Ok)
 }
 
 /// Findings about a pool's devices before they are put together.
@@ -186,7 +186,7 @@ struct Sight {
 /// A device with the cache that belongs in front of it, if one does.
 fn behind_cache<D: Device>(
     pool: &PoolConfig,
-    ways: &Ways<D>,
+    opener: &DeviceOpener<D>,
     device: D,
     sight: &Sight,
 ) -> Result<(PoolDevice<D>, Contents), CliError> {
@@ -214,12 +214,12 @@ fn behind_cache<D: Device>(
         }
         _ => return Ok((PoolDevice::Bare(device), state)),
     }
-    let fast = (ways.open)(&cache.device).map_err(CliError::failed)?;
+    let fast = (opener.open)(&cache.device).map_err(CliError::failed)?;
     let failed =
         |error| CliError::failed(format!("{name} behind {}: {error}", cache.device.path.display()));
-    let opened = BlockCache::open(ways.now(), fast, device, cache.settings).map_err(failed)?;
-    let mut device = ways.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
-    let head = ways.read(&mut device, MARKS_BYTES).map_err(CliError::failed)?;
+    let opened = BlockCache::open(opener.now(), fast, device, cache.settings).map_err(failed)?;
+    let mut device = opener.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
+    let head = opener.read(&mut device, MARKS_BYTES).map_err(CliError::failed)?;
     let state = match Contents::of_head(&head) {
         // A cache does not stand behind another one.
         Contents::CacheHalf => Contents::Foreign("a block cache behind a block cache".to_string()),

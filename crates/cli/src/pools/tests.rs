@@ -1,8 +1,9 @@
 //! Devices of a configuration: first starts, restarts, and everything that must be refused.
 
-use super::ways::open;
+use super::device_opener::open;
 use super::{
-    Arranged, Damage, Inspection, Permission, Started, Ways, arrange, link_to_tmpfs, start, survey,
+    Arranged, Damage, DeviceOpener, Inspection, Permission, Started, arrange, link_to_tmpfs, start,
+    survey,
 };
 use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
@@ -149,10 +150,10 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     run_once(&config);
     let contents = || config.pools.iter().flat_map(PoolConfig::paths).map(read);
     let before: Vec<_> = contents().collect();
-    let ways = Ways::to_look();
-    let found = survey(&config, &ways, &[]).unwrap();
+    let opener = DeviceOpener::to_look();
+    let found = survey(&config, &opener, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
-    let opened = Inspection::open(config.settings.clone(), &ways, members, Damage::Refused);
+    let opened = Inspection::open(config.settings.clone(), &opener, members, Damage::Refused);
     let group = opened.unwrap().into_group();
     assert_eq!(*group.service(), Service::Ready);
     assert_eq!(group.fsck(), []);
@@ -230,11 +231,11 @@ fn a_first_start_that_ended_after_it_had_made_a_cache_is_begun_again() {
     std::fs::create_dir_all(&config.data).unwrap();
     config.pools[2].cache = Some(cache(&config, "hdd.cache"));
     let (slow, fast) = (&config.pools[2].device, config.pools[2].cache.as_ref().unwrap());
-    let ways = Ways::to_run();
+    let opener = DeviceOpener::to_run();
     let disk = |device: &DeviceConfig| open(device, device.size).unwrap();
     let made =
-        BlockCache::format(ways.now(), disk(&fast.device), disk(slow), 1, fast.settings).unwrap();
-    drop(ways.settle(made).unwrap().map_err(|error| error.to_string()).unwrap());
+        BlockCache::format(opener.now(), disk(&fast.device), disk(slow), 1, fast.settings).unwrap();
+    drop(opener.settle(made).unwrap().map_err(|error| error.to_string()).unwrap());
     run_once(&config);
     run_once(&config);
 }
@@ -249,15 +250,16 @@ fn a_first_start_that_ended_anywhere_in_the_making_of_a_cache_is_begun_again() {
         std::fs::create_dir_all(&config.data).unwrap();
         config.pools[2].cache = Some(cache(&config, "hdd.cache"));
         let (slow, fast) = (&config.pools[2].device, config.pools[2].cache.as_ref().unwrap());
-        let ways = Ways::to_run();
+        let opener = DeviceOpener::to_run();
         let disk = |device: &DeviceConfig| open(device, device.size).unwrap();
-        let made = BlockCache::format(ways.now(), disk(&fast.device), disk(slow), 1, fast.settings);
+        let made =
+            BlockCache::format(opener.now(), disk(&fast.device), disk(slow), 1, fast.settings);
         let mut made = made.unwrap();
         for _ in 0..steps {
             let (fast, slow) = made.devices_mut();
             fast.wait().unwrap();
             slow.wait().unwrap();
-            made.poll(ways.now(), &mut Vec::new());
+            made.poll(opener.now(), &mut Vec::new());
         }
         let whole = made.is_open() == Ok(true);
         drop(made);

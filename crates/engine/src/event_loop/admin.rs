@@ -84,7 +84,7 @@ impl<'a> AdminApi<'a> {
 
     /// The engine at a glance.
     pub fn status(&self) -> Status {
-        let Engine { group, watch, .. } = &*self.engine;
+        let Engine { group, counts, .. } = &*self.engine;
         let service = match group.service() {
             Service::Opening => "opening",
             Service::Ready => "ready",
@@ -130,7 +130,7 @@ impl<'a> AdminApi<'a> {
             clients: self.engine.clients(),
             in_flight: self.engine.origins.len() as u64,
             map_bytes: group.map_memory().0,
-            requests: watch.requests().map(|(kind, l)| (kind.to_string(), l.into())).collect(),
+            requests: counts.requests().map(|(kind, l)| (kind.to_string(), l.into())).collect(),
             fastest_pool_share: (read > 0).then(|| fastest as f64 / read as f64),
         }
     }
@@ -145,7 +145,7 @@ impl<'a> AdminApi<'a> {
         Figures {
             status: self.status(),
             pools: pools.collect(),
-            requests: self.engine.watch.requests().map(|(kind, l)| (kind, l.clone())).collect(),
+            requests: self.engine.counts.requests().map(|(kind, l)| (kind, l.clone())).collect(),
         }
     }
 
@@ -287,12 +287,12 @@ impl<'a> AdminApi<'a> {
 
     /// The last minutes, second by second, from a number on.
     pub fn history(&self, from: u64) -> Vec<Second> {
-        self.engine.watch.seconds.from(from)
+        self.engine.counts.seconds.from(from)
     }
 
     /// The last thousand events, from a number on.
     pub fn events(&self, from: u64) -> Vec<Event> {
-        self.engine.watch.events.from(from)
+        self.engine.counts.events.from(from)
     }
 }
 

@@ -166,7 +166,7 @@ impl Engine {
                 }
                 Ask::Volume(action) => {
                     let kind = RequestKind::of(&action);
-                    self.watch.note_request(volume, &action);
+                    self.counts.note_request(volume, &action);
                     let origin = Origin { connection: id, cookie, kind, since: now };
                     let id = RequestId(u64::from(self.origins.insert(origin)));
                     let priority = Priority::Foreground;
@@ -208,7 +208,7 @@ impl Engine {
     pub(super) fn answer(&mut self, now: Nanos, reply: Reply) {
         let origin = self.origins.remove(reply.id.0 as u32);
         if origin.connection != NOBODY || origin.kind != RequestKind::Read {
-            self.watch.note_reply(origin.kind, now.saturating_sub(origin.since));
+            self.counts.note_reply(origin.kind, now.saturating_sub(origin.since));
         }
         // A client that hung up needs no answer.
         let Some(connection) = self.connections.get_mut(&origin.connection) else {

@@ -43,7 +43,7 @@ pub struct Config {
     pub(super) slow: Tier,
     pub(super) rates: Rates,
     pub(super) burst: Burst,
-    pub(super) copy: Copy,
+    pub(super) copy: CopyPlan,
     pub(super) sla: Sla,
     /// The policies.
     pub(super) nmst: String,
@@ -147,7 +147,7 @@ impl Peaks {
 /// Copying of a unit by the machine.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Copy {
+pub(super) struct CopyPlan {
     /// Units that are copied for one that moves, for what is written meanwhile.
     pub(super) beta: f64,
     /// Share that it asks for of the rate that is left on both disks.

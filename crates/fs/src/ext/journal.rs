@@ -47,7 +47,7 @@ mod kind {
 
 /// Place of the newest copy of a block.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Copy {
+pub(super) struct JournalCopy {
     /// The block of the journal.
     pub(super) block: u64,
     /// Its first four bytes were the journal's magic number and are zeroes in the journal.
@@ -56,7 +56,7 @@ pub(super) struct Copy {
 }
 
 /// Newest copies by the block whose copy it is.
-pub(super) type Copies = BTreeMap<u64, Copy>;
+pub(super) type Copies = BTreeMap<u64, JournalCopy>;
 
 /// The bytes that a copy begins with when it is `escaped`.
 pub(super) const ESCAPED: [u8; 4] = MAGIC.to_be_bytes();
@@ -91,7 +91,7 @@ pub(super) struct Recovery {
 
 /// Transactions that were walked over.
 struct Walked {
-    copies: Vec<(u64, Copy)>,
+    copies: Vec<(u64, JournalCopy)>,
     revoked: BTreeMap<u64, u32>,
     end: Mark,
 }
@@ -229,7 +229,7 @@ impl<'a> Journal<'a> {
     }
 
     /// The copies that follow a descriptor block.
-    fn tags(&self, block: &[u8], at: u64, transaction: u32, into: &mut Vec<(u64, Copy)>) {
+    fn tags(&self, block: &[u8], at: u64, transaction: u32, into: &mut Vec<(u64, JournalCopy)>) {
         const ESCAPED: u32 = 1;
         const SAME_ID: u32 = 2;
         const LAST: u32 = 8;
@@ -249,7 +249,7 @@ impl<'a> Journal<'a> {
             let high = if wide { u64::from(tag.u32(8)) << 32 } else { 0 };
             let home = u64::from(tag.u32(0)) | high;
             let Some(block) = self.place(self.step(at, number)) else { return };
-            into.push((home, Copy { block, escaped: flags & ESCAPED != 0, transaction }));
+            into.push((home, JournalCopy { block, escaped: flags & ESCAPED != 0, transaction }));
             if flags & LAST != 0 {
                 return;
             }

@@ -35,7 +35,7 @@ pub(crate) const ENTRY: Entry = Entry {
     settings: &[],
     build: Build::Cache(|geometry, _| {
         check_capacity("arc", geometry.lines, 2.0 * SLACK)?;
-        Ok(Box::new(Arc::new(geometry.lines)))
+        Ok(Box::new(ArcPolicy::new(geometry.lines)))
     }),
 };
 
@@ -44,18 +44,18 @@ const SLACK: f64 = 1.25;
 
 /// The four lists and the target.
 #[derive(Debug)]
-pub(crate) struct Arc {
+pub(crate) struct ArcPolicy {
     lanes: Pair,
     capacity: u32,
     target: f64,
 }
 
-impl Arc {
+impl ArcPolicy {
     /// An empty cache of `capacity` ≥ 1 lines.
-    pub(crate) fn new(capacity: u32) -> Arc {
+    pub(crate) fn new(capacity: u32) -> ArcPolicy {
         assert!(capacity > 0, "a cache holds at least one line");
         let lanes = Pair::new(Arrivals::new(capacity, SLACK), Arrivals::new(2 * capacity, SLACK));
-        Arc { lanes, capacity, target: 0.0 }
+        ArcPolicy { lanes, capacity, target: 0.0 }
     }
 
     /// Turns one resident line into a ghost if the cache is full.
@@ -87,7 +87,7 @@ impl Arc {
     }
 }
 
-impl Replacement for Arc {
+impl Replacement for ArcPolicy {
     fn reserve(&mut self, universe: u32) {
         self.lanes.reserve(universe);
     }

@@ -5,7 +5,7 @@ use crate::config::{Backend, Live};
 use crate::core::{Current, Renew};
 use crate::upstream::Connector;
 use std::time::Instant;
-use thermocline_balancer::{Outcome, Placement};
+use thermocline_balancer::{Outcome, Decision};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Rng;
 
@@ -49,7 +49,7 @@ impl World {
             dispatcher.arrived(now);
             dispatcher.place(now, &[])
         });
-        if let Placement::At(site) = placed {
+        if let Decision::At(site) = placed {
             self.under_way.push(site);
             self.sent += 1;
         }

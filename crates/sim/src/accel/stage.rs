@@ -21,9 +21,9 @@ const TRANSFER: Nanos = Nanos(10_000);
 const TRANSFER_OF_FLOW: u64 = 50;
 
 /// The demand to come.
-struct Future(Scene);
+struct ComingDemand(Scene);
 
-impl Coming for Future {
+impl Coming for ComingDemand {
     fn offered(&self, function: FunctionId, at: Nanos) -> f64 {
         let rate = |tenant: usize| {
             let is_meant = self.0.chain_at(tenant, at).contains(&function.0);
@@ -103,7 +103,7 @@ type Played = (Outcome, Vec<(Nanos, Nanos)>, Vec<Vec<(Nanos, Nanos)>>);
 
 impl<'a> Stage<'a> {
     fn new(scene: &'a Scene, spec: &PolicySpec, seed: u64) -> Stage<'a> {
-        let scheduler = spec.build_scheduler(Box::new(Future(scene.clone())));
+        let scheduler = spec.build_scheduler(Box::new(ComingDemand(scene.clone())));
         let scheduler = scheduler.expect("it was built before");
         let settings = Settings::default();
         let platform = Platform::new(Nanos(0), settings, scene.cards.clone(), scheduler);

@@ -13,15 +13,15 @@ use thermocline_units::{Bytes, ChunkId, Nanos};
 
 /// A load as a clairvoyant placement is told it.
 #[derive(Debug)]
-pub(super) struct Future {
+pub(super) struct FutureAccesses {
     accesses: Vec<ChunkAccess>,
     /// True if accesses come at their times.
     timed: bool,
 }
 
-impl Future {
+impl FutureAccesses {
     /// Accesses that `load` will make.
-    pub(super) fn of(load: &Load, options: &MachineOptions) -> Future {
+    pub(super) fn of(load: &Load, options: &MachineOptions) -> FutureAccesses {
         let first = load.demands.first().map_or(Nanos(0), |demand| demand.at);
         let (speed, timed) = match options.arrivals {
             Arrivals::Open { speed } => (speed, true),
@@ -43,11 +43,11 @@ impl Future {
                 });
             }
         }
-        Future { accesses, timed }
+        FutureAccesses { accesses, timed }
     }
 }
 
-impl Foresight for Future {
+impl Foresight for FutureAccesses {
     fn ahead(
         &self,
         passed: u64,

@@ -1,7 +1,7 @@
 //! Several policies over one load, each on a machine of its own, on all cores.
 
 use super::drive::{Drive, prepare};
-use super::future::Future;
+use super::future::FutureAccesses;
 use super::load::Load;
 use super::pools::PoolPlan;
 use super::results::{Run, Scene};
@@ -237,7 +237,7 @@ fn placement(
 ) -> Result<Box<dyn Placement>, MachineError> {
     spec.check_pools(pools)?;
     if let Build::Foreseeing(build) = spec.entry.build {
-        let future = Box::new(Future::of(load, options));
+        let future = Box::new(FutureAccesses::of(load, options));
         return Ok(build(&spec.settings, future).map_err(SpecError::from)?);
     }
     Ok(spec.build_placement()?)

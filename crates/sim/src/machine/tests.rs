@@ -316,7 +316,8 @@ fn an_oracle_is_told_what_comes_in_an_open_loop_and_in_a_closed_one() {
     use thermocline_policy::placement::Foresight;
     let load = of((0..10).map(|i| request(i, 0, Op::Read, i * MIB, 4096)).collect());
     let seen = |arrivals, passed, elapsed, span| {
-        let future = super::future::Future::of(&load, &MachineOptions { arrivals, ..options() });
+        let future =
+            super::future::FutureAccesses::of(&load, &MachineOptions { arrivals, ..options() });
         let mut chunks = Vec::new();
         let filled =
             future.ahead(passed, Nanos::from_secs(elapsed), Nanos::from_secs(span), &mut |a| {

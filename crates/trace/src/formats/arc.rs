@@ -19,14 +19,14 @@ const PAGE_BYTES: u64 = 512;
 
 /// Parser of ARC's `.lis` traces.
 #[derive(Debug)]
-pub(crate) struct Arc {
+pub(crate) struct ArcLines {
     volume: String,
     requests: u64,
 }
 
-impl Arc {
-    pub(crate) fn new(volume: String) -> Arc {
-        Arc { volume, requests: 0 }
+impl ArcLines {
+    pub(crate) fn new(volume: String) -> ArcLines {
+        ArcLines { volume, requests: 0 }
     }
 }
 
@@ -34,7 +34,7 @@ impl Arc {
 pub(super) const NO_TIMES: &str =
     "the trace has no times; a request's time is its number in the file, in nanoseconds";
 
-impl LineFormat for Arc {
+impl LineFormat for ArcLines {
     fn layout(&self) -> &str {
         "start count ignored number"
     }

@@ -113,7 +113,7 @@ fn text_scores(sample: &[u8]) -> Vec<(Format, usize)> {
         (Format::Fiu, lines_taken(fiu::Fiu, sample)),
         (Format::Blkparse, lines_taken(blkparse::Blkparse::new(None), sample)),
         (Format::FioIolog, lines_taken(fio_iolog::FioIolog::default(), sample)),
-        (Format::Arc, lines_taken(arc::Arc::new(volume()), sample)),
+        (Format::Arc, lines_taken(arc::ArcLines::new(volume()), sample)),
         (Format::Capture, lines_taken(capture::Capture::new(volume()), sample)),
     ]
 }

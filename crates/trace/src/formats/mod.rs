@@ -217,7 +217,7 @@ pub(crate) fn reader_of(
             Box::new(TextReader::new(source, blkparse::Blkparse::new(options.blkparse_event)))
         }
         Format::FioIolog => Box::new(TextReader::new(source, fio_iolog::FioIolog::default())),
-        Format::Arc => Box::new(TextReader::new(source, arc::Arc::new(volume))),
+        Format::Arc => Box::new(TextReader::new(source, arc::ArcLines::new(volume))),
         Format::Capture => Box::new(TextReader::new(source, capture::Capture::new(volume))),
         Format::Csv => {
             let own = || ColumnMap::of_own_header(first_line(source.sample()));

@@ -59,8 +59,13 @@ impl Moves {
             return self.advance(below, index);
         };
         let (pools, held) = ([source.pool, to.pool], copy.held_since);
-        let held =
-            below.pacing.hold_back(below.group, below.now, &pools, range.end - range.start, held);
+        let held = below.copy_throttle.hold_back(
+            below.group,
+            below.now,
+            &pools,
+            range.end - range.start,
+            held,
+        );
         below.group.operations[index].held_since = held.since();
         if held != Held::Free {
             return;
@@ -91,7 +96,7 @@ impl Moves {
         match copy.trial.ask(below.now, tried, &below.group.settings.tactics.trial) {
             Tried::GoesOn => true,
             Tried::Waits(until) => {
-                below.pacing.wake_at(until);
+                below.copy_throttle.wake_at(until);
                 false
             }
             Tried::Lost => {

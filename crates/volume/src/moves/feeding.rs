@@ -72,7 +72,7 @@ pub(crate) fn feed(moves: &mut Moves, below: &mut Below, read: &ClientRead) {
     }
     let to = below.group.operations[index].destination;
     let bytes = range.end - range.start;
-    if !below.pacing.takes_now(below.group, below.now, to.pool, bytes) {
+    if !below.copy_throttle.takes_now(below.group, below.now, to.pool, bytes) {
         return;
     }
     met("operation fed by a read");

@@ -174,7 +174,7 @@ impl Scrub {
             current.range = range;
             return true;
         }
-        let held = below.pacing.hold_back(
+        let held = below.copy_throttle.hold_back(
             below.group,
             below.now,
             &pools,
@@ -233,8 +233,13 @@ impl Scrub {
             return true;
         }
         let bytes = crate::layout::table_bytes(below.group.pools.chunk_bytes()) as u32;
-        let held =
-            below.pacing.hold_back(below.group, below.now, &pools, bytes, current.held_since);
+        let held = below.copy_throttle.hold_back(
+            below.group,
+            below.now,
+            &pools,
+            bytes,
+            current.held_since,
+        );
         self.comparison().held_since = held.since();
         if held != Held::Free {
             return false;

@@ -2,7 +2,7 @@
 //! which the tests give other systems' answers.
 
 use super::Check;
-use crate::opened::watch::Watch;
+use crate::hint_watch::watch::Watch;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;

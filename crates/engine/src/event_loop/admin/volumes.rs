@@ -58,7 +58,7 @@ impl AdminApi<'_> {
         let now = self.engine.now();
         let id = self.engine.group.create_named_volume(now, name, size).map_err(refused)?;
         self.engine.name_exports();
-        self.engine.watch.note_volume(id, size.0);
+        self.engine.counts.note_volume(id, size.0);
         let name = self.name_of(id);
         self.engine.event(Severity::Info, "volume", format!("{name} of {size} was made"));
         Ok(self.volume_told(&name))
@@ -74,7 +74,7 @@ impl AdminApi<'_> {
         let now = self.engine.now();
         self.engine.group.grow_volume(now, id, size).map_err(refused)?;
         self.engine.name_exports();
-        self.engine.watch.note_volume(id, size.0);
+        self.engine.counts.note_volume(id, size.0);
         self.engine.event(Severity::Info, "volume", format!("{name} has {size} now"));
         Ok(self.volume_told(name))
     }
@@ -102,7 +102,7 @@ impl AdminApi<'_> {
         // The next volume may have its number.
         self.engine.cancel_jobs_of(id);
         self.engine.name_exports();
-        self.engine.watch.forget_volume(id);
+        self.engine.counts.forget_volume(id);
         self.engine.event(Severity::Info, "volume", format!("{name} was deleted"));
         Ok(())
     }
@@ -198,7 +198,7 @@ impl AdminApi<'_> {
     /// When there is no such volume.
     pub fn heat(&self, name: &str, from_row: u64) -> Result<Heat, Refused> {
         let volume = self.volume(name)?;
-        let heat = self.engine.watch.heat_of(volume).expect("every volume has a heat map");
+        let heat = self.engine.counts.heat_of(volume).expect("every volume has a heat map");
         let (first_row, rows) = heat.rows_from(from_row);
         let columns = 0..COLUMNS;
         Ok(Heat {

@@ -149,7 +149,7 @@ struct Lmst {
     slas: Vec<f64>,
     loose: f64,
     /// Promises to volumes, by volume, as of the last `propose`.
-    promises: Vec<Option<Sla>>,
+    of_volumes: Vec<Option<Sla>>,
     tail: f64,
     e: f64,
     beta: f64,
@@ -180,7 +180,7 @@ impl Lmst {
             cold: settings.bytes("cold")?.0 as f64,
             slas: settings.durations("sla")?.iter().map(|sla| sla.as_secs_f64()).collect(),
             loose: settings.duration("loose")?.as_secs_f64(),
-            promises: Vec::new(),
+            of_volumes: Vec::new(),
             tail: settings.number("tail", 0.01, 1000.0)?,
             e: settings.number("e", -1000.0, 1.0)?,
             beta: settings.number("beta", 1.0, 100.0)?,
@@ -192,13 +192,13 @@ impl Lmst {
     }
 
     /// Promise to the chunk's volume.
-    fn promise(&self, chunk: ChunkId) -> Option<Sla> {
-        self.promises.get(chunk.volume.0 as usize).copied().flatten()
+    fn sla_of(&self, chunk: ChunkId) -> Option<Sla> {
+        self.of_volumes.get(chunk.volume.0 as usize).copied().flatten()
     }
 
     /// The latency that the chunk's volume may expect, in seconds.
     fn sla(&self, chunk: ChunkId) -> f64 {
-        if let Some(sla) = self.promise(chunk) {
+        if let Some(sla) = self.sla_of(chunk) {
             return sla.latency.as_secs_f64();
         }
         let last = *self.slas.last().expect("a setting has at least one value");
@@ -207,7 +207,7 @@ impl Lmst {
 
     /// True if cold chunks of the volume may leave faster pools.
     fn is_loose(&self, chunk: ChunkId) -> bool {
-        match self.promise(chunk) {
+        match self.sla_of(chunk) {
             Some(sla) => sla.class == SlaClass::Loose,
             None => self.sla(chunk) >= self.loose,
         }
@@ -322,7 +322,7 @@ impl Placement for Lmst {
         self.activity.look(view);
         self.note(view.epoch());
         let volumes = (0..view.volume_count()).map(VolumeId);
-        self.promises = volumes.map(|volume| view.sla(volume)).collect();
+        self.of_volumes = volumes.map(|volume| view.sla(volume)).collect();
         let tiers = Tiers::of(view);
         let (backward, forward) = self.select(&tiers);
         let mut window = Window {

@@ -12,10 +12,10 @@
 use super::EngineArgs;
 use crate::error::CliError;
 use crate::files::Place;
-use crate::opened::advice::Ear;
-use crate::opened::processes::Processes;
-use crate::opened::session::{Doer, Session, say, wait};
-use crate::opened::watch::Watch;
+use crate::hint_watch::advice::Ear;
+use crate::hint_watch::processes::Processes;
+use crate::hint_watch::session::{Doer, Session, say, wait};
+use crate::hint_watch::watch::Watch;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;

@@ -5,7 +5,7 @@
 
 use super::{EngineArgs, document, send};
 use crate::error::CliError;
-use crate::opened::session::say;
+use crate::hint_watch::session::say;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 use crate::commands::engine::hint::{Saying, all_taken};
 use crate::error::CliError;
 use crate::files::device_on_volume;
-use crate::opened::session::{LASTS, say};
+use crate::hint_watch::session::{LASTS, say};
 use hyper::Method;
 use std::path::Path;
 use std::time::Instant;

@@ -72,7 +72,7 @@ pub(super) enum Phase {
 
 /// The phase of one connection, and when it must be over.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Deadlines {
     ticks: Arc<Ticks>,
     phase: AtomicU8,
     deadline: AtomicU64,
@@ -91,11 +91,11 @@ pub(super) fn nanos(duration: Duration) -> Nanos {
     Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-impl Watch {
+impl Deadlines {
     /// An idle connection, which has until `header` to begin.
-    pub(super) fn new(ticks: &Arc<Ticks>, header: Duration) -> Watch {
+    pub(super) fn new(ticks: &Arc<Ticks>, header: Duration) -> Deadlines {
         let head = nanos(header);
-        Watch {
+        Deadlines {
             ticks: ticks.clone(),
             phase: AtomicU8::new(Phase::Idle as u8),
             deadline: AtomicU64::new(ticks.after(head.0)),

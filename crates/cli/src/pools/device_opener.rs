@@ -5,13 +5,13 @@ use std::io;
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, OpenError, PoolDevice};
 use thermocline_engine::probe;
-use thermocline_ports::{Device, Io, Overlay, Ticket};
+use thermocline_ports::{Device, Io, ScratchDevice, Ticket};
 use thermocline_ports_os::objects::{ObjectDevice, ObjectSettings, Purpose};
 use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
 use thermocline_units::{Bytes, Nanos};
 
 /// Opens devices that are there, and waits for them.
-pub(crate) struct Ways<D> {
+pub(crate) struct DeviceOpener<D> {
     pub(crate) open: fn(&DeviceConfig) -> Result<D, OpenDeviceError>,
     wait: fn(&mut D) -> io::Result<()>,
     /// Beginning of the devices' clock.
@@ -58,25 +58,29 @@ fn open_to_look(device: &DeviceConfig) -> Result<Disk, OpenDeviceError> {
     }
 }
 
-impl Ways<Disk> {
+impl DeviceOpener<Disk> {
     /// To run on.
-    pub(crate) fn to_run() -> Ways<Disk> {
-        Ways { open: |device| open(device, None), wait: Disk::wait, started: Instant::now() }
+    pub(crate) fn to_run() -> DeviceOpener<Disk> {
+        DeviceOpener {
+            open: |device| open(device, None),
+            wait: Disk::wait,
+            started: Instant::now(),
+        }
     }
 }
 
-impl Ways<Overlay<Disk>> {
+impl DeviceOpener<ScratchDevice<Disk>> {
     /// To look at; what is written stays in memory.
-    pub(crate) fn to_look() -> Ways<Overlay<Disk>> {
-        Ways {
-            open: |device| open_to_look(device).map(Overlay::new),
+    pub(crate) fn to_look() -> DeviceOpener<ScratchDevice<Disk>> {
+        DeviceOpener {
+            open: |device| open_to_look(device).map(ScratchDevice::new),
             wait: |overlay| overlay.device_mut().wait(),
             started: Instant::now(),
         }
     }
 }
 
-impl<D: Device> Ways<D> {
+impl<D: Device> DeviceOpener<D> {
     /// Time by the devices' clock.
     pub(crate) fn now(&self) -> Nanos {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).expect("584 years"))

@@ -6,7 +6,7 @@
 //! 3. A flush has nothing to do.
 //!
 //! The contract holds: a discarded range reads as zeroes. What was written is gone with the
-//! overlay. State: 80 B an extent, and its bytes.
+//! scratch device. State: 80 B an extent, and its bytes.
 
 use crate::{Completion, Device, Geometry, Io, Payload, Ticket};
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ struct Extent {
 
 /// A device whose writes stay in memory.
 #[derive(Debug)]
-pub struct Overlay<D> {
+pub struct ScratchDevice<D> {
     device: D,
     /// By first byte; they do not overlap.
     extents: BTreeMap<u64, Extent>,
@@ -33,10 +33,15 @@ pub struct Overlay<D> {
     ready: VecDeque<(Nanos, Completion)>,
 }
 
-impl<D: Device> Overlay<D> {
-    /// An overlay without writes over `device`.
-    pub fn new(device: D) -> Overlay<D> {
-        Overlay { device, extents: BTreeMap::new(), reads: BTreeMap::new(), ready: VecDeque::new() }
+impl<D: Device> ScratchDevice<D> {
+    /// A scratch device without writes over `device`.
+    pub fn new(device: D) -> ScratchDevice<D> {
+        ScratchDevice {
+            device,
+            extents: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            ready: VecDeque::new(),
+        }
     }
 
     /// The device below; only to wait for it, its answers come out of `poll` here.
@@ -97,7 +102,7 @@ impl<D: Device> Overlay<D> {
     }
 }
 
-impl<D: Device> Device for Overlay<D> {
+impl<D: Device> Device for ScratchDevice<D> {
     fn geometry(&self) -> Geometry {
         Geometry { discard_zeroes: true, ..self.device.geometry() }
     }

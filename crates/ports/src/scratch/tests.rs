@@ -1,6 +1,6 @@
-//! The overlay against its contract, against a vector of bytes, and against what lies below.
+//! The scratch device against its contract, against a vector of bytes, and against what lies below.
 
-use super::Overlay;
+use super::ScratchDevice;
 use crate::faulty::{Background, Faults, SimDisk};
 use crate::model::{ModelDevice, Profile};
 use crate::{Completion, Device, Geometry, Io, Payload, Ticket, contract};
@@ -52,9 +52,9 @@ fn run(device: &mut impl Device, now: &mut Nanos, io: Io) -> Vec<u8> {
 #[test]
 fn an_overlay_keeps_the_contract_over_disks_and_models() {
     for seed in 0..10 {
-        contract::check(|| Overlay::new(ReadOnly::new()), seed, 400);
+        contract::check(|| ScratchDevice::new(ReadOnly::new()), seed, 400);
         let profile = Profile::built_in("ssd-sata").expect("it is built in");
-        contract::check(|| Overlay::new(ModelDevice::new(&profile, 1)), seed, 400);
+        contract::check(|| ScratchDevice::new(ModelDevice::new(&profile, 1)), seed, 400);
     }
 }
 
@@ -65,7 +65,7 @@ fn reads_see_what_was_written_over_what_is_there() {
         let all = Io::Read { offset: Bytes(0), length: SIZE as u32 };
         let mut plain = run(&mut ReadOnly::new(), &mut now, all.clone());
         assert!(plain.iter().any(|&byte| byte != 0), "there is something to be seen through");
-        let mut overlay = Overlay::new(ReadOnly::new());
+        let mut scratch = ScratchDevice::new(ReadOnly::new());
         let mut rng = Rng::seeded(seed);
         for _ in 0..300 {
             let first = rng.below(SIZE as u64 / 512 - 1);
@@ -75,24 +75,24 @@ fn reads_see_what_was_written_over_what_is_there() {
             match rng.below(4) {
                 0 => {
                     plain[range].fill(0);
-                    run(&mut overlay, &mut now, Io::WriteZeroes { offset, length });
+                    run(&mut scratch, &mut now, Io::WriteZeroes { offset, length });
                 }
                 1 => {
                     let bytes: Vec<u8> = (0..length.0).map(|_| rng.below(256) as u8).collect();
                     plain[range].copy_from_slice(&bytes);
                     let data = Payload::from(bytes);
-                    run(&mut overlay, &mut now, Io::Write { offset, data, fua: true });
+                    run(&mut scratch, &mut now, Io::Write { offset, data, fua: true });
                 }
                 2 => {
                     plain[range].fill(0);
-                    run(&mut overlay, &mut now, Io::Discard { offset, length });
+                    run(&mut scratch, &mut now, Io::Discard { offset, length });
                 }
                 _ => {
                     let read = Io::Read { offset, length: length.0 as u32 };
-                    assert!(run(&mut overlay, &mut now, read) == plain[range], "seed {seed}");
+                    assert!(run(&mut scratch, &mut now, read) == plain[range], "seed {seed}");
                 }
             }
         }
-        assert!(run(&mut overlay, &mut now, all) == plain, "seed {seed}");
+        assert!(run(&mut scratch, &mut now, all) == plain, "seed {seed}");
     }
 }

@@ -31,7 +31,7 @@ struct Before {
 }
 
 /// Counts of requests, of each second, of heat, and events.
-pub(super) struct Watch {
+pub(super) struct Counts {
     /// End of the second.
     pub(super) next: Nanos,
     next_row: Nanos,
@@ -45,9 +45,9 @@ pub(super) struct Watch {
     pub(super) events: Events,
 }
 
-impl Watch {
-    pub(super) fn new() -> Watch {
-        Watch {
+impl Counts {
+    pub(super) fn new() -> Counts {
+        Counts {
             next: SECOND,
             next_row: ROW,
             requests: Default::default(),
@@ -102,15 +102,15 @@ impl Engine {
     /// Closes seconds and rows when they are over.
     pub(super) fn watch_the_clock(&mut self) {
         let now = self.now();
-        if now < self.watch.next {
+        if now < self.counts.next {
             return;
         }
         // Seconds in which the loop was held up are not made up afterwards.
-        while self.watch.next <= now {
-            self.watch.next.0 += SECOND.0;
+        while self.counts.next <= now {
+            self.counts.next.0 += SECOND.0;
         }
         let pools = (0..self.group.pool_count()).map(|id| self.pool_second(PoolId(id))).collect();
-        let watch = &mut self.watch;
+        let watch = &mut self.counts;
         let counts = std::mem::take(&mut watch.counts);
         watch.seconds.end(Second {
             number: watch.seconds.number(),
@@ -138,10 +138,10 @@ impl Engine {
         let status = self.group.pool_status(id).expect("ids below the count exist");
         let latencies = self.group.pool_latencies(id).expect("ids below the count exist");
         let at = usize::from(id.0);
-        if self.watch.pools.len() <= at {
-            self.watch.pools.resize_with(at + 1, Before::default);
+        if self.counts.pools.len() <= at {
+            self.counts.pools.resize_with(at + 1, Before::default);
         }
-        let before = &mut self.watch.pools[at];
+        let before = &mut self.counts.pools[at];
         let mut lately = latencies.reads.since(&before.latencies[0]);
         lately.add(&latencies.writes.since(&before.latencies[1]));
         before.latencies[0].clone_from(latencies.reads);
@@ -164,7 +164,7 @@ impl Engine {
         };
         let was_full = std::mem::replace(&mut before.full, status.full);
         let health = self.disks[at].as_ref().map_or(Health::Well, health_of);
-        let was_well = std::mem::replace(&mut self.watch.pools[at].health, health);
+        let was_well = std::mem::replace(&mut self.counts.pools[at].health, health);
         self.tell_health(id, &status.name, was_well);
         self.tell_full(&status.name, was_full, status.full);
         if was.is_some_and(|was| was != status.state) {

@@ -7,12 +7,12 @@ use thermocline_units::{Nanos, PoolId};
 
 /// The throttle, and the control of its rate.
 #[derive(Debug, Default)]
-pub(crate) struct Pacing {
+pub(crate) struct CopyThrottle {
     throttle: Throttle,
     pub(crate) rate: RateControl,
 }
 
-impl Pacing {
+impl CopyThrottle {
     /// Asks the throttle about a piece that touches these pools, at the rate of now; `held` is the
     /// moment since which the foreground holds it back.
     pub(crate) fn hold_back(
@@ -41,7 +41,7 @@ impl Pacing {
     }
 }
 
-impl Deref for Pacing {
+impl Deref for CopyThrottle {
     type Target = Throttle;
 
     fn deref(&self) -> &Throttle {
@@ -49,7 +49,7 @@ impl Deref for Pacing {
     }
 }
 
-impl DerefMut for Pacing {
+impl DerefMut for CopyThrottle {
     fn deref_mut(&mut self) -> &mut Throttle {
         &mut self.throttle
     }

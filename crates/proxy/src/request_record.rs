@@ -16,7 +16,7 @@ use thermocline_units::Nanos;
 const TEXT_MAX: usize = 1024;
 
 /// Record of a request.
-pub(super) struct Journal {
+pub(super) struct RequestRecord {
     head: Option<Box<Head>>,
     pub(super) tries: u32,
     pub(super) status: u16,
@@ -40,8 +40,8 @@ fn short(text: &str) -> String {
     text.chars().take(TEXT_MAX).collect()
 }
 
-impl Journal {
-    pub(super) fn new<B>(client: &Client, request: &Request<B>) -> Journal {
+impl RequestRecord {
+    pub(super) fn new<B>(client: &Client, request: &Request<B>) -> RequestRecord {
         let shared = &client.thread.shared;
         let head = shared.log.is_on().then(|| {
             let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
@@ -55,11 +55,11 @@ impl Journal {
                 protocol: if client.spoken == Spoken::Http2 { "h2" } else { "http/1.1" },
             })
         });
-        Journal { head, tries: 0, status: 0, bytes: 0, backend: None, cause: None }
+        RequestRecord { head, tries: 0, status: 0, bytes: 0, backend: None, cause: None }
     }
 
     /// One of a stream of bytes.
-    pub(super) fn tcp(shared: &Shared, client: IpAddr) -> Journal {
+    pub(super) fn tcp(shared: &Shared, client: IpAddr) -> RequestRecord {
         let head = shared.log.is_on().then(|| {
             Box::new(Head {
                 began: shared.now(),
@@ -70,7 +70,7 @@ impl Journal {
                 protocol: "tcp",
             })
         });
-        Journal { head, tries: 0, status: 0, bytes: 0, backend: None, cause: None }
+        RequestRecord { head, tries: 0, status: 0, bytes: 0, backend: None, cause: None }
     }
 
     /// A try has failed there.
