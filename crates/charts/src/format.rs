@@ -1,8 +1,11 @@
-//! Numbers in words people read: the one place where results become text.
+//! Numbers of results in words that people read, by the kind of quantity.
 //!
 //! Sizes in IEC units, times in SI units (minutes, hours and days above a minute), counts with a
 //! comma between thousands, shares in percent. Three significant digits unless a count is exact.
 //! Machines get raw numbers (JSON, CSV); nothing here is meant to be parsed again.
+
+pub use thermocline_units::text::{bytes, count, seconds};
+use thermocline_units::text::{decimals_at_most, significant};
 
 /// Kinds of quantities, which say how a number is printed and where an axis puts its ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,51 +52,6 @@ impl Quantity {
     }
 }
 
-/// A count with a comma between thousands: `1,234,567`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A size in IEC units with three significant digits: `64 KiB`, `1.5 GiB`.
-pub fn bytes(value: f64) -> String {
-    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut scaled = value;
-    let mut unit = 0;
-    while scaled >= 1023.5 && unit + 1 < UNITS.len() {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    format!("{} {}", significant(scaled, if scaled >= 1000.0 { 4 } else { 3 }), UNITS[unit])
-}
-
-/// A span of time: `250 ns`, `1.5 ms`, `5 min`, `2.5 h`, `7 d`.
-pub fn seconds(value: f64) -> String {
-    const UNITS: [(&str, f64); 7] = [
-        ("d", 86_400.0),
-        ("h", 3_600.0),
-        ("min", 60.0),
-        ("s", 1.0),
-        ("ms", 1e-3),
-        ("µs", 1e-6),
-        ("ns", 1e-9),
-    ];
-    if value == 0.0 {
-        return "0 s".to_string();
-    }
-    // Half a unit of the last printed digit below the limit already rounds up to it.
-    let (name, factor) =
-        UNITS.into_iter().find(|(_, factor)| value >= factor * 0.9995).unwrap_or(UNITS[6]);
-    format!("{} {name}", significant(value / factor, 3))
-}
-
 /// A fraction of one in percent: `12.3 %`. Only nothing prints as 0 %, only everything as 100 %.
 pub fn share(value: f64) -> String {
     if !value.is_finite() {
@@ -103,7 +61,7 @@ pub fn share(value: f64) -> String {
     let text = match percent.abs() {
         p if p > 99.95 && p < 100.0 => "> 99.9".to_string(),
         p if p > 0.0 && p < 0.001 => "< 0.001".to_string(),
-        p if (0.1..100.0).contains(&p) => trimmed(percent, 1),
+        p if (0.1..100.0).contains(&p) => decimals_at_most(percent, 1),
         _ => significant(percent, 2),
     };
     format!("{text} %")
@@ -133,24 +91,6 @@ fn thousands(value: f64) -> String {
 
 fn signed(value: f64, show: impl Fn(f64) -> String) -> String {
     if value < 0.0 { format!("−{}", show(-value)) } else { show(value) }
-}
-
-/// `value` with `digits` significant digits at most, without trailing zeroes.
-fn significant(value: f64, digits: usize) -> String {
-    if value == 0.0 {
-        return "0".to_string();
-    }
-    let magnitude = value.abs().log10().floor() as i32;
-    let decimals = (digits as i32 - 1 - magnitude).clamp(0, 12) as usize;
-    trimmed(value, decimals)
-}
-
-fn trimmed(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    if !text.contains('.') {
-        return text;
-    }
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 #[cfg(test)]

@@ -104,15 +104,15 @@ impl Figures {
             (vec![("volume", volume.name.as_str())], Value::Gauge(volume.size_bytes as f64))
         });
         family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
-        self.promises(encoder)
+        self.slas(encoder)
     }
 
-    /// Of volumes that are promised something.
-    fn promises(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+    /// Of volumes that have an SLA.
+    fn slas(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let series = |value: fn(&VolumeSla) -> Value<'static>| -> Series<'_> {
             let volumes = self.status.volumes.iter();
-            let promised = volumes.filter_map(|volume| Some((volume, volume.sla.as_ref()?)));
-            promised
+            let with_sla = volumes.filter_map(|volume| Some((volume, volume.sla.as_ref()?)));
+            with_sla
                 .map(|(volume, sla)| {
                     let labels =
                         vec![("volume", volume.name.as_str()), ("class", sla.class.as_str())];
@@ -123,14 +123,14 @@ impl Figures {
         let latency = series(|sla| Value::Gauge(sla.latency_us / 1e6));
         family(
             encoder,
-            ("volume_sla_latency_seconds", "Latency that the volume is promised"),
+            ("volume_sla_latency_seconds", "Latency that the volume's SLA allows"),
             latency,
         )?;
         let answered = series(|sla| Value::Counter(sla.answered));
-        let help = "Requests to the volume that were judged by its promise";
+        let help = "Requests to the volume that were held against its SLA";
         family(encoder, ("volume_sla_requests", help), answered)?;
         let violations = series(|sla| Value::Counter(sla.violations));
-        let help = "Requests to the volume answered later than promised";
+        let help = "Requests to the volume answered later than its SLA allows";
         family(encoder, ("volume_sla_violations", help), violations)
     }
 

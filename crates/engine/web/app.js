@@ -32,7 +32,7 @@ function facts(status) {
     ["reads/s", number(last.reads)], ["writes/s", number(last.writes)], ["p99", micros(last.p99_us)],
     ["fastest pool serves", share === null ? "–" : (100 * share).toFixed(0) + " % of reads"],
     ["policy", status.policy.spec + (status.policy.spec === "none" ? "" : ", every " + span(status.epoch_seconds))],
-    ...(status.parts.chunks ? [["on two pools", number(status.parts.chunks) + " chunks" + (status.parts.diverted_reads === null ? ""
+    ...(status.parts.chunks ? [["mirrored or redirected", number(status.parts.chunks) + " chunks" + (status.parts.diverted_reads === null ? ""
       : ", slower side answers " + (100 * status.parts.diverted_reads).toFixed(0) + " %")]] : []),
     ...(status.scrub.state === "running" ? [["scrub", (100 * status.scrub.progress).toFixed(0) + " %"]] : []),
     ...(status.scrub.checksum_errors + status.scrub.undecided_blocks ? [["checksum errors", number(status.scrub.checksum_errors)
@@ -198,16 +198,16 @@ function moves(operations, status) {
   at("pending").textContent = operations.pending ? operations.pending + " chunks to go" : "";
 }
 
-function promises(status) {
+function slas(status) {
   const list = status.volumes.filter((volume) => volume.sla);
-  at("promises-frame").hidden = !list.length;
+  at("slas-frame").hidden = !list.length;
   if (!list.length) return;
   const rows = list.map((volume) => {
     const sla = volume.sla, late = (100 * sla.violations / Math.max(sla.answered, 1)).toFixed(2) + " %";
     return row([volume.name, sla.class, micros(sla.latency_us), number(sla.answered), number(sla.violations), late,
       sla.mean_excess_us === null ? "–" : micros(sla.mean_excess_us)]);
   });
-  at("promises").replaceChildren(table(["volume", "class", "promised", "requests", "later", "share", "by, on average"], rows));
+  at("slas").replaceChildren(table(["volume", "class", "latency of the SLA", "requests", "later", "share", "by, on average"], rows));
 }
 
 function shadows(status) {
@@ -229,7 +229,7 @@ async function draw(status) {
   state.status = status;
   facts(status);
   pools(status);
-  promises(status);
+  slas(status);
   shadows(status);
   volumes(status);
   if (state.volume) {

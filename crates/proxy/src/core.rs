@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use thermocline_balancer::{
-    BackendSettings, Dispatcher, Event, Grant, LoadReport, Outcome, Decision, Probing,
-    ReportError, Ticket,
+    BackendSettings, Decision, Dispatcher, Event, Grant, LoadReport, Outcome, Probing, ReportError,
+    Ticket,
 };
 use thermocline_units::{Nanos, SiteId};
 use tokio::sync::oneshot;

@@ -77,11 +77,6 @@ impl Table {
         &self.columns
     }
 
-    /// The columns, in order.
-    pub fn into_columns(self) -> Vec<(String, Column)> {
-        self.columns
-    }
-
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())

@@ -1,15 +1,15 @@
 //! A number of bytes, printed in IEC units and parsed from them.
 
-use crate::{ParseQuantityError, scale, split_number};
+use crate::{ParseQuantityError, scale, split_number, text};
 use std::{fmt, str::FromStr};
 
-/// A size or a distance in bytes. Prints as IEC (`64 KiB`, `1.50 GiB`).
+/// A size or a distance in bytes. Prints as IEC (`64 KiB`, `1.5 GiB`).
 ///
 /// ```
 /// use thermocline_units::Bytes;
 /// let size: Bytes = "1.5GiB".parse().unwrap();
 /// assert_eq!(size, Bytes::from_mib(1536));
-/// assert_eq!(size.to_string(), "1.50 GiB");
+/// assert_eq!(size.to_string(), "1.5 GiB");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
@@ -50,16 +50,7 @@ impl Bytes {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, factor) in UNITS {
-            if self.0 >= factor {
-                return if self.0.is_multiple_of(factor) {
-                    f.pad(&format!("{} {name}", self.0 / factor))
-                } else {
-                    f.pad(&format!("{:.2} {name}", self.0 as f64 / factor as f64))
-                };
-            }
-        }
-        f.pad(&format!("{} B", self.0))
+        f.pad(&text::bytes(self.0 as f64))
     }
 }
 

@@ -17,6 +17,7 @@ mod prefetch;
 mod rng;
 pub mod situations;
 mod slab;
+pub mod text;
 
 pub use bytes::Bytes;
 pub use digest::Digest;

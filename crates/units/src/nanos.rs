@@ -1,9 +1,9 @@
 //! A point or a span in virtual time, in nanoseconds.
 
-use crate::{ParseQuantityError, scale, split_number};
+use crate::{ParseQuantityError, scale, split_number, text};
 use std::{fmt, str::FromStr};
 
-/// Nanoseconds since a trace's time zero, or a span of them. Prints with SI units (`5 min`, `1.20
+/// Nanoseconds since a trace's time zero, or a span of them. Prints with SI units (`5 min`, `1.2
 /// ms`).
 ///
 /// ```
@@ -48,16 +48,7 @@ impl Nanos {
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, factor) in UNITS {
-            if self.0 >= factor {
-                return if self.0.is_multiple_of(factor) {
-                    f.pad(&format!("{} {name}", self.0 / factor))
-                } else {
-                    f.pad(&format!("{:.2} {name}", self.0 as f64 / factor as f64))
-                };
-            }
-        }
-        f.pad("0 s")
+        f.pad(&text::seconds(self.as_secs_f64()))
     }
 }
 

@@ -30,7 +30,7 @@ fn sizes_print_what_they_parse() {
     for bytes in [0, 1, 1023, 4096, 1 << 20, 5 << 30, 1 << 50] {
         assert_eq!(Bytes(bytes).to_string().parse::<Bytes>().unwrap(), Bytes(bytes));
     }
-    assert_eq!(Bytes(1536).to_string(), "1.50 KiB");
+    assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
 }
 
 #[test]

@@ -27,7 +27,6 @@ use thermocline_policy::hints::store::{Held, Hint, HintError, Hints};
 use thermocline_policy::migration::WearBudget;
 use thermocline_policy::placement::shadow::ShadowError;
 use thermocline_policy::placement::{Placement, PoolTraits, Sla, Unreadable};
-use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -305,11 +304,6 @@ impl Group {
             self.pump(now);
         }
         Ok(())
-    }
-
-    /// Puts tactics in force in place of those until now; their shadows begin anew.
-    pub fn set_tactics(&mut self, tactics: VolumeTactics) {
-        self.machines.state.settings.tactics = tactics;
     }
 
     /// Sets how often the placement is asked; the epoch under way ends so long from now.

@@ -1,7 +1,7 @@
 //! Copies that moves to faster pools left behind.
 //!
 //! 1. A placement's move to a faster pool ends, and its source has more free slots than it needs
-//!    ([`headroom`]): the slow copy stays, as a prefetched one. The journal calls the two different
+//!    (a [tactic](thermocline_policy::tactics::Retention) says how many): the slow copy stays, as a prefetched one. The journal calls the two different
 //!    from the start, so the first write drops the slow copy without waiting for anything.
 //! 2. A move back makes it the chunk's copy again: nothing is copied.
 //! 3. Where a pool has fewer free slots than its headroom, the oldest are dropped. They never keep
@@ -69,7 +69,7 @@ impl KeptCopies {
 
     /// True if some pool lacks free slots that kept copies have.
     pub(crate) fn are_in_the_way(&self, group: &GroupState) -> bool {
-        group.pools.iter().any(|pool| wanted(pool) > 0)
+        group.pools.iter().any(|pool| wanted(group, pool) > 0)
     }
 
     /// Drops the oldest copies on pools that have fewer free slots than they need: as many as are
@@ -79,7 +79,7 @@ impl KeptCopies {
             return;
         }
         self.next = Nanos(group.now.0 + BETWEEN_ROUNDS.0);
-        let mut wanted: Vec<u32> = group.pools.iter().map(wanted).collect();
+        let mut wanted: Vec<u32> = group.pools.iter().map(|pool| wanted(group, pool)).collect();
         let before = self.order.len();
         let mut gone = Vec::new();
         for (&at, &(chunk, pool)) in &self.order {
@@ -105,14 +105,17 @@ impl KeptCopies {
     }
 }
 
-/// Slots that a pool keeps free rather than copies: a thirty-second of all, and at least one.
-fn headroom(pool: &Pool) -> u32 {
-    (pool.slots.total() / 32).max(1)
+/// Slots that a pool keeps free rather than copies.
+fn headroom(group: &GroupState, pool: &Pool) -> u32 {
+    group.settings.tactics.retention.ask(|tactic| tactic.headroom(pool.slots.total()))
 }
 
 /// Slots that the pool wants free and kept copies have; no more than go in one round.
-fn wanted(pool: &Pool) -> u32 {
-    headroom(pool).saturating_sub(pool.slots.free()).min(pool.kept).min(DROPPED_PER_ROUND)
+fn wanted(group: &GroupState, pool: &Pool) -> u32 {
+    if pool.kept == 0 {
+        return 0;
+    }
+    headroom(group, pool).saturating_sub(pool.slots.free()).min(pool.kept).min(DROPPED_PER_ROUND)
 }
 
 /// True if a chunk has a kept copy on `pool`.
@@ -141,7 +144,7 @@ pub(crate) fn may_stay(group: &GroupState, copy: &ActiveOperation) -> bool {
         && rises
         && !source.is_far()
         && source.takes_chunks()
-        && source.slots.free() > headroom(source)
+        && source.slots.free() > headroom(group, source)
 }
 
 /// An operation that the kept copy of its chunk is of no use to begins: it goes.

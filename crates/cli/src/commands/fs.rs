@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use thermocline_fs::{
     Blocks, Catalog, Entry, FileKind, FsError, Limits, ReadError, Summary, survey, systems,
 };
+use thermocline_units::text::count as thousands;
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -176,13 +177,13 @@ fn as_text(report: &Report) -> String {
     let _ = writeln!(text, "metadata: {} ({share:.1} %)\n", Bytes(metadata));
     let mut kinds = table::plain(["METADATA", "RANGES", "BYTES"]);
     for (what, (ranges, bytes)) in &report.metadata {
-        kinds.add_row([what.to_string(), ranges.to_string(), bytes.to_string()]);
+        kinds.add_row([what.to_string(), thousands(*ranges as u64), bytes.to_string()]);
     }
     table::align_numbers(&mut kinds);
     let _ = writeln!(text, "{kinds}\n");
     let mut classes = table::plain(["FILES OF", "COUNT", "SIZES", "ON THE VOLUME"]);
     for (index, (count, sizes, bytes)) in report.classes.iter().enumerate() {
-        let numbers = [count.to_string(), sizes.to_string(), bytes.to_string()];
+        let numbers = [thousands(*count as u64), sizes.to_string(), bytes.to_string()];
         classes.add_row([vec![class_name(index)], numbers.to_vec()].concat());
     }
     table::align_numbers(&mut classes);
@@ -190,7 +191,7 @@ fn as_text(report: &Report) -> String {
     if !report.largest.is_empty() {
         let mut largest = table::plain(["LARGEST FILES", "SIZE", "EXTENTS"]);
         for (path, size, extents) in &report.largest {
-            largest.add_row([path.clone(), size.to_string(), extents.to_string()]);
+            largest.add_row([path.clone(), size.to_string(), thousands(*extents as u64)]);
         }
         table::align_numbers(&mut largest);
         let _ = writeln!(text, "{largest}\n");

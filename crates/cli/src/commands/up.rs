@@ -136,7 +136,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if !is_damaged {
         make_volumes(&mut engine, &config)?;
     }
-    promise(&mut engine, &config)?;
+    set_slas(&mut engine, &config)?;
     begin_hints(&mut engine, &config)?;
     engine.admin().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
     watch_room(engine.mailbox()).map_err(CliError::failed)?;
@@ -177,11 +177,11 @@ fn tell_losses(engine: &Engine) {
     }
 }
 
-/// Promises volumes what the configuration says; what is not there any more is promised nothing.
-fn promise(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
+/// Gives volumes the SLAs of the configuration. Those of others end.
+fn set_slas(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
     for volume in &config.volumes {
         if is_there(engine, volume) {
-            engine.admin().promise(&volume.name, volume.sla).map_err(CliError::input)?;
+            engine.admin().set_sla(&volume.name, volume.sla).map_err(CliError::input)?;
         }
     }
     Ok(())

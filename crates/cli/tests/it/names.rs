@@ -94,7 +94,7 @@ fn a_start_makes_volumes_that_the_configuration_names_and_no_others() {
     assert!(said.contains("volume db, 8 MiB: nbd+unix:///db?socket="), "{said}");
     assert!(said.contains("-N db /dev/nbd0"), "{said}");
     let listed = ask(&up, "volume list").unwrap();
-    assert!(listed.starts_with("db, 8 MiB, identity 1, promised 5.00 ms"), "{listed}");
+    assert!(listed.starts_with("db, 8 MiB, identity 1, SLA 5 ms"), "{listed}");
     assert!(listed.ends_with("\nv1, 4 MiB, identity 2\n"), "{listed}");
     ask(&up, "volume delete v1 --yes").unwrap();
     ask(&up, "volume create v5 1MiB").unwrap();

@@ -19,7 +19,7 @@ fn tables_answer_what_the_workload_is_like() {
         "<stdin>: 4 requests to 2 volumes over 3 s",
         "requests 3 1 4",
         "share of requests 75.0 % 25.0 % 100.0 %",
-        "bytes 12.50 KiB 4 KiB 16.50 KiB",
+        "bytes 12.5 KiB 4 KiB 16.5 KiB",
         "working set (4 KiB pages) 16 KiB 4 KiB 16 KiB",
         "request size, mean 4.17 KiB 4 KiB 4.12 KiB",
         "volume sizes, sum 1.01 MiB",
@@ -33,8 +33,8 @@ fn tables_answer_what_the_workload_is_like() {
         "response time, mean 50 µs",
         "recorded for 1",
         "4 KiB to below 8 KiB 1 1 50.0 % ███████████████",
-        "web.1 1 512 B 0 B – 1.00 MiB 4 KiB 100.0 100.0 100.0 100.0 0.0 0.0 –",
-        "all 4 12.50 KiB 4 KiB 3.00 1.01 MiB 16 KiB 75.0 75.0 97.0 97.0 20.0 50.0 100.0",
+        "web.1 1 512 B 0 B – 1 MiB 4 KiB 100.0 100.0 100.0 100.0 0.0 0.0 –",
+        "all 4 12.5 KiB 4 KiB 3.00 1.01 MiB 16 KiB 75.0 75.0 97.0 97.0 20.0 50.0 100.0",
     ] {
         assert!(rows.iter().any(|found| found == row), "{row:?} not in\n{}", ran.stdout());
     }
@@ -89,5 +89,5 @@ fn impossible_traces_are_refused() {
     run(&folder, "trace stat missing.csv").ended_with(2).says("missing.csv");
     let huge = b"128166372003061629,web,0,Read,0,90000000000,0\n";
     let ran = run_with_input(&folder, "trace stat - --format msr", huge);
-    ran.ended_with(2).says("request 0 is 83.82 GiB long");
+    ran.ended_with(2).says("request 0 is 83.8 GiB long");
 }

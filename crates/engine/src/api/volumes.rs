@@ -35,14 +35,14 @@ pub struct VolumeSla {
 }
 
 impl From<&SlaRecord> for VolumeSla {
-    fn from(promise: &SlaRecord) -> VolumeSla {
-        let late = promise.violations as f64;
+    fn from(record: &SlaRecord) -> VolumeSla {
+        let late = record.violations as f64;
         VolumeSla {
-            latency_us: promise.sla.latency.0 as f64 / 1e3,
-            class: promise.sla.class.name().to_string(),
-            answered: promise.answered,
-            violations: promise.violations,
-            mean_excess_us: (late > 0.0).then(|| promise.excess.0 as f64 / 1e3 / late),
+            latency_us: record.sla.latency.0 as f64 / 1e3,
+            class: record.sla.class.name().to_string(),
+            answered: record.answered,
+            violations: record.violations,
+            mean_excess_us: (late > 0.0).then(|| record.excess.0 as f64 / 1e3 / late),
         }
     }
 }

@@ -12,7 +12,7 @@
 //!    not overrun.
 //! 4. A chunk whose pool has become the dearer one moves down by the same rule. Chunks without
 //!    demand yield, the others yield the cheaper the earlier.
-//! 5. With `mirrors` above 0 chunks may be on the two fastest pools at once (see `twins`), and a
+//! 5. With `mirrors` above 0 chunks may be on the two fastest pools at once (see `mirrored`), and a
 //!    fast loop divides their requests ten times a second by the marginal latencies of both.
 //!
 //! Source: ours; the features are ChewAnalyzer's (Ge 2017 ch. 3), the marginal latency that of
@@ -22,11 +22,11 @@
 //! State: 82 B a chunk: 58 of activity, 24 of faded demand; with mirrors 2 B more. O(1) an access;
 //! O(n log n + n × pools) an epoch over all chunks met.
 
+mod mirrored;
 mod pools;
-mod twins;
 
+use self::mirrored::Mirrored;
 use self::pools::{Loaded, Share};
-use self::twins::Twins;
 use super::activity::Activity;
 use super::demand::{Demand, Faded};
 use super::mirrors::{Balance, Balanced, Router};
@@ -87,7 +87,7 @@ struct Benefit {
     demands: Faded,
     pools: Vec<Loaded>,
     /// `None`: nothing is mirrored.
-    twins: Option<Twins>,
+    mirrored: Option<Mirrored>,
 }
 
 /// Candidates whose demands are asked for ahead of their turn.
@@ -118,13 +118,13 @@ impl Benefit {
             activity: Activity::default(),
             demands: Faded::default(),
             pools: Vec::new(),
-            twins: (most > 0.0).then(|| Twins::new(most, balance)),
+            mirrored: (most > 0.0).then(|| Mirrored::new(most, balance)),
         })
     }
 
     /// The other pool of a mirrored chunk.
     fn other(&self, number: u32) -> Option<PoolId> {
-        self.twins.as_ref()?.other(number)
+        self.mirrored.as_ref()?.other(number)
     }
 
     /// Pool of a chunk; of two pools the faster.
@@ -140,7 +140,7 @@ impl Benefit {
             return;
         }
         let (home, other) = (self.activity.home(number), self.other(number));
-        let diverted = self.twins.as_ref().map_or(0.0, |twins| twins.balance.share());
+        let diverted = self.mirrored.as_ref().map_or(0.0, |mirrored| mirrored.balance.share());
         let sides = match other {
             None => [(home, 1.0), (home, 0.0)],
             Some(other) => [(home.min(other), 1.0 - diverted), (home.max(other), diverted)],
@@ -278,9 +278,9 @@ impl Placement for Benefit {
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
-        match &mut self.twins {
+        match &mut self.mirrored {
             None => self.activity.look(view),
-            Some(twins) => twins.look(view, &mut self.activity),
+            Some(mirrored) => mirrored.look(view, &mut self.activity),
         }
         self.demands.fade(&self.activity, view.epoch(), self.memory);
         self.load(view);
@@ -309,13 +309,13 @@ impl Placement for Benefit {
         for &(number, from, to) in victims.iter().rev() {
             plan.may_fall(self.activity.chunks.id(number), from, to);
         }
-        match &self.twins {
+        match &self.mirrored {
             None => plan.propose(budget, moves),
-            Some(twins) => {
+            Some(mirrored) => {
                 let mut planned = Vec::new();
                 plan.propose(budget, &mut planned);
                 let of = (&self.activity, &self.demands);
-                twins.propose(of, &self.pools[0], view, planned, moves);
+                mirrored.propose(of, &self.pools[0], view, planned, moves);
                 moves.truncate(usize::try_from(budget.moves).unwrap_or(usize::MAX));
             }
         }
@@ -323,8 +323,8 @@ impl Placement for Benefit {
     }
 
     fn router(&mut self) -> Option<&mut dyn Router> {
-        let twins = self.twins.as_mut()?;
-        Some(&mut twins.balance)
+        let mirrored = self.mirrored.as_mut()?;
+        Some(&mut mirrored.balance)
     }
 
     fn footprint(&self) -> Footprint {

@@ -15,11 +15,12 @@
 //! | yielding | When does a copy that clients hold back go on? | `yielding.rs` |
 //! | copy rate | How fast may copies go while volumes have SLAs? | `copy_rate.rs` |
 //! | trial | Does a move go on, after a part of it has come? | `trial.rs` |
+//! | retention | How much room does a pool keep free rather than old copies? | `retention.rs` |
 //! | ejection | Is a server that fails requests left alone, and for how long? | `ejection.rs` |
 //! | retry budget | May a failed request be tried again? | `retry_budget.rs` |
 //! | slow start | What share of requests does a returning server get? | `slow_start.rs` |
 //!
-//! `thermocline_volume` asks the first seven, `thermocline_balancer` the last three.
+//! `thermocline_volume` asks the first eight, `thermocline_balancer` the last three.
 
 mod allocation;
 mod copy_rate;
@@ -27,6 +28,7 @@ mod ejection;
 mod probing;
 mod redirection;
 mod replica;
+mod retention;
 mod retry_budget;
 mod set;
 mod slow_start;
@@ -41,6 +43,7 @@ pub use ejection::{Ejection, Failures};
 pub use probing::Probing;
 pub use redirection::Redirection;
 pub use replica::{Replica, Waiting};
+pub use retention::Retention;
 pub use retry_budget::RetryRule;
 pub use set::{BalancerTactics, Chosen, Disagreement, TacticError, VolumeTactics};
 pub use slow_start::ShareRule;
@@ -67,6 +70,8 @@ pub enum Kind {
     CopyRate,
     /// [`TrialRule`].
     Trial,
+    /// [`Retention`].
+    Retention,
     /// [`Ejection`].
     Ejection,
     /// [`RetryRule`].
@@ -91,6 +96,7 @@ impl Kind {
             Kind::Yielding => "yielding tactic",
             Kind::CopyRate => "copy rate tactic",
             Kind::Trial => "trial tactic",
+            Kind::Retention => "retention tactic",
             Kind::Ejection => "ejection tactic",
             Kind::Retries => "retry budget tactic",
             Kind::SlowStart => "slow start tactic",
@@ -126,6 +132,8 @@ pub enum Tactic {
     CopyRate(Arc<dyn CopyRate>),
     /// Of [`Kind::Trial`].
     Trial(Arc<dyn TrialRule>),
+    /// Of [`Kind::Retention`].
+    Retention(Arc<dyn Retention>),
     /// Of [`Kind::Ejection`].
     Ejection(Arc<dyn Ejection>),
     /// Of [`Kind::Retries`].
@@ -151,6 +159,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
     copy_rate::AQUEDUCT,
     trial::NO_TRIAL,
     trial::FIRST_PART,
+    retention::KEEP_OLD,
+    retention::DROP_OLD,
     ejection::OUTLIERS,
     ejection::NO_EJECTION,
     retry_budget::TOKEN_BUCKET,

@@ -1,8 +1,8 @@
 //! The tactics of a machine: one of each kind in force, and shadows beside it.
 
 use super::{
-    Allocation, CopyRate, Ejection, Kind, Probing, Redirection, Replica, RetryRule, ShareRule,
-    Tactic, TrialRule, Yielding,
+    Allocation, CopyRate, Ejection, Kind, Probing, Redirection, Replica, Retention, RetryRule,
+    ShareRule, Tactic, TrialRule, Yielding,
 };
 use crate::registry::{PolicySpec, SpecError, nearest};
 use std::sync::Arc;
@@ -341,6 +341,8 @@ tactics_of!(
         copy_rate: CopyRate, CopyRate;
         /// Parts of moves that come first.
         trial: Trial, TrialRule;
+        /// Room that a pool keeps free rather than old copies.
+        retention: Retention, Retention;
     }
 );
 

@@ -5,7 +5,7 @@ use crate::config::{Backend, Live};
 use crate::core::{Current, Renew};
 use crate::upstream::Connector;
 use std::time::Instant;
-use thermocline_balancer::{Outcome, Decision};
+use thermocline_balancer::{Decision, Outcome};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Rng;
 

@@ -13,6 +13,7 @@ use thermocline_admin::api::{Event, Severity};
 use thermocline_admin::client::Client;
 use thermocline_proxy::api::{BackendStatus, BalanceStatus};
 use thermocline_proxy::report::LoadReportJson;
+use thermocline_units::text::count;
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -190,10 +191,10 @@ fn backends(backends: &[BackendStatus]) -> comfy_table::Table {
             format!("{}", (backend.weight * backend.share * 100.0).round() / 100.0),
             backend.outstanding.to_string(),
             reported,
-            counters.sent.to_string(),
-            counters.served.to_string(),
-            failed.to_string(),
-            counters.retried.to_string(),
+            count(counters.sent),
+            count(counters.served),
+            count(failed),
+            count(counters.retried),
             micros(backend.latency.p50_us),
             micros(backend.latency.p99_us),
         ]);

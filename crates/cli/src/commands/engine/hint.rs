@@ -17,6 +17,7 @@ use thermocline_engine::api::{
     HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, hints_schema,
 };
 use thermocline_units::Bytes;
+use thermocline_units::text::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -265,8 +266,7 @@ fn text(status: &HintsStatus) -> String {
         "source", "taken", "refused", "ranges", "class", "score", "chunks", "accesses",
     ]);
     for source in &status.sources {
-        let [taken, refused, ranges] =
-            [source.taken, source.refused, source.ranges].map(|count| count.to_string());
+        let [taken, refused, ranges] = [source.taken, source.refused, source.ranges].map(count);
         let mut head = [source.name.clone(), taken, refused, ranges];
         if source.scores.is_empty() {
             let nothing = ["–", "–", "0", "0"].map(String::from);
@@ -277,8 +277,8 @@ fn text(status: &HintsStatus) -> String {
             let tail = [
                 score.class.clone(),
                 format!("{:.2}{followed}", score.score),
-                score.chunks.to_string(),
-                score.accesses.to_string(),
+                count(score.chunks),
+                count(score.accesses),
             ];
             rows.add_row(std::mem::take(&mut head).into_iter().chain(tail));
         }

@@ -15,6 +15,7 @@ use crate::output;
 use serde::Serialize;
 use std::path::PathBuf;
 use thermocline_admin::client::{CallError, Client};
+use thermocline_units::text::seconds;
 use thermocline_volume::{AdminError, is_volume_name};
 
 /// Engine to ask, and form of the answer.
@@ -65,12 +66,7 @@ pub(super) fn volume_name(text: &str) -> Result<String, AdminError> {
 
 /// Microseconds, as people read them.
 pub(super) fn micros(us: f64) -> String {
-    match us {
-        us if us <= 0.0 => "–".to_string(),
-        us if us < 1e3 => format!("{us:.0} µs"),
-        us if us < 1e6 => format!("{:.2} ms", us / 1e3),
-        us => format!("{:.2} s", us / 1e6),
-    }
+    if us <= 0.0 { "–".to_string() } else { seconds(us / 1e6) }
 }
 
 /// Seconds, as people read them.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use thermocline_admin::api::{Event, Severity};
 use thermocline_engine::api::{Moves, MovesDropped, Parts, Pool, Status};
 use thermocline_units::Bytes;
+use thermocline_units::text::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,7 +73,7 @@ fn text(status: &Status, events: &[Event]) -> String {
     }
     let Parts { chunks, most, diverted_reads, diverted_writes } = status.parts;
     if chunks > 0 {
-        let _ = write!(out, "{chunks} chunks on two pools, of at most {most}");
+        let _ = write!(out, "{chunks} chunks are mirrored or redirected, of at most {most}");
         if let (Some(reads), Some(writes)) = (diverted_reads, diverted_writes) {
             let (reads, writes) = (reads * 100.0, writes * 100.0);
             let _ = write!(
@@ -139,13 +140,13 @@ pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
             pool.state.clone(),
             Bytes(pool.chunks_used * chunk_bytes).to_string(),
             Bytes(pool.chunks_total * chunk_bytes).to_string(),
-            pool.counters.reads.to_string(),
-            pool.counters.writes.to_string(),
+            count(pool.counters.reads),
+            count(pool.counters.writes),
             micros(pool.read_latency.p50_us),
             micros(pool.read_latency.p99_us),
             micros(pool.write_latency.p50_us),
             micros(pool.write_latency.p99_us),
-            pool.counters.errors.to_string(),
+            count(pool.counters.errors),
         ]);
     }
     table::align_numbers(&mut table);
@@ -184,13 +185,13 @@ fn buckets(pools: &[Pool]) -> String {
         let Some(bucket) = &pool.bucket else { continue };
         table.add_row([
             pool.name.clone(),
-            bucket.objects.to_string(),
+            count(bucket.objects),
             Bytes(bucket.stored_bytes).to_string(),
             Bytes(bucket.unsent_bytes).to_string(),
-            (bucket.puts + bucket.lists).to_string(),
-            bucket.gets.to_string(),
-            bucket.deletes.to_string(),
-            bucket.failed.to_string(),
+            count(bucket.puts + bucket.lists),
+            count(bucket.gets),
+            count(bucket.deletes),
+            count(bucket.failed),
             Bytes(bucket.sent_bytes).to_string(),
             Bytes(bucket.received_bytes).to_string(),
             price(bucket.cost),

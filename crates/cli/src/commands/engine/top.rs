@@ -17,6 +17,7 @@ use thermocline_admin::api::{Event, Severity};
 use thermocline_admin::client::{CallError, Client};
 use thermocline_engine::api::{Operations, PoolSecond, Second, Status};
 use thermocline_units::Bytes;
+use thermocline_units::text::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -160,8 +161,8 @@ fn draw_pools(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
             Bytes(pool.chunks_used * chunk).to_string(),
             Bytes(pool.chunks_total * chunk).to_string(),
             "█".repeat(bar) + &"░".repeat(20 - bar.min(20)),
-            now.reads.to_string(),
-            now.writes.to_string(),
+            count(now.reads),
+            count(now.writes),
             micros(now.p50_us),
             micros(now.p99_us),
             Bytes(now.moved_bytes).to_string(),

@@ -7,6 +7,7 @@ use crate::table;
 use hyper::Method;
 use thermocline_engine::api::{Extent, NewVolume, Pool, Volume, VolumeSize};
 use thermocline_units::Bytes;
+use thermocline_units::text::count;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,18 +108,18 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-/// A volume in a line: its size, its identity, and what it is promised.
+/// A volume in a line: its size, its identity, and its SLA.
 pub(super) fn line(volume: &Volume) -> String {
     let (name, size) = (&volume.name, Bytes(volume.size_bytes));
     let mut line = format!("{name}, {size}, identity {}", volume.identity);
     if let Some(sla) = &volume.sla {
         let share = sla.violations as f64 / sla.answered.max(1) as f64 * 100.0;
         line += &format!(
-            ", promised {} ({}): {} of {} requests later, {share:.2} %",
+            ", SLA {} ({}): {} of {} requests later, {share:.2} %",
             micros(sla.latency_us),
             sla.class,
-            sla.violations,
-            sla.answered
+            count(sla.violations),
+            count(sla.answered)
         );
         if let Some(excess) = sla.mean_excess_us {
             line += &format!(", by {} on average", micros(excess));
@@ -155,8 +156,8 @@ fn map(extents: &[Extent], pools: &[Pool]) -> String {
             Bytes(extent.offset_bytes).to_string(),
             Bytes(extent.length_bytes).to_string(),
             place.join(", "),
-            extent.reads.to_string(),
-            extent.writes.to_string(),
+            count(extent.reads),
+            count(extent.writes),
         ]);
     }
     table::align_numbers(&mut table);

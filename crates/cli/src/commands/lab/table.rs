@@ -5,7 +5,8 @@ use crate::table;
 use comfy_table::Table;
 use std::fmt::Write;
 use thermocline_sim::lab::{Curves, Point, Report, Row};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::Bytes;
+use thermocline_units::text::{count, seconds};
 
 /// Columns: heading, and how a row fills it.
 type Column = (&'static str, fn(&Row) -> String);
@@ -24,16 +25,12 @@ const COLUMNS: [Column; 13] = [
     ("disk head\nbusy", |row| seconds(row.disk_head_s)),
     ("flash\nwrites", |row| of_row(row, row.flash_written_bytes)),
     ("moved", |row| of_row(row, row.moved_bytes)),
-    ("written\nback", |row| row.written_back.to_string()),
+    ("written\nback", |row| count(row.written_back)),
     ("policy\nmemory", |row| Bytes(row.memory_resident_bytes + row.memory_index_bytes).to_string()),
 ];
 
 fn percent(ratio: f64) -> String {
     format!("{:.2}", ratio * 100.0)
-}
-
-fn seconds(seconds: f64) -> String {
-    Nanos((seconds * 1e9) as u64).to_string()
 }
 
 /// The report as JSON.
@@ -83,7 +80,7 @@ fn with_error(point: &Point) -> String {
 
 /// Bytes, or a number of objects.
 fn amount(bytes: u64, objects: bool) -> String {
-    if objects { format!("{bytes} objects") } else { Bytes(bytes).to_string() }
+    if objects { format!("{} objects", count(bytes)) } else { Bytes(bytes).to_string() }
 }
 
 /// An amount of a row, which counts objects of unit size where it caches objects.
@@ -95,8 +92,8 @@ fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
     writeln!(
         out,
         "{} requests, {} lines touched, working set {}, {} volume(s); writes go {}",
-        report.requests,
-        report.lines,
+        count(report.requests),
+        count(report.lines),
         amount(report.working_set_bytes, report.counts_objects()),
         report.volumes,
         report.write_mode,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use thermocline_admin::client::Client;
 use thermocline_gateway::{LinkStatus, Status};
 use thermocline_units::Bytes;
+use thermocline_units::text::count;
 
 /// Time for an end to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,7 +93,7 @@ fn put_link(link: &LinkStatus, text: &mut String) {
             Bytes(class.sent).to_string(),
             saved,
             Bytes(class.goodput_bytes_per_s).to_string(),
-            class.chunks.to_string(),
+            count(class.chunks),
             class.why.clone(),
         ]);
     }

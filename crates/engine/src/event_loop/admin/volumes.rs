@@ -39,7 +39,7 @@ impl AdminApi<'_> {
     ///
     /// # Errors
     /// When there is no such volume.
-    pub fn promise(&mut self, name: &str, sla: Option<Sla>) -> Result<(), Refused> {
+    pub fn set_sla(&mut self, name: &str, sla: Option<Sla>) -> Result<(), Refused> {
         let volume = self.volume(name)?;
         self.engine.group.set_sla(volume, sla).map_err(refused)
     }

@@ -23,7 +23,7 @@ fn msr_counts_ticks_and_sorts_what_came_late() {
         1332047100 ns hm.1 Read 4096 + 512 took 8800 ns
         1332052600 ns hm.0 Write 310983168 + 4096
         2332061600 ns src1.0 Write 310987264 + 8192 took 132600 ns
-        repaired: 1 request was out of time order by at most 5.50 µs, sorted into place; the first at line 3
+        repaired: 1 request was out of time order by at most 5.5 µs, sorted into place; the first at line 3
     "#]],
     );
 }

@@ -24,7 +24,7 @@ const NONE: u16 = u16::MAX;
 
 /// See the module. State: 2 B a chunk, 16 B a mirrored one.
 #[derive(Debug)]
-pub(super) struct Twins {
+pub(super) struct Mirrored {
     /// Share of all slots that may hold a second copy.
     most: f64,
     pub(super) balance: Balance,
@@ -33,10 +33,10 @@ pub(super) struct Twins {
     others: Vec<u16>,
 }
 
-impl Twins {
+impl Mirrored {
     /// `most` of all slots, 0 to 1, may hold a second copy.
-    pub(super) fn new(most: f64, balance: Balance) -> Twins {
-        Twins { most, balance, mirrors: Vec::new(), others: Vec::new() }
+    pub(super) fn new(most: f64, balance: Balance) -> Mirrored {
+        Mirrored { most, balance, mirrors: Vec::new(), others: Vec::new() }
     }
 
     /// Takes note of what is mirrored now; `activity` looks, too.
@@ -94,7 +94,7 @@ impl Twins {
             moves.extend(planned);
             return;
         }
-        let room = Twins::room_from(activity, view, &planned);
+        let room = Mirrored::room_from(activity, view, &planned);
         let most = of_all_slots(view, self.most).saturating_sub(self.mirrors.len() as u64);
         let mut made = 0;
         let last = *room.last().expect("the end counts, too");
