@@ -97,13 +97,13 @@ pub(crate) struct PoolConfig {
     pub(crate) reserve: Bytes,
     /// Parts of requests on it at once; `None`: as on all.
     pub(crate) depth: Option<u32>,
-    /// What moves of the policy may write to it in a day; `None`: anything.
+    /// Bound on what moves of the policy write to it in a day; `None`: there is none.
     pub(crate) moves_a_day: Option<MovesADay>,
     /// Origin of its name.
     pub(crate) named_by: NamedBy,
 }
 
-/// What moves of the policy may write to a pool in a day.
+/// Bound on what moves of the policy write to a pool in a day.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum MovesADay {
     /// So many bytes.
