@@ -1,4 +1,4 @@
-//! What a pool stands on: a file or a block device as fast as it is, or slowed to a profile; or a
+//! Device below a pool: a file or a block device as fast as it is, or slowed to a profile; or a
 //! bucket of an object store.
 //!
 //! Does not choose: whoever opens it says which.

@@ -80,6 +80,7 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(bans::check(source, &table));
         findings.extend(allows::check(source, &table));
         findings.extend(unsafety::check(source, &table));
+        findings.extend(documentation::check(source));
         findings.extend(claims::check(source));
         findings.extend(repeatable::check(source));
         findings.extend(layouts::check(source, text_of));
@@ -88,7 +89,6 @@ pub(crate) fn check() -> Result<String, Failure> {
     }
     findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
     findings.extend(copies::check(&sources));
-    excesses.extend(documentation::excesses(&sources));
     excesses.extend(assertions::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);

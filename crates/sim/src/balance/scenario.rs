@@ -1,4 +1,4 @@
-//! What a run of `lab balance` is made of.
+//! Scenario of a run of `lab balance`: sites, balancers, load, reports and probes.
 
 use super::arrivals::Arrivals;
 use thermocline_units::Nanos;
