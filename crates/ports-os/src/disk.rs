@@ -30,8 +30,9 @@ impl Disk {
     /// Opens a file or a block device and locks it; with `emulate` it is slowed to that profile,
     /// at the device's own size.
     ///
-    /// # Errors When it cannot be opened (see [`FileDevice::open`]), or the profile does not come
-    /// in its size.
+    /// # Errors
+    /// When it cannot be opened (see [`FileDevice::open`]), or the profile does not come in its
+    /// size.
     pub fn open(
         path: &Path,
         options: OpenOptions,

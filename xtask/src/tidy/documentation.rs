@@ -2,7 +2,7 @@
 //!
 //! "Returns the …", "Number of …", "True if …", not "What …" or "Whether …". This holds for items
 //! (`///`) and for heads of modules (`//!`). A comment that only sends its reader to the module
-//! says nothing.
+//! says nothing. A heading such as `# Errors` has its line for itself.
 
 use super::source::leading_word;
 use super::{Finding, Source};
@@ -13,9 +13,12 @@ const RULE: &str = "documentation";
 const QUESTIONS: [&str; 10] =
     ["What", "Whether", "Who", "Whose", "How", "Where", "Which", "When", "Why", "Whom"];
 
+/// Headings of sections that comments of items have.
+const HEADINGS: [&str; 4] = ["# Errors", "# Panics", "# Safety", "# Examples"];
+
 const NOTHING_SAID: &str = "See the module.";
 
-/// Finds comments that open with a question or say nothing.
+/// Finds comments that open with a question or say nothing, and headings with text behind them.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let lines = source.text.lines().zip(&source.begins_in_string);
     let mut findings = Vec::new();
@@ -23,9 +26,10 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     for (i, (line, in_string)) in lines.enumerate() {
         let comment = comment(line).filter(|_| !in_string);
         let marker = comment.map(|(marker, _)| marker);
-        if let Some((_, text)) = comment.filter(|_| marker != before) {
-            let message = opening_fault(text);
-            findings.extend(message.map(|m| Finding::new(source.path, i + 1, RULE, m)));
+        if let Some((_, text)) = comment {
+            let opening = if marker == before { None } else { opening_fault(text) };
+            let messages = opening.into_iter().chain(heading_fault(text));
+            findings.extend(messages.map(|m| Finding::new(source.path, i + 1, RULE, m)));
         }
         before = marker;
     }
@@ -46,6 +50,13 @@ fn opening_fault(text: &str) -> Option<String> {
         return Some(format!("opens with `{word}`: open with a noun phrase or a verb"));
     }
     text.starts_with(NOTHING_SAID).then(|| "says nothing: describe the item itself".to_string())
+}
+
+/// The fault of a line of a comment that goes on behind a heading.
+fn heading_fault(text: &str) -> Option<String> {
+    let goes_on = |h: &&&str| text.strip_prefix(**h).is_some_and(|rest| rest.starts_with(' '));
+    let heading = HEADINGS.iter().find(goes_on)?;
+    Some(format!("text behind `{heading}`: begin it on the next line"))
 }
 
 #[cfg(test)]

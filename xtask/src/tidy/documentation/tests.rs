@@ -1,4 +1,4 @@
-//! Comments that ask or say nothing are found, each once.
+//! Comments that ask or say nothing are found, each once, and headings that run into their text.
 
 use super::check;
 use crate::tidy::Source;
@@ -28,4 +28,13 @@ fn descriptions_strings_and_plain_comments_are_passed_over() {
     let text = "//! Layout of a pool.\n//! What is not in it.\n/// True if it is full.\n// Why.\n\
                 let s = \"\n/// What\n//! What\n\";\n/// Whatever comes.\nfn f() {}\n";
     assert!(lines(text).is_empty());
+}
+
+#[test]
+fn text_behind_a_heading_is_found() {
+    let text = "/// Opens it.\n///\n/// # Errors When it is not there.\nfn f() {}\n";
+    assert_eq!(lines(text), [3]);
+    let alone = "/// Opens it.\n///\n/// # Errors\n/// When it is not there.\n///\n/// # Panics\n";
+    assert!(lines(alone).is_empty());
+    assert!(lines("let s = \"\n/// # Errors When\n\";\n/// # Errorsome\n").is_empty());
 }
