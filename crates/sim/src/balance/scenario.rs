@@ -69,9 +69,9 @@ pub struct Scenario {
     pub arrivals: Arrivals,
     /// Work of requests.
     pub service: Service,
-    /// Age of knowledge.
+    /// Age of the load information that balancers have.
     pub delay: Nanos,
-    /// In what way.
+    /// Manner in which it is stale.
     pub view: View,
     /// Contents of answers to probes.
     pub probes: Probes,
