@@ -1,4 +1,4 @@
-//! What a policy has learnt: any bytes are refused, or taken and written again as they are.
+//! The learnt state of a policy: any bytes are refused, or taken and written again as they are.
 
 #![no_main]
 

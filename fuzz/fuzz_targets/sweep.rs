@@ -1,4 +1,4 @@
-//! What a sweep reads: plans, lists of jobs, and files of rows, by the first byte.
+//! Input of a sweep: plans, lists of jobs, and files of rows, by the first byte.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

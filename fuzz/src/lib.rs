@@ -1,4 +1,4 @@
-//! What every fuzz target does: open the bytes, read to the end, check what holds for any trace.
+//! Steps of every fuzz target: open the bytes, read to the end, check what holds for any trace.
 //!
 //! A finding is a panic, a hang, or memory beyond the engine's limit. An error is none: it is
 //! what a reader is to say. `ARCHITECTURE.md` and `docs/testing/fuzzing.md` tell how to run it.

@@ -1,4 +1,4 @@
-//! What goes to workers and what comes back.
+//! Jobs that workers get, and their answers.
 
 use crate::nsh::Header;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! What all administrative APIs say in the same words: events, refusals, latencies. Latencies are
+//! Data types that all administrative APIs share: events, refusals, latencies. Latencies are
 //! microseconds, moments milliseconds since 1970.
 
 use axum::Json;

@@ -1,5 +1,5 @@
-//! What every program of ours has for those who look after it: an HTTP API on a thread of its own,
-//! metrics, a dashboard, events, and a client for the command line.
+//! Administration of a running program: an HTTP API on a thread of its own, metrics, a dashboard,
+//! events, and a client for the command line.
 //!
 //! Nothing here knows what is administered: the engine, the proxy, a tunnel's end, a storage server
 //! and a host's agent bring their own routes, and share the words (`api`), the listeners and tokens

@@ -1,5 +1,5 @@
-//! What programs say of their files, in datagrams of 64 bytes: from the library that is loaded into
-//! them (`preload`) to whoever gives hints (`thermocline hint run`, `thermocline hint watch`).
+//! Advice of programs about their files, in datagrams of 64 bytes: from the library that is loaded
+//! into them (`preload`) to whoever gives hints (`thermocline hint run`, `thermocline hint watch`).
 //!
 //! Words of programs and of the kernel's interface, not yet of hints: what follows from them is
 //! decided where they arrive. The file itself goes along as a descriptor, beside the bytes. Drawn

@@ -1,4 +1,4 @@
-//! What happened, for people.
+//! Events of backends, as a dispatcher reports them.
 
 use thermocline_units::Nanos;
 

@@ -1,4 +1,4 @@
-//! How a dispatcher behaves: plain data, with the defaults and their reasons.
+//! Settings of a dispatcher: plain data, with the defaults and their reasons.
 
 use thermocline_policy::balance::fitness::{Checks, Outliers};
 use thermocline_policy::tactics::BalancerTactics;

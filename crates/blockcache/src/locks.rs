@@ -1,9 +1,9 @@
-//! Who may work on which lines, and who waits.
+//! Locks of ranges of lines, held in one of four ways.
 //!
-//! Ranges of lines are held in one of four ways. Reads share. A write is alone among reads and
-//! writes. A drop (zeroes, discards) is alone. Taking a line back to the slow device goes on beside
-//! reads and writes: a write that comes in between keeps the line dirty; but not beside a drop,
-//! whose zeroes the old contents could overtake, and not twice.
+//! Reads share. A write is alone among reads and writes. A drop (zeroes, discards) is alone. Taking
+//! a line back to the slow device goes on beside reads and writes: a write that comes in between
+//! keeps the line dirty; but not beside a drop, whose zeroes the old contents could overtake, and
+//! not twice.
 //!
 //! Nobody overtakes who waits for the same lines, so nobody waits forever. O(held) to try, as there
 //! are a few hundred at most; the machine above bounds them.

@@ -1,4 +1,4 @@
-//! What a block cache tells about itself.
+//! Status of a block cache: its counters and how full it is.
 
 use thermocline_units::Bytes;
 

@@ -1,4 +1,4 @@
-//! What surrounds every plot: title, note, axes, grid; and the room they need.
+//! Frame of every plot: title, note, axes, grid; and the room they need.
 //!
 //! The y axis carries its label above itself, horizontally, because nobody reads with a tilted
 //! head.

@@ -1,4 +1,4 @@
-//! Which line or bar is which: labels at the curves' ends, or a key above the plot.
+//! Legend of a plot: labels at the curves' ends, or a key above the plot.
 
 use super::svg::{Anchor, Canvas, N, Rect, fitted, text_width};
 use super::theme::{self, TEXT_PX};

@@ -1,4 +1,4 @@
-//! Where an axis puts its ticks: at numbers people count in.
+//! Places of the ticks on an axis: at numbers people count in.
 //!
 //! 1. Linear: the smallest step of the quantity's own ladder that needs no more ticks than wanted:
 //!    1, 2, 5 × 10ⁿ for counts and shares, powers of two for bytes, clock steps (15 s, 10 min, 6 h)

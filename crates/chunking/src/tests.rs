@@ -1,4 +1,4 @@
-//! What every method keeps: cuts by content, sizes in bounds, the same however bytes come.
+//! Properties of every method: cuts by content, sizes in bounds, the same however bytes come.
 
 use crate::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Who decides about moves on a live volume, how often, and whether that is recorded.
+//! Arguments that choose a live volume's placement, its epoch, and whether decisions are recorded.
 
 use crate::config::library;
 use crate::error::CliError;

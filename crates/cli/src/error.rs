@@ -1,4 +1,4 @@
-//! How a command fails: one message on stderr and an exit status.
+//! Failure of a command: one message on stderr and an exit status.
 
 use std::fmt::Display;
 use std::process::ExitCode;

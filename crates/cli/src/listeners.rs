@@ -1,5 +1,4 @@
-//! What a running engine listens with, as the command line makes it: tokens on disk, events on
-//! stderr.
+//! Listeners of a running engine, as the command line makes them: tokens on disk, events on stderr.
 
 use crate::config;
 use crate::error::CliError;

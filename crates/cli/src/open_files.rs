@@ -1,4 +1,4 @@
-//! How many files may be open: as many as connections need, or a word about it.
+//! Raises the limit on open files to what connections need, or reports that it is too low.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! Where results go: the standard output, and files that appear whole or not at all.
+//! Output of commands: the standard output, and files that appear whole or not at all.
 //!
 //! A regular file is written beside its name and renamed into place. What is not a regular file (a
 //! device, a FIFO, a socket) and what a symbolic link leads to is opened and written in place: it

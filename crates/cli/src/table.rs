@@ -1,4 +1,4 @@
-//! How tables for people look: one rule under the heading and one at the end, numbers to the right.
+//! Tables for people to read: one rule under the heading and one at the end, numbers to the right.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 

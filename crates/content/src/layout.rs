@@ -1,4 +1,4 @@
-//! Where things lie: two superblocks, the journal, segments, and the superblocks' copies.
+//! Layout of a device: two superblocks, the journal, segments, and the superblocks' copies.
 //!
 //! ```text
 //! 0         1         2                                               last − 1    last

@@ -1,5 +1,5 @@
-//! What the API says, as data: one definition for the server, the OpenAPI document and the
-//! command-line client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
+//! Data types of the API: one definition for the server, the OpenAPI document and the command-line
+//! client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
 
 mod clients;
 mod hints;

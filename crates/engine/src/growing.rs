@@ -1,4 +1,4 @@
-//! How a pool of a running engine grows.
+//! Growth of a pool of a running engine.
 //!
 //! 1. The loop is asked whether the pool is one that can, and for a handle of its device.
 //! 2. A thread that may wait looks how large the device is; a file is to have the size that was

@@ -1,4 +1,4 @@
-//! How a pool joins a running engine.
+//! Addition of a pool to a running engine.
 //!
 //! 1. The loop is asked whether the name and the path are free.
 //! 2. The device is opened and looked at (see [`crate::probe`]), on a thread that may wait: the

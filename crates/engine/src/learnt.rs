@@ -1,4 +1,4 @@
-//! What the policy has learnt, kept over restarts in a file of the data folder.
+//! The learnt state of a policy, kept over restarts in a file of the data folder.
 //!
 //! Written every [`EVERY`], and when the engine stops; read when a policy begins that is the same,
 //! with the same settings, on the same group. A file that cannot be used is left out with an event,

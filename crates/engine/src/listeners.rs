@@ -1,4 +1,4 @@
-//! Where NBD clients come in: unix sockets and TCP addresses.
+//! Listeners for NBD clients: unix sockets and TCP addresses.
 
 use crate::stream::Stream;
 use rustix::io::Errno;

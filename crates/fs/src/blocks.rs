@@ -1,4 +1,4 @@
-//! Where the bytes come from: whoever calls owns the device.
+//! Source of the bytes of a survey: the caller owns the device.
 //!
 //! Readers ask for whole structures at once (a run of inode tables, a tree node), never for more
 //! than [`READ_MAX`] in one request, and never outside the size that was told.

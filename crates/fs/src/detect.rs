@@ -1,4 +1,4 @@
-//! Which file system begins somewhere, by the magic number of its superblock, and who it is.
+//! Detects a file system by the magic number of its superblock, and reads its identity.
 
 use crate::field::{Little, piece};
 use crate::partitions::partitions;

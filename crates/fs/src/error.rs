@@ -1,5 +1,5 @@
-//! Why a survey ends without an answer. Rules: a message says what was found, where, and what to do
-//! next; whatever can be skipped is no error (see [`crate::Summary::torn`]).
+//! Reasons why a survey ends without an answer. Rules: a message says what was found, where, and
+//! what to do next; whatever can be skipped is no error (see [`crate::Summary::torn`]).
 
 use crate::{Kind, ReadError};
 use thermocline_units::Bytes;

@@ -1,4 +1,4 @@
-//! What a survey says, statement by statement.
+//! Statements of a survey about files and metadata.
 //!
 //! The rules that let a listener keep a true picture over several runs of one survey:
 //! - [`Found::Anew`] voids everything said before. A first run begins with it.

@@ -1,4 +1,4 @@
-//! What a file system keeps where, read from the bytes of the volume it stands on.
+//! Survey of a file system: reads the location of files and metadata from the bytes of the volume.
 //!
 //! A [`Survey`] of ext2, ext3, ext4, XFS or btrfs streams statements ([`Found`]): these bytes are a
 //! bitmap, these an inode table, these belong to a file of 12 KiB called `report.txt`. It reads the

@@ -1,4 +1,4 @@
-//! How far a survey goes: every count that an image may lie about has a most.
+//! Limits of a survey: a maximum for every count that an image may lie about.
 
 use thermocline_units::Bytes;
 

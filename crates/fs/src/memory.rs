@@ -1,4 +1,4 @@
-//! What a survey remembers between two runs: fingerprints of inodes, and standing metadata.
+//! State that a survey keeps between two runs: fingerprints of inodes, and standing metadata.
 //!
 //! State: an inode slot 4 B in runs of 64 (ext, XFS); a metadata range that no file owns about
 //! 40 B.

@@ -1,4 +1,4 @@
-//! What all tasks of a gateway share: its settings, what it counts, whom it tells.
+//! State that all tasks of a gateway share: settings, counters, and listeners for events.
 
 use crate::config::{Common, Event, Limits, OnEvent, Severity};
 use crate::disk::DiskTier;

@@ -1,4 +1,4 @@
-//! Where the link and the clients of one connection meet: the `End`, behind one lock.
+//! Meeting point of the link and the clients of one connection: the `End`, behind one lock.
 //!
 //! All tasks of a gateway run on one thread, so nobody waits for the lock but who asks for the
 //! status, and the thread of the cache's second tier when it hands over what it has read. It is

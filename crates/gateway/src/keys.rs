@@ -1,4 +1,4 @@
-//! Who the ends are: a key of one's own, and the exact certificates of those that may be met.
+//! Identity of the ends: a key of one's own, and the exact certificates of those that may be met.
 //!
 //! 1. `NAME.key` holds a private key and its certificate, `NAME.pub` the certificate alone, all
 //!    PEM.

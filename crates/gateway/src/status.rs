@@ -1,4 +1,4 @@
-//! What a gateway tells about itself: plain data.
+//! Status of a gateway: plain data.
 
 use serde::{Deserialize, Serialize};
 use thermocline_policy::tunnel::ChunkSize;

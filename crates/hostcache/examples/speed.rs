@@ -1,4 +1,4 @@
-//! What a hit costs, and what a block costs beside its bytes.
+//! Cost of a hit in time, and of a cached block in memory beside its bytes.
 //!
 //! `cargo run --release -p thermocline-hostcache --example speed`
 //!

@@ -10,7 +10,7 @@
 //! - `protocol`: the source's seven protocols and an eighth, by name.
 //!
 //! Source: SeaCache, Li et al., "Cooperative Storage-Level De-Duplication for I/O Reduction in
-//! Virtualized Data Centers", 2011. Ours: fencing, versions, writes kept until they are flushed,
+//! Virtualized Data Centers", 2012. Ours: fencing, versions, writes kept until they are flushed,
 //! domains, checks of what peers send, the map handed over beforehand.
 //!
 //! Invariants

@@ -1,5 +1,4 @@
-//! What the API of a storage server and of a host's agent says, and takes. Plain data; sizes are
-//! bytes.
+//! Data types of the API of a storage server and of a host's agent. Plain data; sizes are bytes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

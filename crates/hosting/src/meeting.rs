@@ -1,5 +1,5 @@
-//! How two machines meet: TCP, and TLS 1.3 with keys that both were told where a network is
-//! crossed.
+//! Connections between two machines: TCP, and TLS 1.3 with keys that both were told where a network
+//! is crossed.
 //!
 //! Without keys only loopback addresses are listened on and connected to: whoever is on this
 //! machine may say which host it is. With keys the host's number follows from its key, and who has

@@ -1,4 +1,4 @@
-//! What happened: the last thousand events, and whoever is told of each.
+//! The last thousand events, and the listeners that are told of each.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use thermocline_admin::api::{Event, Severity};

@@ -1,4 +1,4 @@
-//! What a balancer costs a request: nanoseconds for arrival, pick, dispatch and completion
+//! Cost of a balancer for each request: nanoseconds for arrival, pick, dispatch and completion
 //! together.
 //!
 //! `cargo run --release -p thermocline-policy --example balance_cost [NAME…]`

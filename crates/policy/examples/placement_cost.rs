@@ -1,4 +1,4 @@
-//! What placements cost: nanoseconds an `observe`, milliseconds a `propose`, bytes a chunk.
+//! Cost of placements: nanoseconds an `observe`, milliseconds a `propose`, bytes a chunk.
 //!
 //! `cargo run --release -p thermocline-policy --example placement_cost [CHUNKS [NAME…]]`
 //!

@@ -1,4 +1,4 @@
-//! What shadows cost: nanoseconds an access and milliseconds an epoch.
+//! Cost of shadows: nanoseconds an access and milliseconds an epoch.
 //!
 //! `cargo run --release -p thermocline-policy --example shadow_cost [CHUNKS [NAME…]]`
 //!

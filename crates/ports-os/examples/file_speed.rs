@@ -1,4 +1,4 @@
-//! What a request to a file costs: rate, latency and processor time of random 4 KiB, by depth.
+//! Cost of a request to a file: rate, latency and processor time of random 4 KiB, by depth.
 //!
 //! `cargo run --release -p thermocline-ports-os --example file_speed FOLDER…`; makes a file of
 //! 256 MiB in each

@@ -1,5 +1,9 @@
-//! When offload pays: the same jobs on a thread, on a Verilated core, and on modelled cards. `cargo
-//! run --release -p thermocline-ports-os --example offload -- [--worker PROGRAM] [--seconds 1]`.
+//! Comparison of offload with the host's processor: the same jobs on a thread, on a Verilated core,
+//! and on modelled cards.
+//!
+//! `cargo run --release -p thermocline-ports-os --example offload -- [--worker PROGRAM]
+//! [--seconds 1]`
+//!
 //! For each buffer size and number of jobs in flight: latency of a job and throughput; then what
 //! chunking, checking and copying cost the processor. Threads and the core are measured by the wall
 //! clock, models run in virtual time. The first table is VNRE's figures from the models.

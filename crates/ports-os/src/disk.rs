@@ -1,4 +1,4 @@
-//! What a pool stands on: a file or a block device as fast as it is, or slowed to a profile; or a
+//! Device below a pool: a file or a block device as fast as it is, or slowed to a profile; or a
 //! bucket of an object store.
 //!
 //! Does not choose: whoever opens it says which.
@@ -30,8 +30,9 @@ impl Disk {
     /// Opens a file or a block device and locks it; with `emulate` it is slowed to that profile,
     /// at the device's own size.
     ///
-    /// # Errors When it cannot be opened (see [`FileDevice::open`]), or the profile does not come
-    /// in its size.
+    /// # Errors
+    /// When it cannot be opened (see [`FileDevice::open`]), or the profile does not come in its
+    /// size.
     pub fn open(
         path: &Path,
         options: OpenOptions,

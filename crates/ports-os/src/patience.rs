@@ -1,4 +1,4 @@
-//! How long a device may take for one request, and what it is taken for meanwhile.
+//! Time limits for one request to a device, and the device's state when they pass.
 //!
 //! A device that hangs is not one that fails: nothing comes back at all. So each request has two
 //! limits, counted from the moment it was handed to the kernel, not from its submission: what waits

@@ -1,4 +1,4 @@
-//! What a machine may ask of the world: block devices, links, accelerators.
+//! Ports, through which a machine reaches the world: block devices, links, accelerators.
 //!
 //! Completion style: `submit` never blocks and never fails, what becomes of it comes out of `poll`
 //! later. Time is an argument everywhere, so the same machine runs on the wall clock, in virtual

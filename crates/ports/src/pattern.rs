@@ -147,8 +147,9 @@ impl Load {
     /// At most `requests` requests of `pattern` from `start` on; addresses and operations follow
     /// from `seed`, writes write zeroes.
     ///
-    /// # Panics When the pattern has a block that is not made of whole sectors, a range without a
-    /// block, or no depth.
+    /// # Panics
+    /// When the pattern has a block that is not made of whole sectors, a range without a block, or
+    /// no depth.
     pub fn new(pattern: &Pattern, start: Nanos, requests: u64, seed: u64) -> Load {
         assert!(pattern.block > 0 && pattern.block.is_multiple_of(SECTOR), "blocks are sectors");
         let blocks = pattern.range.0 / u64::from(pattern.block);

@@ -1,4 +1,4 @@
-//! What an administrator may see and ask of a running balancer.
+//! Views of a running balancer, and requests to it, for an administrator.
 
 use super::api::{
     BackendCounters, BackendSecond, BackendStatus, BalanceSecond, BalanceStatus, LastError,

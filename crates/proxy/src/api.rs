@@ -1,4 +1,4 @@
-//! What the API of a balancer says, in JSON. Latencies are microseconds, moments milliseconds since
+//! Data types of a balancer's API, in JSON. Latencies are microseconds, moments milliseconds since
 //! 1970, as in the engine's API.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a proxy runs: plain data, with the defaults and their reasons.
+//! Configuration of a proxy: plain data, with the defaults and their reasons.
 //!
 //! What can change while it runs is in [`Live`]; the rest is fixed at the start.
 

@@ -1,5 +1,5 @@
-//! What all threads of a proxy share: the dispatcher, the servers behind its numbers, and requests
-//! that wait for a place.
+//! State that all threads of a proxy share: the dispatcher, the servers behind its numbers, and
+//! requests that wait for a place.
 //!
 //! One lock guards the dispatcher; it is held for a few hundred nanoseconds at a time, never across
 //! anything that waits. Whoever was placed holds a [`Sent`]: however its holder ends, the

@@ -1,4 +1,4 @@
-//! How many connections each client has, so that none can have them all.
+//! Count of each client's connections, so that none can have them all.
 //!
 //! A client is an IPv4 address, or the upper 64 bits of an IPv6 address, which is what one
 //! customer of a network gets. State: 40 B a client that is connected.

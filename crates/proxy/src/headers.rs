@@ -1,4 +1,4 @@
-//! What of a message's head is between two neighbours only, and what a proxy adds.
+//! Header fields of a message: those that end at a hop are removed, and a proxy's own are added.
 //!
 //! 1. Hop-by-hop fields go: those of RFC 9110 §7.6.1 and RFC 9112, and whatever `Connection` names.
 //!    Framing is hyper's: it reads one length or chunks, refuses what is ambiguous, and writes its

@@ -1,4 +1,4 @@
-//! What is written down of a request while it is under way, for the access log.
+//! Record of a request while it is under way, for the access log.
 //!
 //! Where no log is kept this costs a look at a flag and two clocks.
 

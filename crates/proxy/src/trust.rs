@@ -1,4 +1,4 @@
-//! Whom this proxy believes when it connects to servers over TLS.
+//! Certificate authorities that a proxy trusts when it connects to servers over TLS.
 
 use super::config::UpstreamTls;
 use rustls::{ClientConfig, RootCertStore};

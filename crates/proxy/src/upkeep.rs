@@ -1,4 +1,4 @@
-//! What a proxy does by the clock, on a thread of its own: ticks, health checks, load reports.
+//! Periodic work of a proxy, on a thread of its own: ticks, health checks, load reports.
 //!
 //! A check asks a path, or connects where none is named. Each check makes a connection of its own:
 //! one that was kept open would not notice a server that takes no new ones. Reports are fetched

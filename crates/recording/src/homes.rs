@@ -1,4 +1,4 @@
-//! Where every chunk lives, as a table: what a placement sees of a volume.
+//! Table of every chunk's pool: a volume as a placement sees it.
 //!
 //! The recorder keeps the last epoch's table to write down only what changed; the replay builds the
 //! same table from those changes and shows it to a placement. State: 2 B a chunk, up to the last

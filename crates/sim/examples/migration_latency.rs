@@ -1,4 +1,4 @@
-//! What continuous migration costs the foreground, on a modelled NVMe SSD over a 7,200 rpm disk.
+//! Cost of continuous migration to the foreground, on a modelled NVMe SSD over a 7,200 rpm disk.
 //!
 //! ```text
 //! cargo run --release -p thermocline-sim --example migration_latency [-- SEED]

@@ -1,4 +1,4 @@
-//! What recording costs: processor time and bytes a request, and time an epoch.
+//! Cost of recording: processor time and bytes a request, and time an epoch.
 //!
 //! `cargo run --release -p thermocline-sim --example recording_cost [REQUESTS]`
 //!

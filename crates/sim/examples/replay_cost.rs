@@ -1,10 +1,10 @@
-//! What a request of a replay costs, part by part: `replay_cost TRACE POLICY OBJECTS…`.
+//! Cost of a replay for each request, part by part: `replay_cost TRACE POLICY OBJECTS…`.
 //!
 //! Nanoseconds a request of processor time, of one replay: of reading and parsing alone, with
 //! cutting and numbering, and of the whole replay of one cache of each size. Each is the least of
-//! seven passes, which keeps most noise out; where the kernel does not tell it, it is
-//! wall time. Run it with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, so
-//! that large tables have large pages, as they have in the program.
+//! seven passes, which keeps most noise out; where the kernel does not tell it, it is wall time.
+//! Run it with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1`, so that large tables have large pages, as
+//! they have in the program.
 
 #![allow(
     clippy::print_stdout,

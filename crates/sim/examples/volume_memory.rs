@@ -1,4 +1,4 @@
-//! What a volume of 1 TiB in chunks of 1 MiB takes in memory, every chunk of it written.
+//! Memory that a volume of 1 TiB in chunks of 1 MiB takes, every chunk of it written.
 //!
 //! ```text
 //! cargo run --release -p thermocline-sim --example volume_memory

@@ -1,4 +1,4 @@
-//! What the chunks of a trace are like, window by window: the source's Tables 3.1, 3.2 and 3.4 and
+//! Characters of the chunks of a trace, window by window: the source's Tables 3.1, 3.2 and 3.4 and
 //! Figures 3.1, 3.2 and 3.8 to 3.11 (Ge 2017 ch. 3) for any trace, chunk size and window.
 //!
 //! 1. Reads and writes are cut at chunks and told to ChewAnalyzer's own eyes

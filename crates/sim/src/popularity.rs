@@ -1,4 +1,4 @@
-//! Where and when a trace goes: popularity over address and time, working sets, sizes, directions.
+//! Popularity of a trace's addresses over time, working sets, sizes, directions.
 //!
 //! The sources' Figures 17, 18 and 22 (Tai 2015): accesses to 1 MiB bins over time, and how many
 //! bins are accessed in an interval. The volumes of a trace are laid end to end. The map is reduced

@@ -1,4 +1,4 @@
-//! Where traces come from: files, the standard input, and the synthetic generator.
+//! Sources of traces: files, the standard input, and the synthetic generator.
 //!
 //! A file that begins with Parquet's magic is given to the native reader as a file, because Parquet
 //! is read from its end; everything else is a stream. Several sources become one multi-VM workload.

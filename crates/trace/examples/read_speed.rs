@@ -1,4 +1,4 @@
-//! How fast traces are read: megabytes of text or records per second on one core, median of five.
+//! Speed of reading traces: megabytes of text or records per second on one core, median of five.
 //!
 //! `cargo run --release -p thermocline-trace --example read_speed` makes traces in memory (MSR of
 //! one volume and of many, Alibaba, vscsi, oracleGeneral, CSV with a header, the native format)

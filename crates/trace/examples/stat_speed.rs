@@ -1,5 +1,5 @@
-//! How fast workloads are characterised: nanoseconds of processor time a request on one core,
-//! median of five.
+//! Speed of characterising workloads: nanoseconds of processor time a request on one core, median
+//! of five.
 //!
 //! `cargo run --release -p thermocline-trace --example stat_speed` makes workloads in memory from a
 //! fixed seed, Poisson arrivals to one volume and to many, small requests by Zipf's law over a

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace.
+//! Errors of reading a trace.
 //!
 //! Every message names the input, the line or byte, what was found and what was expected, and ends
 //! with what to do where something can be done. The input's name is filled in by whoever opened it.

@@ -1,4 +1,4 @@
-//! What the chunk cache takes for a chunk that comes when it is full, in nanoseconds of wall time:
+//! Cost of a chunk that comes to a full chunk cache, in nanoseconds of wall time:
 //! `store [MIB [CHUNK_BYTES [MILLIONS]]]`.
 //!
 //! Chunks are unlike, so that each is looked for, not found, kept, and drives another one out.

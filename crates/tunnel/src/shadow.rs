@@ -15,9 +15,9 @@
 //! nothing is wanted is a hole in every table. A cache of less than some MiB is judged by what
 //! repeats within a region alone.
 //!
-//! Source: sampling by content as in SHARDS (Waldspurger et al., FAST 2015) and AE-style sampled
-//! indices; the regions are ours, because cut points of unlike sizes share nothing that could be
-//! sampled. Memory: 8 B a sampled chunk; for a cache of 1 GiB 10 MiB together, and up to
+//! Source: sampling by content as in SHARDS (Waldspurger et al., FAST 2015) and in sampled indices
+//! of deduplication; the regions are ours, because cut points of unlike sizes share nothing that
+//! could be sampled. Memory: 8 B a sampled chunk; for a cache of 1 GiB 10 MiB together, and up to
 //! [`OPEN_MAX`] regions. Duration: one coarse pass over all bytes, and twenty over 1/18 of them.
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the flows of one end share: the store, the next name, and working memory of zstd.
+//! State that the flows of one end share: the store, the next name, and working memory of zstd.
 
 use crate::shadow::Shadows;
 use crate::store::Store;

@@ -1,4 +1,4 @@
-//! Which known word somebody probably meant: for messages about names that do not exist.
+//! Finds the known word that somebody probably meant: for messages about names that do not exist.
 
 /// The candidate most like `word`, for "did you mean"; upper and lower case are the same.
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,5 +1,5 @@
-//! What the machine itself costs: processor time a request on devices that answer at once, and
-//! memory of the map of a large volume.
+//! Cost of the machine itself: processor time a request on devices that answer at once, and memory
+//! of the map of a large volume.
 //!
 //! `cargo run --release -p thermocline-volume --example machine_cost`. One thread, requests one at
 //! a time; the devices keep nothing and give the same bytes to every read, so that checksums have

@@ -1,4 +1,4 @@
-//! How long a group takes to open, and how much it reads, by the number of chunks it holds.
+//! Time that a group takes to open, and bytes that it reads, by the number of chunks it holds.
 //!
 //! `cargo run --release -p thermocline-volume --example recovery_cost [MAX_CHUNKS]`. Groups of 1
 //! MiB chunks on two disks in memory; every chunk is written once, the journal ring is as full as

@@ -1,4 +1,4 @@
-//! What the scrub and operations stand on.
+//! The machines that the scrub and operations are built on.
 
 use crate::block_checksums::BlockChecksums;
 use crate::group_state::GroupState;

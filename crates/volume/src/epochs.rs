@@ -1,4 +1,4 @@
-//! Who follows a group's accesses: the placement, its shadows, and an observer.
+//! Followers of a group's accesses: the placement, its shadows, and an observer.
 //!
 //! Shadows are rivals of the placement, told what it is told, and asked when it is; nothing that
 //! they propose happens. They see the view before the placement decides, so that no move of the

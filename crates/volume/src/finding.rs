@@ -1,4 +1,4 @@
-//! What verifying found and did, told to whoever drives the group.
+//! Findings of a verification, and its repairs, told to whoever drives the group.
 
 use std::ops::Range;
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};

@@ -1,5 +1,5 @@
-//! What every part of a group stands on: the time, the settings, where chunks are, what is under
-//! way on them, and what the journal is told.
+//! State that every machine of a group works on: the time, the settings, where chunks are, what is
+//! under way on them, and what the journal is told.
 //!
 //! A machine above it (checksums, the scrub, operations, requests of clients) is handed the group
 //! for each step, beside its own state. It changes the group through the functions here, and says

@@ -1,4 +1,4 @@
-//! Who may start on a chunk, and who waits.
+//! Order of requests and copies on a chunk: which may start, and which wait.
 //!
 //! Reads wait for nothing but a slot being opened and a locking copy. A write waits for
 //! - writes under way that it overlaps: copies would otherwise end up different;

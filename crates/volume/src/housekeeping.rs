@@ -1,4 +1,4 @@
-//! What is due by the clock: epochs, commits that nobody waits for, cleaning up.
+//! Periodic work of a group: epochs, commits that nobody waits for, cleaning up.
 
 use crate::copies::{drop_copy, settle_quiet_copies};
 use crate::evacuation;

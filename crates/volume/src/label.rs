@@ -1,4 +1,4 @@
-//! What a device says about itself, before anything is opened: whose pool it is, or whose not.
+//! Label of a device, read before anything is opened: whose pool it is, or whose not.
 //!
 //! Reads the two superblocks at the device's start and nothing else. Which of several devices is
 //! which pool is told by their labels, not by the order in which somebody lists them.

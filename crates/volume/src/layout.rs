@@ -1,4 +1,4 @@
-//! Where things lie on a pool: two superblocks, a region for metadata, then the slots.
+//! Layout of a pool: two superblocks, a region for metadata, then the slots.
 //!
 //! ```text
 //! 0        4 KiB     8 KiB                                              first slot

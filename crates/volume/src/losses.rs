@@ -1,4 +1,4 @@
-//! What pools take with them when they die: which chunks lose something.
+//! Chunks that lose something when pools die.
 
 use crate::group_state::GroupState;
 use crate::map::Place;

@@ -1,4 +1,4 @@
-//! What a placement may take a pool to be able to do, worked out from its device profile.
+//! Traits of a pool for placements, worked out from its device profile.
 //!
 //! Rates and latencies of single requests by hand, from the same numbers by which the model in
 //! `ports` costs time; queues, spreads and caches are left out. Good for ranking pools and for

@@ -1,4 +1,4 @@
-//! Which 4 KiB blocks of a chunk a partial copy holds: the sub-chunk state of the map.
+//! Bitmap of the 4 KiB blocks of a chunk that a partial copy holds: the sub-chunk state of the map.
 //!
 //! Kept only while a copy is partial: under an operation, and for chunks whose writes are
 //! redirected. One bit a block: 32 bytes for a chunk of 1 MiB.

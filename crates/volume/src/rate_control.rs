@@ -1,4 +1,4 @@
-//! How fast copying goes: the throttle of operations and of the scrub, at the rate of now.
+//! Throttle of operations and of the scrub, at the current rate.
 
 use crate::group_state::GroupState;
 use std::ops::{Deref, DerefMut};

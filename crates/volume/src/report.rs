@@ -1,5 +1,5 @@
-//! What a group tells about itself: volumes, pools, chunks, operations, journal. Read-only; nothing
-//! here changes what the machine does.
+//! Status of a group: volumes, pools, chunks, operations, journal. Read-only; nothing here changes
+//! what the machine does.
 
 use crate::block_checksums::ChecksumStatus;
 use crate::finding::Finding;

@@ -1,4 +1,4 @@
-//! What clients ask of a volume, and what they are told.
+//! Requests of clients to a volume, and their answers.
 
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, Nanos, VolumeId};

@@ -1,4 +1,4 @@
-//! Where a request goes: the copy that a read uses, the pool of a new chunk, the queue to wait in.
+//! Choice of places: the copy that a read uses, the pool of a new chunk, the queue to wait in.
 
 use crate::group_state::GroupState;
 use crate::group_state::busy_chunk::{Verb, bit};

@@ -1,4 +1,4 @@
-//! Where the tables of a pool's checksums stand, and its checkpoint areas.
+//! Places of a pool's checksum tables, and of its checkpoint areas.
 //!
 //! 1. Those of the slots that a pool was made with stand before its first slot.
 //! 2. A pool that has grown has more slots than have tables there. The slots from the first one

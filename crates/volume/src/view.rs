@@ -1,4 +1,4 @@
-//! What a placement sees of a group.
+//! View of a group for a placement.
 
 use crate::group_state::GroupState;
 use crate::moves::Proposed;

@@ -1,4 +1,4 @@
-//! What the gate keeps of the steps it ran, and the summary it ends with.
+//! Record of the steps that the gate ran, and the summary it ends with.
 
 use super::Passed;
 use std::time::Duration;

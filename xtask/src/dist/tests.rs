@@ -1,4 +1,4 @@
-//! What a release consists of, read by others' programs where they are there.
+//! Parts of a release, read by others' programs where they are there.
 
 use super::deb::{archive, newest_glibc};
 use super::{Options, sbom};

@@ -1,5 +1,4 @@
-//! What was expected is read from any kind of description; what changed is told, what did not is
-//! not.
+//! Expectations are read from any kind of description; those that changed are told, others are not.
 
 use super::{Commit, expected, history};
 

@@ -1,4 +1,4 @@
-//! Which differences pass, and which sizes are meant.
+//! Differences that pass, and the sizes that are meant.
 
 use super::{Count, POLICIES, Verdict, compare, parse_sizes};
 use serde_json::json;

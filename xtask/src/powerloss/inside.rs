@@ -1,4 +1,4 @@
-//! What runs in the guest: the devices, the engine on them, and a client that records what it sent
+//! Program in the guest: the devices, the engine on them, and a client that records what it sent
 //! and what was answered, and marks the log of the devices between.
 //!
 //! The client is one thread with two connections. Batches of requests are sent on both before

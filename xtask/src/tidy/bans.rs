@@ -1,4 +1,4 @@
-//! What sealed crates may take from `std`, and what they may not do at all.
+//! Limits of sealed crates: what they may take from `std`, and what they may not do at all.
 //!
 //! A crate of floors 0 to 2 that does not link the C library is sealed: it decides, or it is a
 //! machine that is told events. Clippy bans types, functions and macros by their path

@@ -69,6 +69,8 @@ pub(crate) fn check() -> Result<String, Failure> {
     let table = FloorTable::parse(text_of(floors::PATH).unwrap_or_default())?;
     let sources: Vec<Source> = rust.iter().map(|f| Source::read(&f.path, &f.text)).collect();
 
+    let listed = text_of(citations::PATH).unwrap_or_default();
+
     let mut findings = table.compare(&workspace::packages()?);
     findings.extend(table.sealed_crates_share_bans(text_of));
     let mut excesses = Vec::new();
@@ -80,15 +82,15 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(bans::check(source, &table));
         findings.extend(allows::check(source, &table));
         findings.extend(unsafety::check(source, &table));
+        findings.extend(documentation::check(source));
         findings.extend(claims::check(source));
         findings.extend(repeatable::check(source));
         findings.extend(layouts::check(source, text_of));
         findings.extend(outside::check(source));
-        findings.extend(citations::check(source.path, source.text));
+        findings.extend(citations::check(source.path, source.text, listed));
     }
-    findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text)));
+    findings.extend(papers.iter().flat_map(|f| citations::check(&f.path, &f.text, listed)));
     findings.extend(copies::check(&sources));
-    excesses.extend(documentation::excesses(&sources));
     excesses.extend(assertions::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);

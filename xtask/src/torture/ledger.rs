@@ -1,4 +1,5 @@
-//! What every sector of a volume may hold, so that nothing lost and nothing foreign goes unnoticed.
+//! Ledger of what every sector of a volume may hold, so that nothing lost and nothing foreign goes
+//! unnoticed.
 //!
 //! Invariants:
 //! - a sector that is written carries the run's seed, its own number and the number of its write,

@@ -1,4 +1,4 @@
-//! What goes on while an engine is killed: writers that know what was answered, fio, migrations.
+//! Load on an engine while it is killed: writers that know what was answered, fio, migrations.
 //!
 //! - A writer has a connection of its own and sends batches of requests, which the engine may
 //!   answer in any order; every few of them a flush. All writers share one ledger: a flush on one

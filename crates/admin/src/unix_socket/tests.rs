@@ -1,4 +1,4 @@
-//! What may be removed to make room for a socket, and what may not.
+//! A socket that is left over makes room for a new one; one that is in use does not.
 
 use super::{OWNER_ONLY, listen, take_datagrams};
 use std::os::unix::fs::{PermissionsExt, symlink};

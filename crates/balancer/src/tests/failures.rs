@@ -1,4 +1,4 @@
-//! What clients see when backends die, hang, flap, err, break off and lie.
+//! Answers that clients get when backends die, hang, flap, err, break off and lie.
 
 use super::world::{Manner, World};
 use crate::*;

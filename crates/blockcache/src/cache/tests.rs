@@ -1,4 +1,4 @@
-//! What goes where: hits, fills, long requests, and what is taken back.
+//! Hits, fills, long requests and write-back: which device each request goes to.
 
 use super::{BlockCache, Settings};
 use crate::PoolDevice;

@@ -1,4 +1,4 @@
-//! Who goes beside whom, and that nobody is overtaken.
+//! Requests that may hold the same lines together, and the order of those that wait.
 
 use super::{Hold, Locks};
 

@@ -1,4 +1,4 @@
-//! What a core is told means the same here; claims that are wrong are found.
+//! Claims of a core: right ones give the cuts of the stream, and wrong ones are found.
 
 use super::*;
 use proptest::prelude::*;

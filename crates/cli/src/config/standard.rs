@@ -1,5 +1,5 @@
-//! What `thermocline up` runs without a configuration file: one volume on three files in a folder,
-//! slowed to what they are called.
+//! Configuration of `thermocline up` without a file: one volume on three files in a folder, slowed
+//! to what they are called.
 
 use super::{
     Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NamedBy, NbdConfig,

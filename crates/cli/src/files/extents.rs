@@ -1,4 +1,4 @@
-//! Where a file's bytes lie on the device of its file system: the FIEMAP ioctl (the kernel's
+//! Extents of a file on the device of its file system: the FIEMAP ioctl (the kernel's
 //! `Documentation/filesystems/fiemap.rst`).
 //!
 //! Only what has a place of its own is told: ranges in order, neighbours as one. Space that is

@@ -1,4 +1,4 @@
-//! What is mounted where, as `/proc/self/mountinfo` says it (proc_pid_mountinfo(5)).
+//! Mounted file systems, as `/proc/self/mountinfo` lists them (proc_pid_mountinfo(5)).
 
 use crate::error::CliError;
 use std::ffi::OsString;

@@ -1,5 +1,4 @@
-//! What programs say of their files themselves: datagrams of the preloaded library
-//! (`docs/formats/advice.md`), as hints.
+//! Hints from programs themselves: datagrams of the preloaded library (`docs/formats/advice.md`).
 //!
 //! 1. A thread takes datagrams as they come, since the kernel holds few of them, and puts them in
 //!    a queue of [`WAITING_MAX`]. What there is no room for is counted.

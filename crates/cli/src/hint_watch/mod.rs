@@ -1,8 +1,8 @@
-//! Which files of a mounted file system are opened and written, by whom, told to an engine as hints
-//! of the level `process`.
+//! Hints of the level `process`: which programs open and write which files of a mounted file
+//! system.
 //!
-//! [`watch`] hears of it from the kernel, [`advice`] what programs say themselves, [`processes`]
-//! says who it was, [`telling`] finds out where the files lie and sends hints, at a bounded rate;
+//! [`watch`] hears of it from the kernel, [`advice`] from programs themselves, [`processes`] says
+//! who it was, [`telling`] finds out where the files lie and sends hints, at a bounded rate;
 //! [`session`] is these from begin to end. Nothing here holds up a program or touches its data:
 //! what is missed costs a hint, no more.
 

@@ -1,4 +1,4 @@
-//! How devices are opened and waited for: as an engine does it, or only to look.
+//! Opening of devices, and waiting for them: as an engine does it, or only to look.
 
 use crate::config::DeviceConfig;
 use std::io;

@@ -1,4 +1,4 @@
-//! What is on the devices of a configuration, and which pool each of them is.
+//! Survey of a configuration's devices: what each holds, and which pool it is.
 
 use super::device_opener::DeviceOpener;
 use super::is_on_tmpfs;

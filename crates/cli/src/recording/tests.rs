@@ -1,4 +1,4 @@
-//! What becomes of a recording when its file takes no more.
+//! A recording ends when its file takes no more.
 
 use super::{BLOCKS_WAITING_MAX, Recording, Trouble};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What a service manager is told, as it receives it.
+//! Messages to a service manager, as it receives them.
 
 use super::{State, send};
 use std::ffi::OsStr;

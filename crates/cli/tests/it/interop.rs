@@ -1,5 +1,5 @@
-//! What this program writes, in the programs it is written for: fio replays our I/O logs; pandas,
-//! polars and DuckDB open our Parquet, and we read theirs.
+//! Our output in the programs it is written for: fio replays our I/O logs; pandas, polars and
+//! DuckDB open our Parquet, and we read theirs.
 //!
 //! fio comes from the package of that name. A Python that imports the three is named by
 //! `THERMOCLINE_PARQUET_PYTHON`. What is not here is SKIPPED, loudly.

@@ -1,5 +1,5 @@
-//! What the protocol offers, as far as the clients that people use reach it: libnbd's tools,
-//! qemu's, nbd-client and fio. What it offers says its own document (NetworkBlockDevice/nbd,
+//! The NBD protocol, as far as the clients that people use reach it: libnbd's tools, qemu's,
+//! nbd-client and fio. The protocol's own document says what it offers (NetworkBlockDevice/nbd,
 //! doc/proto.md).
 
 use crate::program;

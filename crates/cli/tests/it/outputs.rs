@@ -1,4 +1,4 @@
-//! Where results go: `--force` replaced devices, FIFOs and symbolic links by a file, so that
+//! Regression: `--force` replaced devices, FIFOs and symbolic links by a file, so that
 //! `-o /dev/null --force` as root destroyed the device.
 
 use crate::program::{folder, run};

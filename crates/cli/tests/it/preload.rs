@@ -1,5 +1,5 @@
-//! What commands say of their files themselves: `run --preload`, `watch --socket`, and both without
-//! the right to watch files.
+//! Hints from commands themselves: `run --preload`, `watch --socket`, and both without the right to
+//! watch files.
 
 use crate::mounted::shell;
 use crate::program::{self, run};

@@ -1,4 +1,4 @@
-//! Who is served when, without a device.
+//! Order in which the journal serves those who wait, without a device.
 
 use super::{Journal, Waiter};
 use crate::format::Record;

@@ -1,4 +1,4 @@
-//! Where the journal ends: its records, up to the first block that is not whole.
+//! Reads the journal: its records, up to the first block that is not whole.
 
 use crate::format::{BLOCK_BYTES, Head, Kind, Record, Superblock, decode_records, open_block};
 use crate::open_error::OpenError;

@@ -1,5 +1,5 @@
-//! What follows from records and trailers once all are replayed: which segments are open, which
-//! places nodes have, how often each block is named.
+//! Rebuilds the state that follows from records and trailers once all are replayed: which segments
+//! are open, which places nodes have, how often each block is named.
 
 use crate::blocks::Entry;
 use crate::open_error::OpenError;

@@ -1,4 +1,4 @@
-//! Who gets room, who waits for whose work, and who is refused, without a device.
+//! Requests that get room, wait for cleaning, or are refused, without a device.
 
 use super::Room;
 use crate::layout::Layout;

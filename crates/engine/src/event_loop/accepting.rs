@@ -1,5 +1,5 @@
-//! Who comes in, who waits for room, and who is turned away: [`Admission`] and [`Budget`] decide,
-//! and the engine does what they say.
+//! Accepts connections, lets them wait for room, or turns them away: [`Admission`] and [`Budget`]
+//! decide, and the engine does what they say.
 
 use super::Engine;
 use super::admission::{Refusal, TurnedAway};

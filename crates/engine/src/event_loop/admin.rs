@@ -1,4 +1,4 @@
-//! What an administrator may ask of a running engine. Everything here runs on the loop's thread and
+//! Requests of an administrator to a running engine. Everything here runs on the loop's thread and
 //! answers at once; what takes time is begun, and told of by jobs, states and events. By subject:
 //! volumes ([`mod@volumes`]), pools ([`mod@pools`]), what moves ([`mod@moves`]), what rivals would
 //! have moved ([`mod@shadows`]).

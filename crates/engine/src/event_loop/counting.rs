@@ -1,4 +1,4 @@
-//! What is counted on the way: requests by kind, each second of the last minutes, heat, events.
+//! Statistics of a running engine: requests by kind, each second of the last minutes, heat, events.
 //!
 //! Everything here is bounded: [`Seconds`], [`Events`], a heat map a volume.
 

@@ -1,4 +1,4 @@
-//! Where volumes are used, and when: accesses by place and time.
+//! Heat maps of volumes: accesses by place and time.
 //!
 //! A volume is cut into [`COLUMNS`] equal columns; every [`ROW`] a row of counts is closed, and the
 //! last [`ROWS`] are kept: 1 KiB a row and volume. O(1) a request that stays in its column.

@@ -1,4 +1,5 @@
-//! What the policy moves, told as campaigns: an event when one begins, and one when it has ended.
+//! Events about a policy's moves, by campaign: one when a campaign begins, and one when it has
+//! ended.
 //!
 //! 1. A campaign begins with a proposal when none is under way. Proposals that follow while chunks
 //!    still move belong to it.

@@ -1,4 +1,4 @@
-//! Which request does what. The OpenAPI document is made from the same declarations.
+//! Routes of the HTTP API. The OpenAPI document is made from the same declarations.
 
 mod hints;
 mod pools;

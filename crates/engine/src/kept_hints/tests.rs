@@ -1,4 +1,4 @@
-//! What was said is said again after a restart, and no more than that.
+//! Hints are given again after a restart, and no others.
 
 use super::{Clocks, KeptHints, RANGES_MAX};
 use thermocline_policy::hints::rules::Classes;

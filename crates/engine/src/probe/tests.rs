@@ -1,4 +1,4 @@
-//! What is told of devices that hold something, and what is refused.
+//! Contents of devices are recognised, and devices that hold something are refused.
 
 use super::{Contents, Existing, MARKS_BYTES, NotFree, check_free, check_size, erase, lock_of};
 use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What changed, told from what a survey says.
+//! Runs of a survey: the first one says everything, the next ones only changes.
 
 use super::{Change, Surveyed};
 use thermocline_fs::{Catalog, Extent, File, FileId, FileKind, Found, State, Stretch, What};

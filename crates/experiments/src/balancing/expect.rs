@@ -1,5 +1,5 @@
-//! What the source reports, and what we found, as checks with a verdict. They judge; they never
-//! tune.
+//! Expectations of an experiment with balancers: what the source reports, and what we found, as
+//! checks with a verdict. They judge; they never tune.
 //!
 //! All rows of a seed see the same requests, so rows are compared seed by seed, and a feature of
 //! two rows holds when the whole 95 % interval of their ratio does.

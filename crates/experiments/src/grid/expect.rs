@@ -1,4 +1,5 @@
-//! What a source reports, as checks with a verdict. They judge; they never tune.
+//! Expectations of a grid of runs: what a source reports, as checks with a verdict. They judge;
+//! they never tune.
 //!
 //! Rows of a seed share their load, so ratios are taken seed by seed, and a feature holds when the
 //! whole 95 % interval of the mean ratio does. A single run has no interval: it is judged as it is,

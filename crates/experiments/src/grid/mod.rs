@@ -1,5 +1,5 @@
-//! What experiments of several kinds come to: panels of tables, rows of what was tried under
-//! columns of loads, repeated over seeds.
+//! Results of experiments of several kinds: panels of tables, rows of what was tried under columns
+//! of loads, repeated over seeds.
 //!
 //! Rows and measures are those of a description; `expect` judges the runs seed by seed, so that
 //! what all rows of a seed share (load, devices) does not count as uncertainty. Nothing here runs

@@ -1,4 +1,5 @@
-//! What the source reports, as checks with a verdict. They judge; they never tune.
+//! Expectations of an experiment with migration: what the source reports, as checks with a verdict.
+//! They judge; they never tune.
 //!
 //! Contenders at one load and seed are given the same requests, so figures are compared seed by
 //! seed, and a feature holds when it does over the whole 95 % interval of the mean, at every load.

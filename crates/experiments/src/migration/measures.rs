@@ -1,4 +1,4 @@
-//! What came of a run, in the source's measures (Tai 2015 §4.1.3.1): mean response, share of
+//! Measures of a run, as the source defines them (Tai 2015 §4.1.3.1): mean response, share of
 //! requests above their service level, and by how much those are above it.
 
 use super::config::{Class, Sla};

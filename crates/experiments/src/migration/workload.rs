@@ -1,4 +1,4 @@
-//! What applications ask for: units that idle or burst, slot by slot, and MMPP(2) in a burst.
+//! Workload of applications: units that idle or burst, slot by slot, and MMPP(2) in a burst.
 //!
 //! 1. At a slot's start each unit keeps its state, idle or bursty, with probability `persistence`,
 //!    and draws it anew otherwise.

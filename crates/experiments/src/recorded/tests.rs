@@ -1,4 +1,4 @@
-//! What was recorded is judged by its pairs; the shipped record is read.
+//! Recorded results are judged by their pairs; the shipped record is read.
 
 use super::Config;
 use crate::Experiment;

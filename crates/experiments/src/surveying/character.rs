@@ -1,5 +1,5 @@
-//! What is said of a workload, and how it is counted: nothing is, here; `trace stat` and `trace
-//! chunks` count.
+//! Characters of a workload that a survey knows, by name. Nothing is counted here; `trace stat` and
+//! `trace chunks` count.
 
 use crate::ExperimentError;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
-//! What a source prints of its traces, as checks with a verdict. They judge; they never tune.
+//! Expectations of a survey: what a source prints of its traces, as checks with a verdict. They
+//! judge; they never tune.
 //!
 //! A made workload is drawn several times, and the whole 95 % interval has to keep to what is
 //! expected; a trace is one draw, and is judged as it is.

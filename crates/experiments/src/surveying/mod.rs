@@ -1,4 +1,4 @@
-//! What traces are like, beside what a source prints of its own: tables of workloads and their
+//! Surveys of traces, beside what a source prints of its own: tables of workloads and their
 //! characters.
 //!
 //! 1. A workload is the source's trace where it is given, otherwise a stand-in: another trace, or a

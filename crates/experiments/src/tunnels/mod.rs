@@ -1,4 +1,4 @@
-//! What a tunnel saves of requests for public files, and what that is worth on a link.
+//! Savings of a tunnel on requests for public files, and what those are worth on a link.
 //!
 //! 1. Clients ask for files of several kinds, popular by Zipf's law; which files are popular is
 //!    another draw with each seed. All rows of a seed get the same requests.

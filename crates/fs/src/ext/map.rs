@@ -1,4 +1,4 @@
-//! Where the blocks of a file are: ext4's extent trees, and the block maps of ext2 and ext3.
+//! Location of a file's blocks: ext4's extent trees, and the block maps of ext2 and ext3.
 //!
 //! 1. The 60 bytes in the inode are the root of an extent tree, or twelve blocks and the places of
 //!    a block of addresses, a block of such blocks, and one of those.

@@ -1,4 +1,4 @@
-//! What is remembered, and that it is forgotten.
+//! State that a survey keeps is found again, and forgotten when it should be.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Where the blocks of a fork are: a list of extents in the inode, or a tree of them.
+//! Location of a fork's blocks: a list of extents in the inode, or a tree of them.
 //!
 //! The root of the tree lies in the inode, its other nodes in blocks; the level must shrink by one
 //! at each step. Memory: 32 B an extent, [`crate::Limits::extents_per_file`] at most.

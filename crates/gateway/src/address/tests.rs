@@ -1,4 +1,4 @@
-//! What is read as an address, and what rules let through.
+//! Texts that are read as addresses, and addresses that rules let through.
 
 use super::{Host, HostPort, Rule, is_named, is_reached};
 use std::net::IpAddr;

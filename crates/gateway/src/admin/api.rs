@@ -1,4 +1,4 @@
-//! What the API of a tunnel's end says beside its status: the past, second by second. Plain data.
+//! History of a tunnel's end in the API, second by second; the rest is its status. Plain data.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

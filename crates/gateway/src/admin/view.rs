@@ -1,4 +1,4 @@
-//! What may be seen of a running end of a tunnel: now, its last five minutes, what happened.
+//! Views of a running end of a tunnel: now, its last five minutes, its events.
 
 use super::api::{ClassSecond, TunnelSecond};
 use crate::{Status, View};

@@ -1,4 +1,4 @@
-//! What an end says last, to an end that breaks the protocol.
+//! Last message of an end, to an end that breaks the protocol.
 
 use super::*;
 use thermocline_tunnel::Settings;

@@ -1,4 +1,4 @@
-//! What a host has asked the server and has no answer to, and the numbers of its guests' requests.
+//! Requests of a host that the server has not answered, and the numbers of its guests' requests.
 
 use super::reading::Wanted;
 use super::{Ticket, VolumeKey};

@@ -1,4 +1,4 @@
-//! What is under way between a server and its store, one job a request of the server.
+//! Jobs under way between a server and its store, one for each request of the server.
 
 use thermocline_content::{Action, BLOCK, Completed, ContentId, RequestError};
 use thermocline_hostcache::{Content, StoreItem};

@@ -1,4 +1,4 @@
-//! What is kept with each volume: who may write to it, and under which fencing number.
+//! Tag that is kept with each volume: who may write to it, and under which fencing number.
 //!
 //! A tag is the fencing number (8 bytes), the host's number (2), and six zeroes.
 

@@ -1,4 +1,4 @@
-//! What a balancer knows of its sites: which it may use, what it has sent there, what they
+//! State of the sites as one balancer knows it: which it may use, what it has sent there, what they
 //! reported.
 //!
 //! The board keeps facts and draws no conclusions: rules read it and decide. Its numbers are those

@@ -1,5 +1,5 @@
-//! When a burst of arrivals begins and ends, from their index of dispersion (Tai 2015 §3.2.2, after
-//! Caniff, Lu, Mi, Cherkasova and Smirni 2010).
+//! Detection of bursts of arrivals, their begin and end, from the index of dispersion (Tai 2015
+//! §3.2.2, after Caniff, Lu, Mi, Cherkasova and Smirni 2010).
 //!
 //! 1. Gaps between arrivals are collected in a window. From two gaps on, at each arrival, the index
 //!    of dispersion of the window and the one before it together is computed.

@@ -1,4 +1,5 @@
-//! How rules choose among sites: at random by weight, the least with or without ties, the K best.
+//! Choices among sites that rules share: at random by weight, the least with or without ties, the K
+//! best.
 //!
 //! Invariant: whatever is chosen is up. The caller guarantees that something is.
 

@@ -1,4 +1,5 @@
-//! What an answer to a probe still says of a site a while later.
+//! Estimate of other balancers' requests at a site, from answers to probes that lose weight as they
+//! age.
 //!
 //! 1. An answer tells how many requests of other balancers are at a site. With time that comes to
 //!    say less: the others send elsewhere or here, and what was there leaves.

@@ -1,4 +1,4 @@
-//! How fast sites are beside each other, learnt from how long requests took there.
+//! Speeds of sites relative to each other, learnt from how long requests took there.
 //!
 //! 1. A request that is one of n at its site takes about n times what it takes alone: at a
 //!    first-come-first-served server, and at one that shares itself equally. So a site's time alone

@@ -1,4 +1,4 @@
-//! How often something had happened at a moment in the near past, exact while that is few times.
+//! Count of events up to a moment in the near past, exact while they are few.
 //!
 //! 1. Each event counts, and each `stride`th leaves a mark: its time and the count after it. The
 //!    stride is 1 at first.

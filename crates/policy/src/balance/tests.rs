@@ -1,4 +1,4 @@
-//! What every balancer keeps: only sites that are up, equal picks from equal seeds.
+//! Properties of every balancer: only sites that are up, equal picks from equal seeds.
 
 use super::{Balancer, Latency, Report, Standing};
 use crate::registry::{PolicySpec, balancers};

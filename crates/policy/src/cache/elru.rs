@@ -5,7 +5,7 @@
 //!    ([`super::CachePolicy::set_shares`]); of equals the oldest. `n` = 1 is LRU.
 //!
 //! Source: SeaCache, Li et al., "Cooperative Storage-Level De-Duplication for I/O Reduction in
-//! Virtualized Data Centers", 2011, section III-E. Printed is the rule; which count (of a host's
+//! Virtualized Data Centers", 2012, section III-E. Printed is the rule; which count (of a host's
 //! volumes, or of all) is the caller's choice. Without counts it is LRU.
 //!
 //! State: 18 B a cached line; 4 B a distinct line. A miss costs O(n).

@@ -1,4 +1,4 @@
-//! What one source said about one volume: ranges that do not overlap, each with a mark.
+//! Hints of one source about one volume: ranges that do not overlap, each with a mark.
 //!
 //! A later hint replaces what it covers of earlier ones, which are cut. State: 40 B a range, with
 //! the tree's nodes about 72. O(log n) a hint, plus what it covers.

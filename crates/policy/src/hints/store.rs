@@ -1,4 +1,4 @@
-//! What was said, by whom, and how far it was right.
+//! Store of all hints, with their sources, and a score of how often each source was right.
 //!
 //! 1. A hint joins its source's ranges of its level and volume. There are bounds on sources and
 //!    ranges; a hint beyond them is refused, and nothing that was said before goes because of it.

@@ -1,4 +1,4 @@
-//! What keeps copies from getting in the way of clients.
+//! Throttle that keeps copies from getting in the way of clients.
 //!
 //! For each pool: bytes a second, requests in flight (no more than its device serves at the same
 //! time, where that is known), and a place behind the foreground. A piece goes when every pool that

@@ -1,4 +1,4 @@
-//! What chunks were asked for in the running epoch, and where they are: what the placements that
+//! Accesses to chunks in the running epoch, and the chunks' pools: state that the placements that
 //! look at patterns share.
 //!
 //! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in

@@ -1,4 +1,4 @@
-//! What a chunk asks of a pool a second, and how much of a pool that takes.
+//! Demand that a chunk puts on a pool: the share of the pool's time that its accesses take.
 //!
 //! A pool is a server: a random request takes it 1/rate, what exceeds 4 KiB of it goes at the rate
 //! of a stream, and a sequential byte takes it 1/(stream's bytes a second). The sum is the share of

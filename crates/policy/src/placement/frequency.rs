@@ -1,4 +1,4 @@
-//! How often each chunk was accessed since it was first met, old accesses fading.
+//! Access counts of chunks since each was first met, old accesses fading.
 //!
 //! An access adds one; every `age-every` epochs all counters shift right by one bit (Tai 2015
 //! §4.3.2), so that relative frequency survives and an access counts half after each period. A

@@ -1,4 +1,4 @@
-//! What a placement may know of a pool beside how full it is: what it can do, and what it did.
+//! Facts about a pool for placements, beside how full it is: its capabilities, and its load.
 //!
 //! Plain numbers, the same in the laboratory, live, and in a recording, which keeps them as a list
 //! ([`PoolTraits::figures`], [`PoolLoad::figures`]) so that a replayed placement reads what the

@@ -1,7 +1,7 @@
-//! What a volume is promised: a latency, and how strictly.
+//! SLA of a volume: a latency, and how strictly it is kept.
 //!
-//! Plain numbers, the same in the laboratory, live, and in a recording. Who counts what was kept is
-//! the machine; who decides by it, a placement.
+//! Plain numbers, the same in the laboratory, live, and in a recording. The machine counts how far
+//! an SLA was kept; a placement decides by it.
 
 use std::fmt;
 use thermocline_units::Nanos;

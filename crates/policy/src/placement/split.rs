@@ -1,4 +1,4 @@
-//! Which side of a mirrored chunk answers, where both could.
+//! Choice of the side of a mirrored chunk that answers, where both could.
 //!
 //! Without a placement that routes, a request goes where it is expected to wait least. One that
 //! does names, a few times a second, the share of requests that go to the slower side; they are

@@ -1,4 +1,4 @@
-//! How warm chunks are, and on which two pools: what placements with mirrors share.
+//! Warmth of chunks, and the one or two pools of each: state that placements with mirrors share.
 //!
 //! 1. At an epoch's end a chunk's warmth is half of what it was, and its accesses of the epoch.
 //! 2. A chunk has a home, and where it is mirrored another side.

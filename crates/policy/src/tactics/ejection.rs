@@ -1,4 +1,4 @@
-//! Which servers are left alone because they fail requests, and for how long.
+//! Choice of the servers that get no requests because they fail too many, and for how long.
 //!
 //! Families of the rule are Envoy's outlier detection and HAProxy's `observe`; the share against
 //! the others' is ours, because a server that fails every other request never fails five in a row.

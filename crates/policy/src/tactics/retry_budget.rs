@@ -1,4 +1,4 @@
-//! Whether a failed request may be tried again.
+//! Choice between another try of a failed request and its error.
 
 use super::{Kind, Tactic};
 use crate::registry::{Build, Entry};

@@ -1,4 +1,4 @@
-//! What is seen of the part of a chunk that a move brings first, and what follows from it
+//! Trial of a move: a part of the chunk comes first, and its reads decide whether the rest follows
 //! (ChewAnalyzer, Ge 2017 §3.3.3).
 
 use super::{Kind, Tactic};

@@ -1,4 +1,4 @@
-//! What is done to the objects of a device, one request or a few: asynchronous, without state.
+//! Operations on the objects of a device, one request or a few: asynchronous, without state.
 //!
 //! Every answer of the store is looked at before it is believed. Nothing here decides what an
 //! error means for the device.

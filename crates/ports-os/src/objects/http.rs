@@ -1,5 +1,5 @@
-//! How requests reach a store: HTTP/1.1, over TLS unless told otherwise, on connections that are
-//! kept.
+//! Transport of requests to a store: HTTP/1.1, over TLS unless told otherwise, on connections that
+//! are kept.
 //!
 //! 1. A request waits for its turn and for the pace ([`mod@super::pace`]), and takes a connection
 //!    that is idle, or makes one.

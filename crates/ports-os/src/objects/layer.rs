@@ -1,4 +1,4 @@
-//! What was written to an extent and is not in the bucket yet: blocks of 4 KiB, sector by sector.
+//! Writes to an extent that are not in the bucket yet: blocks of 4 KiB, sector by sector.
 //!
 //! A layer lies over a generation of the extent: sectors that it does not have are the
 //! generation's, or zeroes once the extent was dropped. State: 4 KiB and 40 B a block touched.

@@ -1,4 +1,4 @@
-//! Who has a device: the object `lock`, which says so and beats.
+//! Lease of a device: the object `lock`, which names the program that has it, and is renewed.
 //!
 //! It is a courtesy, not what keeps two programs apart: that is the log, whose next record only
 //! one of them can write. But it tells the second one before it does any harm to the first.

@@ -1,4 +1,4 @@
-//! What this machine remembers of a bucket: a small file beside the engine's other files.
+//! Local memory of a bucket: a small file beside the engine's other files.
 //!
 //! It says how far the log was when a flush was last answered, so that a bucket that has lost
 //! records since, or was put back from a copy, is refused instead of believed. It is locked while

@@ -1,4 +1,4 @@
-//! How fast requests may go: a budget of requests and bytes, and a link that is emulated.
+//! Rate of requests: a budget of requests and bytes, and a link that is emulated.
 //!
 //! 1. A request waits for a connection, of which there is a bounded number.
 //! 2. Then for its turn by the budget: so many requests a second, so many bytes a second. What an

@@ -1,4 +1,4 @@
-//! What goes to an object store and comes from it: counted, priced, and told.
+//! Traffic to and from an object store: counted, priced, and told.
 //!
 //! Counted where the requests leave, so that what is tried again, and what the library asks for by
 //! itself, is in. The counters are shared with the thread that talks to the store.

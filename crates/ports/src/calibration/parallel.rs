@@ -50,18 +50,13 @@ pub(super) fn fit(
          device was measured lasts; flushes and discards cost a command"
             .into(),
     );
-    let reads: Vec<LoadName> = READ_DEPTHS
-        .map(LoadName::RandomRead)
+    let depths = READ_DEPTHS.map(LoadName::RandomRead);
+    let reads: Vec<LoadName> = depths
         .into_iter()
         .chain([1, 32].map(LoadName::LargeRead))
         .chain([1, 32].map(LoadName::SequentialRead))
         .collect();
-    let start = begin(
-        measured,
-        &READ_DEPTHS.map(LoadName::RandomRead),
-        LoadName::SequentialRead(32),
-        LoadName::LargeRead(1),
-    );
+    let start = begin(measured, &depths, LoadName::SequentialRead(32), LoadName::LargeRead(1));
     let steady = Spread::new(vec![(0.0, 1.0), (1.0, 1.0)]).expect("it does not fall");
     let Medium::Parallel(mut medium) = servers_behind_a_lane(lane(&start), Nanos(1), steady) else {
         unreachable!("that is what it makes")

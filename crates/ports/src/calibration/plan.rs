@@ -1,4 +1,4 @@
-//! Which loads are run, in which order: all reads first, then what changes the device.
+//! Order of the loads of a calibration: all reads first, then what changes the device.
 
 use super::Access;
 use crate::pattern::{Order, Pattern};

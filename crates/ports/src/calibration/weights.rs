@@ -1,4 +1,4 @@
-//! How much requests of a pattern cost on a device, relative to each other: the weights with which
+//! Costs of requests of each pattern on a device, relative to each other: the weights with which
 //! ChewAnalyzer ranks chunks (Ge 2017 §3.3, eqs. 3.2 to 3.4).
 //!
 //! 1. A request's cost is the inverse of the rate that a closed loop of such requests of 4 KiB

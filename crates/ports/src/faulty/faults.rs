@@ -1,4 +1,4 @@
-//! What goes wrong with a faulty disk: settings, plain data.
+//! Faults of a faulty disk: settings, plain data.
 
 use thermocline_units::Nanos;
 

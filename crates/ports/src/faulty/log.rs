@@ -1,4 +1,4 @@
-//! What a disk has written and not yet made durable, and what a crash leaves of it.
+//! Log of what a disk has written and not yet made durable, and of what a crash leaves of it.
 //!
 //! 1. Changes are logged in the order of their completion. A flush applies those that had been
 //!    reported complete when it was submitted to the durable image, in that order.

@@ -1,4 +1,4 @@
-//! What the faulty ports promise, and what they must be seen to break.
+//! Guarantees of the faulty ports, and those that they must be seen to break.
 
 mod crash;
 mod fate;

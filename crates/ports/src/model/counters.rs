@@ -1,4 +1,4 @@
-//! What a modelled device counts.
+//! Counters of a modelled device.
 
 use super::schedule::{Kind, Request};
 use thermocline_units::{Bytes, Nanos};

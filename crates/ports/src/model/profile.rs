@@ -1,4 +1,4 @@
-//! What a modelled device is like: plain data, read from a profile file.
+//! Profile of a modelled device: plain data, read from a profile file.
 //!
 //! The files in `profiles/` are built in; docs/formats/device-profile.md explains every field. A
 //! profile says nothing about contents and nothing about a seed.

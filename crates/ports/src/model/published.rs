@@ -1,4 +1,4 @@
-//! What is published about the modelled devices, with the pattern that measures it.
+//! Published figures of the modelled devices, with the pattern that measures each.
 //!
 //! One list for the tests, which hold the models to it within 10 %, and for the table in
 //! docs/results/device-models.md.

@@ -1,4 +1,4 @@
-//! Where a drive-managed shingled disk puts writes.
+//! Placement of writes on a drive-managed shingled disk.
 //!
 //! 1. A write that begins a band, or continues the write before it, streams to its home.
 //! 2. Any other write is appended to a persistent cache, a log at the outer edge.

@@ -1,4 +1,4 @@
-//! Who is one client, and who is the one too many.
+//! Addresses that count as one client, and connections beyond its limit.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Where messages end, and what stands behind their bodies.
+//! Ends of messages, and the trailers behind their bodies.
 
 use super::clients::status;
 use super::servers::{field, ok, read_body, read_head};

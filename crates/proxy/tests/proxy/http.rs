@@ -1,4 +1,4 @@
-//! What HTTP asks of a proxy when nothing goes wrong.
+//! Duties of an HTTP proxy when nothing goes wrong.
 
 use super::clients::status;
 use super::servers::{field, ok, read_body};

@@ -1,4 +1,4 @@
-//! What a run came to: counts from the change on, and means over seeds.
+//! Outcome of a run: counts from the change on, and means over seeds.
 
 use thermocline_units::{Latencies, Nanos};
 

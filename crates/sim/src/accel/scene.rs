@@ -1,4 +1,4 @@
-//! What a run of `lab accel` is made of.
+//! Scenario of a run of `lab accel`: tenants, functions, events.
 
 use thermocline_accel::CardSettings;
 use thermocline_policy::registry::SpecError;

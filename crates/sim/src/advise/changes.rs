@@ -1,4 +1,4 @@
-//! What could be changed: other policies, more or less of the fast pool, a block cache from it, a
+//! Candidates for a change: other policies, more or less of the fast pool, a block cache from it, a
 //! bucket below; and sets of devices that could be bought instead.
 
 use crate::machine::{CachePlan, PoolPlan, PoolSize};

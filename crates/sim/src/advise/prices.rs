@@ -1,4 +1,4 @@
-//! What devices cost: a table of prices by profile, and the cost of a month.
+//! Prices of devices: a table by profile, and the cost of a month.
 //!
 //! A price is either of a device that is bought (for a GiB, written off over years) or of an object
 //! store (for a GiB and month, and for requests). Currency is whatever the file is in.

@@ -1,4 +1,4 @@
-//! When requests come: by a process, or at the times of a trace.
+//! Times at which requests arrive: by a process, or as in a trace.
 
 use super::mmpp::Mmpp;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! virtual time, under several balancers.
 //!
 //! 1. [`Scenario`] says what is there: sites, load, arrivals ([`Mmpp`] or a trace), service times,
-//!    how old the balancers' knowledge is, how many balancers there are.
+//!    how stale the balancers' load information is, how many balancers there are.
 //! 2. For each seed the requests are made once: when each comes, how much work it is, which
 //!    balancer gets it. All policies are given the same ones (common random numbers), so that
 //!    differences between policies are far better known than their values.

@@ -1,4 +1,4 @@
-//! How fast a site is at a moment: sites may slow down for a while and recover.
+//! Speed of a site at a moment: sites may slow down for a while and recover.
 //!
 //! 1. Every so often one site, drawn at random, slows down, for as long as the scenario says.
 //! 2. Work that is under way goes on at the pace of the moment, so a request may begin fast and

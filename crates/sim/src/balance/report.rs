@@ -1,4 +1,4 @@
-//! What a run of `lab balance` came to, for people and machines.
+//! Report of a run of `lab balance`, for people and machines.
 
 use super::Arrivals;
 use super::machine::Measures;

@@ -1,4 +1,4 @@
-//! What a run of `lab balance` is made of.
+//! Scenario of a run of `lab balance`: sites, balancers, load, reports and probes.
 
 use super::arrivals::Arrivals;
 use thermocline_units::Nanos;
@@ -69,9 +69,9 @@ pub struct Scenario {
     pub arrivals: Arrivals,
     /// Work of requests.
     pub service: Service,
-    /// Age of knowledge.
+    /// Age of the load information that balancers have.
     pub delay: Nanos,
-    /// In what way.
+    /// Manner in which it is stale.
     pub view: View,
     /// Contents of answers to probes.
     pub probes: Probes,

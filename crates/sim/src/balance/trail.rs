@@ -1,4 +1,4 @@
-//! What came to a site and left it, for as long as a report may still ask for it.
+//! Arrivals at a site and departures, kept for as long as a report may still ask for them.
 //!
 //! Counts up to two moments are wanted: that of the last report and that of the one before. Both
 //! only move forward, so each entry is passed twice. State: 8 B an event in between.

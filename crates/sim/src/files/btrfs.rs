@@ -1,4 +1,4 @@
-//! Where btrfs puts things, and what it writes beside data.
+//! Layout of btrfs, and its writes beside data.
 //!
 //! 1. Trees are in a metadata chunk of 1 GiB that is there twice (DUP); behind it data fills the
 //!    volume from low to high. The superblock is there three times.

@@ -1,4 +1,4 @@
-//! Where ext4 puts things, and what it writes beside data.
+//! Layout of ext4, and its writes beside data.
 //!
 //! 1. The volume is flexible groups of 2 GiB (16 groups of 128 MiB); each begins with the bitmaps
 //!    and inode tables of its groups: 32.1 MiB. The first has superblock, group descriptors and

@@ -61,7 +61,7 @@ struct File {
     extents: BTreeMap<u64, (u64, u64)>,
 }
 
-/// See the module. Sizes and offsets are whole blocks of 4 KiB.
+/// Files of a file system, and their places. Sizes and offsets are whole blocks of 4 KiB.
 pub struct Tree {
     layout: Box<dyn Layout>,
     telling: Telling,

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Longest piece that is looked for at once: ext4's longest extent, 128 MiB.
 const PIECE: u64 = 128 << 20;
 
-/// See the module. Bytes, in blocks of 4 KiB.
+/// Free runs of bytes, in blocks of 4 KiB.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Space {
     /// Length of each free run, by its start.

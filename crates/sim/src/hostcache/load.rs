@@ -1,4 +1,4 @@
-//! What guests do, made from stated ratios.
+//! Workload of guests, made from stated ratios.
 //!
 //! A *content* is a number; 0 is zeroes. Contents of the image come first, what all guests write in
 //! step next, then those that only one volume has. In [`Order::Same`] all guests do the same in the

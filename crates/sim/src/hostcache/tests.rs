@@ -1,4 +1,4 @@
-//! What a modelled host cache must do, by arithmetic.
+//! Results of a modelled host cache, checked by arithmetic.
 
 use super::*;
 

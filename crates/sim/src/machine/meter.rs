@@ -1,4 +1,4 @@
-//! What is measured while a load runs on a machine.
+//! Measurement of a machine while a load runs on it.
 //!
 //! 1. A request is filed by operation and by the pool that serves it: the slowest of those on which
 //!    its chunks stand when it is handed to the machine. A write to a chunk that holds nothing goes

@@ -1,4 +1,4 @@
-//! What runs came to, by name: for tables, JSON and pictures. Times are seconds, sizes bytes.
+//! Results of runs, by name: for tables, JSON and pictures. Times are seconds, sizes bytes.
 
 use super::drive::Ended;
 

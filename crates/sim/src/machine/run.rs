@@ -205,8 +205,9 @@ pub enum MachineError {
 /// Runs every policy over `load` on pools of their own. `progress` is told requests asked, from any
 /// thread.
 ///
-/// # Errors When an option, a policy or the pools cannot be used (found before anything runs), or
-/// the machine fails.
+/// # Errors
+/// When an option, a policy or the pools cannot be used (found before anything runs), or the
+/// machine fails.
 pub fn run(
     load: &Load,
     pools: &[PoolPlan],

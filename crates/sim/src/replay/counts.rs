@@ -1,4 +1,4 @@
-//! What a replay counted: hits by request, line and byte, and the operations each device saw.
+//! Counters of a replay: hits by request, line and byte, and the operations each device saw.
 
 use super::reads::Reads;
 use thermocline_units::{Bytes, VolumeId};

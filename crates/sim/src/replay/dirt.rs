@@ -1,4 +1,4 @@
-//! Which lines are dirty in which sizes of cache: 1 to 64 bits a line.
+//! Set of dirty lines in each size of cache: 1 to 64 bits a line.
 
 use thermocline_units::LineId;
 

@@ -1,4 +1,4 @@
-//! What a sweep will need, before anything is run.
+//! Estimate of the memory and time of a sweep, before anything is run.
 //!
 //! 1. Of each group of files that are read alike, the beginning of the largest is read: requests
 //!    and distinct lines for each byte of input. Workloads that are made and differ in nothing but

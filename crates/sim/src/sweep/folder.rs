@@ -1,4 +1,4 @@
-//! Where a sweep lives: its plan, its jobs, and what is done.
+//! Folder of a sweep: its plan, its jobs, and what is done.
 //!
 //! ```text
 //! DIR/plan.toml                                  the plan, byte for byte

@@ -1,4 +1,5 @@
-//! Who runs a job and writes its files: a thread of the driver, or a process on another machine.
+//! Worker of a sweep, which runs a job and writes its files: a thread of the driver, or a process
+//! on another machine.
 //!
 //! A worker needs the folder of the sweep and one job. It takes no lock: whoever gave it the job
 //! holds the lock. Two workers may run the same job at the same time, for example when a machine

@@ -1,4 +1,4 @@
-//! How bytes get from one end to the other.
+//! Transport of bytes from one end to the other.
 //!
 //! 1. `Queue`: the link takes what an end gives as fast as its bandwidth allows, loses nothing, and
 //!    needs no acknowledgement: a bound that no protocol reaches.

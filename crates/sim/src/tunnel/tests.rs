@@ -1,4 +1,4 @@
-//! What a tunnel on a modelled link must do, by arithmetic.
+//! A tunnel on a modelled link, checked by arithmetic.
 
 use super::*;
 use thermocline_units::Rng;

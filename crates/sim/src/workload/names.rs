@@ -1,4 +1,4 @@
-//! What the dense numbers of a workload stand for.
+//! Names behind the dense numbers of a workload.
 //!
 //! Names follow the blocks: [`Names::learn`] takes over what a block touched for the first time.
 //! State: 10 B a distinct line, about 60 B a distinct chunk.

@@ -1,5 +1,5 @@
-//! Why CAR's miss counts are not libCacheSim's: a second, plain CAR that can differ as that one
-//! does.
+//! Differences of CAR's miss counts from libCacheSim's, explained by a second, plain CAR that can
+//! differ as that one does.
 //!
 //! libCacheSim 0.3.5 departs from the paper (Bansal & Modha, FAST 2004) in three ways, found by
 //! feeding both the same traces:

@@ -1,4 +1,5 @@
-//! What a machine in virtual time records gives the same proposals again, and is its trace.
+//! Recordings of a machine in virtual time: a replay gives the same proposals, and a recording is
+//! the machine's trace.
 
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What both binary formats share: fixed-size records, checks, order, errors with the byte.
+//! Code that both binary formats share: fixed-size records, checks, order, errors with the byte.
 //!
 //! The file's order is kept (see `order.rs`); a record that ends early is an error, a request of
 //! zero bytes is left out and counted.

@@ -1,4 +1,4 @@
-//! Where in a text with columns the parts of a request stand: the column map of the `csv` format.
+//! Column map of the `csv` format: where in a text with columns the parts of a request stand.
 //!
 //! Spelled on a command line as `key=value` pairs joined by commas, for example
 //! `time=0:us,offset=lba:512,size=2:512,op=3,volume=4`:

@@ -1,4 +1,4 @@
-//! What a parser says when a line or record is wrong, and what every reader counts.
+//! Problem of a line or record that a parser reports, and counters of every reader.
 
 use crate::order::counted;
 use std::fmt;

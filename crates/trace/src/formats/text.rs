@@ -1,5 +1,5 @@
-//! What every format of one request a line shares: headers, blank lines, checks that hold for any
-//! request, order, repairs, and errors with the line's number.
+//! Code that every format of one request a line shares: headers, blank lines, checks that hold for
+//! any request, order, repairs, and errors with the line's number.
 //!
 //! Rules for every text format: a blank line holds nothing; the first line may be the format's
 //! header; a read, write or trim of zero bytes addresses nothing and is left out and counted; no

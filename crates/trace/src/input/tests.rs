@@ -1,4 +1,4 @@
-//! What is promised about packed, cut, damaged and slow inputs.
+//! Packed, cut, damaged and slow inputs: complete traces, or errors that name the place.
 
 use super::{Compression, Lines, Source};
 use crate::{Batch, Place, ReadOptions, TraceError, open};

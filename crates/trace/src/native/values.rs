@@ -1,4 +1,4 @@
-//! What a column's values become: numbers, interned names, content hashes.
+//! Decoding of a column's values: to numbers, interned names, content hashes.
 //!
 //! One implementation of [`Decode`] for each physical type that a trace's columns may have. Numbers
 //! are `i64` throughout; [`MISSING`] stands for a NaN, which is how pandas writes a null in a

@@ -1,4 +1,4 @@
-//! When requests arrive: the times between them, and how bursty they are.
+//! Arrivals of requests: the times between them, and how bursty they are.
 //!
 //! Index of dispersion (Tai 2015, eq. 2): `I = SCV · (1 + 2 Σ ρ_k)` over the lags k = 1, 2, …, K,
 //! where SCV is the squared coefficient of variation of the times between arrivals and ρ_k their

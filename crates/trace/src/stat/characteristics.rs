@@ -1,4 +1,4 @@
-//! What a workload, or one volume of it, is like: the results, as plain numbers.
+//! Characteristics of a workload, or of one volume of it: the results, as plain numbers.
 //!
 //! docs/guides/traces.md defines every one in a sentence. A ratio whose denominator would be zero
 //! is `None`.

@@ -1,4 +1,5 @@
-//! What a workload is like: amounts, working set, popularity, order, sizes, arrivals; in one pass.
+//! Characterisation of a workload: amounts, working set, popularity, order, sizes, arrivals; in one
+//! pass.
 //!
 //! Steps for each request, which must come in order of time:
 //! 1. Its volume's amounts, arrivals and response times; for a read or write also its size, and its

@@ -1,4 +1,4 @@
-//! What is kept of every page and every chunk that a volume's reads and writes touch.
+//! Tables of every page and every chunk that a volume's reads and writes touch.
 //!
 //! State: 16 B a page in a table at most 3/4 full, 21–43 B a distinct page; 32 B a chunk, 43–85 B a
 //! distinct chunk, of which there is at most one for every page and usually one for many.

@@ -1,4 +1,4 @@
-//! How unevenly accesses fall on things: so many things with so many accesses each.
+//! Distribution of accesses over things: so many things with so many accesses each.
 //!
 //! State: 8 KiB, and a tree entry for every distinct weight from 1024 up.
 

@@ -1,4 +1,4 @@
-//! What adds up over volumes, and the characteristics that follow from it.
+//! Sums over volumes, and the characteristics that follow from them.
 
 use super::arrivals::Arrivals;
 use super::characteristics::{

@@ -1,4 +1,4 @@
-//! What is kept of one volume while its requests go by.
+//! State of one volume while its requests go by.
 
 use super::StatError;
 use super::arrivals::Arrivals;

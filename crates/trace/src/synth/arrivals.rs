@@ -1,4 +1,4 @@
-//! When requests arrive: a Poisson process, or a Markov-modulated one with bursts.
+//! Arrival times of requests: a Poisson process, or a Markov-modulated one with bursts.
 //!
 //! MMPP(2): two states, quiet and burst, each with its own Poisson rate; the time spent in a state
 //! is exponential. Steps for the next arrival:

@@ -1,4 +1,4 @@
-//! Where the requests of a part go: a pattern of [`super::Pattern`] at work.
+//! Addresses of the requests of a part: a pattern of [`super::Pattern`] at work.
 //!
 //! Invariants: every place lies in the part's region; the same seed gives the same places. State:
 //! O(1), 16 bytes a sequential stream.

@@ -1,4 +1,4 @@
-//! What a synthetic workload is: plain data with units.
+//! Specification of a synthetic workload: plain data with units.
 //!
 //! A workload is several VMs with one volume each; a VM is a stream of arrivals, each given to one
 //! of its parts by weight; a part is a pattern of addresses in a region, with its own mix of sizes,

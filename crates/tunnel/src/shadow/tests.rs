@@ -1,4 +1,4 @@
-//! What shadows say beside what the choices really save.
+//! Estimates of shadows, compared with what the choices really save.
 
 use super::*;
 use crate::trial::Trial;

@@ -1,5 +1,5 @@
-//! What the journal is told before writes begin: that a chunk's copies may differ from now on, that
-//! its tables are not right any more, that a copy is gone.
+//! Announcements to the journal before writes begin: that a chunk's copies may differ from now on,
+//! that its tables are not right any more, that a copy is gone.
 
 use super::GroupState;
 use crate::format::Record;

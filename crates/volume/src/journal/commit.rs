@@ -1,4 +1,4 @@
-//! What a group commit makes durable, and for whom.
+//! Group commits: what each makes durable, and for whom.
 //!
 //! Every change of the map is queued as a record, in the order in which it became true. A commit
 //!

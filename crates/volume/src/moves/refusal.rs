@@ -1,4 +1,4 @@
-//! What is refused: operations that make no sense on a chunk as it is now.
+//! Refusal of operations that make no sense on a chunk as it is now.
 
 use super::Moves;
 use crate::group_state::GroupState;

@@ -1,4 +1,4 @@
-//! How an operation ends: mirrored writes, the switch, taking it back, giving up.
+//! End of an operation: mirrored writes, the switch, taking it back, giving up.
 //!
 //! See [`crate::moves`] for the whole machine.
 

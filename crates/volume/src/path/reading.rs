@@ -1,4 +1,4 @@
-//! How a sub-request reads: from the copy that answers soonest, verified where checksums are known,
+//! Reads of a sub-request: from the copy that answers soonest, verified where checksums are known,
 //! once more from another copy when one fails.
 
 use super::Path;

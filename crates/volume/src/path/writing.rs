@@ -1,4 +1,4 @@
-//! How a sub-request writes: to every copy, to the blocks of an overlay, to the copy that is being
+//! Writes of a sub-request: to every copy, to the blocks of an overlay, to the copy that is being
 //! made; and what becomes of copies that missed it.
 
 use super::Path;

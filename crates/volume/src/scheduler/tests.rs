@@ -1,4 +1,4 @@
-//! Which part goes next, and which pool's places it takes.
+//! Order of the parts, and the pools whose places they take.
 
 use super::{Lane, Scheduler};
 use crate::request::Priority;

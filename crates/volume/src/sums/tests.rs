@@ -1,4 +1,4 @@
-//! What is known of blocks, and what is not any more.
+//! Blocks whose checksums are known, and those whose are not any more.
 
 use super::{SumStore, Sums, checksums};
 use crate::settings::BLOCK;

@@ -1,4 +1,4 @@
-//! What devices say about themselves before anybody opens them.
+//! Labels of devices, read before anybody opens them.
 
 use super::Bench;
 use crate::label::{LABEL_BYTES, Label};

@@ -1,4 +1,4 @@
-//! What an observer hears, and in which order.
+//! Events that an observer is told, and their order.
 
 use super::{Bench, CHUNK};
 use crate::{Action, Decision, Observer, Request, RequestError, RequestId, Settings};

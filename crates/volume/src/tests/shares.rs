@@ -1,4 +1,4 @@
-//! What one pool's backlog leaves to the others.
+//! Share of requests that one pool's backlog leaves to the others.
 
 use super::{Bench, CHUNK};
 use crate::settings::REQUESTS_IN_FLIGHT_MAX;

@@ -1,4 +1,4 @@
-//! What the disks say, read by someone else: superblock, checkpoint and journal, as docs/formats
+//! Contents of the disks, read by someone else: superblock, checkpoint and journal, as docs/formats
 //! has them, decoded without the machine's code.
 //!
 //! 1. The highest whole superblock of all disks counts.

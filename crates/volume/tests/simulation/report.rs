@@ -1,4 +1,4 @@
-//! What a failure looks like in text: the shortest plan that fails, and what was seen.
+//! Text of a failure: the shortest plan that fails, and what was seen.
 
 use crate::plan::Plan;
 use crate::run::{Extras, Failure};

@@ -1,4 +1,4 @@
-//! What each sector of a volume may hold: the plain model's heart.
+//! Versions that each sector of a volume may hold: the core of the plain model.
 //!
 //! Each run of sectors has its versions: every write that a read may still return, or that a crash
 //! may bring back.

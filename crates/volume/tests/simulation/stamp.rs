@@ -1,4 +1,4 @@
-//! What the driver writes: sectors that tell whose they are.
+//! Contents that the driver writes: sectors that name their write and their place.
 //!
 //! A sector is 32 times the same 16 bytes: the number of the write that made it, and where in
 //! which volume it belongs. So a sector read back says which write it is of; and one that comes

@@ -1,4 +1,4 @@
-//! What a device holds when power fails: what was forced, what was flushed, any part of the rest.
+//! Contents of a device when power fails: what was forced, what was flushed, any part of the rest.
 
 use super::*;
 

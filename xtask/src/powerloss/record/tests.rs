@@ -1,4 +1,4 @@
-//! What may be there follows from the record, mark by mark.
+//! Contents that a volume may have follow from the record, mark by mark.
 
 use super::*;
 

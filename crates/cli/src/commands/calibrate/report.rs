@@ -1,4 +1,4 @@
-//! What a calibration found, as tables, as JSON and as a profile file.
+//! Results of a calibration, as tables, as JSON and as a profile file.
 
 use crate::table;
 use serde_json::{Value, json};

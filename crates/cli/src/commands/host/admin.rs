@@ -1,4 +1,4 @@
-//! What administrators ask of a running agent.
+//! Commands for administrators of a running agent: attach, detach, status.
 
 use super::HostArgs;
 use crate::commands::store::volume_name;

@@ -60,11 +60,11 @@ struct System {
     /// Time that requests take: exp, fixed, pareto:SHAPE, or, with a trace, bytes.
     #[arg(long, value_name = "KIND", default_value = "exp")]
     service: Work,
-    /// Age of balancers' knowledge of queues.
+    /// Age of the load information that balancers have: the lengths of queues.
     #[arg(long, value_name = "TIME", default_value = "1s")]
     delay: Nanos,
-    /// In what way it is old: every change is known so much later; or servers report so often; or
-    /// that, and reports take as long to arrive.
+    /// Manner in which it is stale: every change is known so much later; or servers report so
+    /// often; or that, and reports take as long to arrive.
     #[arg(long, value_name = "VIEW", value_enum, default_value_t = Viewing::Exact)]
     view: Viewing,
     /// Answers to probes: as it is now, or as it was when servers last reported; or nobody probes.

@@ -1,4 +1,4 @@
-//! What `thermocline policies` finds, and what it says.
+//! Policies that `thermocline policies` finds, and its output.
 
 use super::{as_json, detail, list, select};
 

@@ -1,4 +1,4 @@
-//! What administrators ask of a running store.
+//! Commands for administrators of a running store: volumes, clones, garbage collection, status.
 
 use super::{StoreArgs, volume_name};
 use crate::error::CliError;

@@ -1,4 +1,4 @@
-//! Where `trace convert` and `trace synth` write: the arguments, the format, the copying, the
+//! Output of `trace convert` and `trace synth`: the arguments, the format, the copying, the
 //! summary.
 
 use crate::error::CliError;

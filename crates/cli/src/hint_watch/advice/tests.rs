@@ -1,4 +1,4 @@
-//! What is said is put into hints' words; what comes on the socket is who the kernel says it is.
+//! Advice is turned into hints; its sender is the process that the kernel names.
 
 use super::*;
 use std::os::unix::fs::PermissionsExt;

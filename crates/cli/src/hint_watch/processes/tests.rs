@@ -1,4 +1,4 @@
-//! What `/proc` says is read as the kernel writes it, for this process too.
+//! Files of `/proc` are read as the kernel writes them, for this process too.
 
 use super::{Process, Processes};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What waits to be told of, and what is let go.
+//! Files that wait for their hints, and those that are dropped before.
 
 use super::{Said, Telling};
 use crate::files::Place;

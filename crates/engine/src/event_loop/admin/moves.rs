@@ -1,4 +1,4 @@
-//! What moves: jobs over ranges, and the operations under way.
+//! Requests about moves: jobs over ranges, and the operations under way.
 
 use super::super::jobs::Job as LiveJob;
 use super::AdminApi;

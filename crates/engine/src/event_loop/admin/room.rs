@@ -1,4 +1,4 @@
-//! What the thread that looks after file systems asks, and what it found.
+//! Interface of the thread that looks after file systems: the files it looks at, and its findings.
 
 use super::super::room::FileRoom;
 use super::AdminApi;

@@ -1,4 +1,4 @@
-//! Who gets memory, and when.
+//! Order in which connections get memory.
 
 use super::Budget;
 use thermocline_units::{Bytes, Nanos};

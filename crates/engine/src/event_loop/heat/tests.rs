@@ -1,4 +1,4 @@
-//! What a heat map counts, and what it forgets.
+//! Accesses that a heat map counts, and rows that it forgets.
 
 use super::{COLUMNS, HeatMap, ROWS};
 

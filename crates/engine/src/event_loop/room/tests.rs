@@ -1,4 +1,4 @@
-//! What is told when room runs short, in numbers.
+//! Events that tell, in numbers, that room runs short.
 
 use super::{FileRoom, Level, Room};
 use crate::api::Backing;

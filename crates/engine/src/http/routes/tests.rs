@@ -1,4 +1,4 @@
-//! What is said of keys that are not known.
+//! Messages about keys that are not known.
 
 use crate::api::{NewJob, NewPolicy, NewPool, NewShadow, NewVolume, VolumeSize};
 use serde::de::DeserializeOwned;

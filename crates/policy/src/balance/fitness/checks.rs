@@ -1,4 +1,4 @@
-//! What active checks say of a backend: rise and fall by results in a row, and when the next is
+//! Health of a backend by active checks: rise and fall by results in a row, and when the next is
 //! due.
 //!
 //! Checks of a backend are an interval apart, more or less by [`JITTER`]: backends that were added

@@ -1,5 +1,5 @@
-//! Which backends are fit for requests, and how often a failed request is tried again. One backend
-//! at a time; `thermocline_balancer` holds them all and acts.
+//! Fitness of backends for requests, and the number of times that a failed request is tried again.
+//! One backend at a time; `thermocline_balancer` holds them all and acts.
 //!
 //! - [`Health`]: results of active checks; [`Record`]: failures of requests (passive detection);
 //! - [`SlowStart`]: the share of a backend that has come back;

@@ -1,4 +1,4 @@
-//! What retries may cost: a bucket that every arrival and every second fill a little.
+//! Budget of retries: a bucket that every arrival and every second fill a little.
 //!
 //! A retry takes 1. The bucket holds at most what ten seconds of the floor bring, or
 //! [`HELD_MIN`]: a long calm does not save up for a storm.

@@ -1,4 +1,4 @@
-//! What differs is learnt, and what is chance is not.
+//! Differences between sites are learnt, and chance is not.
 
 use super::super::tests::balancer;
 use super::*;

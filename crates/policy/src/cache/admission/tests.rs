@@ -1,4 +1,4 @@
-//! What every filter promises, and what it does to the cache behind it.
+//! Properties of every admission filter, and its effect on the cache behind it.
 
 use crate::cache::tests::{UNIVERSE, mixture};
 use crate::cache::{CachePolicy, Outcome, Tag};

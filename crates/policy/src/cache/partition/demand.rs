@@ -1,4 +1,4 @@
-//! What each VM would hit with how much cache: one SHARDS-adjusted LRU curve a VM.
+//! Hits of each VM at every size of its partition: one SHARDS-adjusted LRU curve a VM.
 //!
 //! The cache is divided in units, 128 or one a line where it is smaller; a VM's partition is a
 //! whole number of them. Counts fade from epoch to epoch, so that a curve describes the last few.

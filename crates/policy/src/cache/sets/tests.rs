@@ -1,4 +1,5 @@
-//! What sets promise: a line is in one slot of its set, victims are the farthest, owners are asked.
+//! Properties of sets: a line is in one slot of its set, victims are the farthest, owners are
+//! asked.
 
 use super::{Placed, SetRule, Sets};
 use crate::cache::tests::{bytes_per_line, misses};

@@ -1,4 +1,4 @@
-//! What a count-min sketch promises: never too low, fading, seeded.
+//! Properties of a count-min sketch: never too low, fading, seeded.
 
 use super::Sketch;
 use thermocline_units::{LineId, Rng};

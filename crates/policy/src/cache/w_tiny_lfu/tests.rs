@@ -1,4 +1,4 @@
-//! What W-TinyLFU promises, and its counts on a fixed trace.
+//! Properties of W-TinyLFU, and its counts on a fixed trace.
 
 use super::{Shape, WTinyLfu};
 use crate::cache::tests::{UNIVERSE, bytes_per_line, misses, mixture};

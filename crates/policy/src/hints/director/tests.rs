@@ -1,4 +1,4 @@
-//! What hints move, whom they displace, and what they leave to the placement.
+//! Moves that hints cause, the chunks that these displace, and what is left to the placement.
 
 use super::Directed;
 use crate::hints::store::{Hint, Hints};

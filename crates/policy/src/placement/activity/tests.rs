@@ -1,4 +1,4 @@
-//! Who is sequential, who overwrites, and where chunks are.
+//! Sequential accesses, overwrites, and places of chunks.
 
 use super::Activity;
 use crate::placement::ChunkAccess;

@@ -1,4 +1,4 @@
-//! What a clairvoyant placement is told: the accesses that come.
+//! Future accesses, which a clairvoyant placement is told.
 //!
 //! The same pairs and prices as those of `auto`, with a certain future for a prediction: what will
 //! be asked of each chunk over the next [`AHEAD`] epochs. The best exchange over any of these spans

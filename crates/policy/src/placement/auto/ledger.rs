@@ -1,4 +1,5 @@
-//! What moving has saved and spent: the bound on what it may cost, and whether promises are kept.
+//! Account of what moving has saved and spent: it bounds what moving may cost, and checks
+//! predictions.
 //!
 //! 1. *Waited* is what users waited in all, as the machine measured it. *Saved* is what chunks that
 //!    are elsewhere than at first would have cost more there, by what was asked of them. *Spent* is

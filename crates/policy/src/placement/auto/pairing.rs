@@ -1,4 +1,5 @@
-//! Who should come to a pool by one predictor, and who would go for it.
+//! Pairs of chunks to exchange: one that comes to a pool by one predictor, and one that goes for
+//! it.
 //!
 //! Who would go is judged by what speaks most for it: of all memories the one that would miss it
 //! most. So a chunk that was busy an hour ago and may be again goes after one that never was.

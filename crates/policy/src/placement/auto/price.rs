@@ -1,4 +1,4 @@
-//! What users wait for what is asked of a pool, and what a copy costs them.
+//! Prices, in time that users wait: of requests to a pool, and of a copy.
 //!
 //! 1. A unit that is asked for waits as long as on the idle pool (`demand::Costs`), times how much
 //!    longer reads, and writes, took in the epochs before than that: measured, half of it new each

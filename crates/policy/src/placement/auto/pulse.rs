@@ -1,4 +1,4 @@
-//! What was asked of chunks: in the running epoch, and lately on three time scales.
+//! Accesses to chunks: in the running epoch, and lately on three time scales.
 //!
 //! 1. A read is sequential when it begins within 512 KiB of the end of the access before it in its
 //!    volume, or exactly where the last one in its own chunk ended: disks read ahead, for several

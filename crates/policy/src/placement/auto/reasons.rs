@@ -1,4 +1,4 @@
-//! Why `auto` moved a chunk, or did not, in words.
+//! Reasons of `auto` for moving a chunk, or for leaving it, in words.
 
 use super::ghosts::PREDICTORS;
 use super::pulse::LANES;

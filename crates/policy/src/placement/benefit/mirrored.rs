@@ -22,7 +22,7 @@ const RESERVE: f64 = 0.025;
 /// Not mirrored.
 const NONE: u16 = u16::MAX;
 
-/// See the module. State: 2 B a chunk, 16 B a mirrored one.
+/// Mirrored chunks, with the two pools of each. State: 2 B a chunk, 16 B a mirrored one.
 #[derive(Debug)]
 pub(super) struct Mirrored {
     /// Share of all slots that may hold a second copy.

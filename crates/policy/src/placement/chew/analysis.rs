@@ -1,4 +1,4 @@
-//! What chunks are like, window by window, without placing them: ChewAnalyzer's eyes alone.
+//! Analysis of chunks window by window, without placing them: ChewAnalyzer's classification alone.
 //!
 //! 1. Accesses are counted by chunk as `chew` counts them (see `activity`).
 //! 2. At a window's end every chunk that was accessed is told: its counts, the rules of a library

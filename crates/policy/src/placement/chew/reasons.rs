@@ -1,4 +1,5 @@
-//! Why ChewAnalyzer put a chunk, or a run of chunks, where it is, level by level, in words.
+//! Reasons of ChewAnalyzer for the pool of a chunk, or of a run of chunks, level by level, in
+//! words.
 //!
 //! Told again from the verdict that was kept: what it was like, where it was taken, and on
 //! which levels time was what pools lacked.

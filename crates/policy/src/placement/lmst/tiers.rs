@@ -1,4 +1,4 @@
-//! Which pools are alike: neighbours that serve every pattern the same are one tier.
+//! Tiers of pools: neighbours that serve every pattern the same are one tier.
 //!
 //! A chunk migrates between tiers and never within one: its requests would be served no faster, and
 //! the source's tiers are rows of equal disks (Tai 2015 §4.1.2.1). Pools of which nothing is known

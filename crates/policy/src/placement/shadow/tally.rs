@@ -1,4 +1,4 @@
-//! What pools served, or would have served, in figures; and how long that takes.
+//! Counts of the requests that pools served, or would have served, and the time that these take.
 //!
 //! The time of requests on a pool, of one pattern: the latency of a lone request of 4 KiB by the
 //! pool's [`PoolTraits`], and for what is longer the time of a stream of the same direction. This

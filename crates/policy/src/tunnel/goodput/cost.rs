@@ -1,4 +1,4 @@
-//! What a byte costs in processor time, by choice.
+//! Processor time for each byte, by choice.
 //!
 //! 1. Each choice has a mean of cost a byte and of chunks a byte, over its last [`MEMORY`] bytes.
 //!    A sample above [`SPIKE`] times what was expected counts as that: the processor was elsewhere.

@@ -1,4 +1,4 @@
-//! What choices are worth, and whether to switch.
+//! Goodput of each choice, and the decision to switch.
 
 use super::saving::Share;
 use super::{CONFIRMED, Goodput};

@@ -1,4 +1,4 @@
-//! What queues tell, in folders like the kernel's.
+//! Write-zeroes limits of queues, read from folders like the kernel's.
 
 use super::write_zeroes_max;
 use std::os::unix::fs::symlink;

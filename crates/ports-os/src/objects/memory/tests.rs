@@ -1,4 +1,4 @@
-//! What is remembered, and files that remember nothing.
+//! The file is remembered after reopening; a new, a locked and a damaged one are told apart.
 
 use super::*;
 

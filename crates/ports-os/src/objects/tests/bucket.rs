@@ -1,4 +1,4 @@
-//! What is in the bucket, what is asked of it, and what it may say.
+//! Contents of the bucket, requests to it, and answers that are believed.
 
 use super::super::format::{Generation, HEADER_BYTES, Name, Shape, object_bytes};
 use super::super::{ObjectError, ObjectSettings, OpenBucketError, Purpose};

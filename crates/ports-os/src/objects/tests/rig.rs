@@ -39,7 +39,7 @@ pub(crate) enum Fate {
 /// Decides about a request: its verb, and its key.
 type Script = Box<dyn FnMut(&'static str, &str) -> Fate + Send>;
 
-/// See the module. Clones are the same bucket.
+/// A bucket in memory that misbehaves as its script says. Clones are the same bucket.
 #[derive(Clone)]
 pub(crate) struct Rig {
     pub(crate) store: Arc<InMemory>,

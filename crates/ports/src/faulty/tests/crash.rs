@@ -1,4 +1,4 @@
-//! What is durable survives every crash; what is volatile comes in every combination.
+//! Durable data survives every crash; volatile data survives in every combination.
 
 use super::super::{Faults, SimDisk, Survival};
 use super::{GEOMETRY, at, disk, drain, filled, fills, forced, read, run, write};

@@ -1,4 +1,4 @@
-//! What a sweep came to: policies side by side, family by family.
+//! Report of a sweep: policies side by side, family by family.
 //!
 //! 1. Seeds of one trace are averaged first: they are not independent traces.
 //! 2. Every measure is such that less is better. Of each policy at each size: mean, ninth decile

@@ -1,4 +1,4 @@
-//! What a TCP connection on a modelled link must do: by arithmetic, by published formulas, and with
+//! A TCP connection on a modelled link: checked by arithmetic, by published formulas, and with
 //! every byte in its place.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! How much may be under way: the congestion control of a sender.
+//! Window of a sender: its congestion control.
 
 use super::bbr::Bbr;
 use super::cubic::Cubic;

@@ -1,4 +1,4 @@
-//! What is said about each kind of wrong input: where, what was found, what was expected.
+//! Message for each kind of wrong input: where, what was found, what was expected.
 
 use super::{fixtures, read_as, read_with};
 use crate::formats::text::LineFormat;

@@ -1,4 +1,4 @@
-//! What each format's fixture holds, to the last field.
+//! Contents of each format's fixture, to the last field.
 
 use super::{Held, fixtures, read_as, read_with};
 use crate::{Format, ReadOptions};

@@ -1,4 +1,4 @@
-//! Where blocks of an area lie.
+//! Location of the blocks of an area.
 
 use super::{Area, Extents, Run};
 use crate::layout::area_offset;

@@ -1,4 +1,4 @@
-//! What a verdict says of copies, block by block.
+//! Verdicts on copies, block by block.
 
 use super::{Verdict, most_common};
 

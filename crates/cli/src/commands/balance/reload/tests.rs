@@ -1,4 +1,4 @@
-//! When a file that changes is read.
+//! A file that changes is read once it is complete.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How many misses admit, and how long they are remembered.
+//! Number of misses that admit a line, and the time for which they are remembered.
 
 use crate::cache::admission::tests::build;
 use crate::cache::{Outcome, Tag};

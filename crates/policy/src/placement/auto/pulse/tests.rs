@@ -1,4 +1,4 @@
-//! What counts as sequential, by hand; and which chunks are remembered.
+//! Accesses that count as sequential, worked out by hand; and chunks that are remembered.
 
 use super::Pulse;
 use crate::placement::ChunkAccess;
