@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 use thermocline_fs::{
     Blocks, Catalog, Entry, FileKind, FsError, Limits, ReadError, Summary, survey, systems,
 };
-use thermocline_units::text::count as thousands;
 use thermocline_units::Bytes;
+use thermocline_units::text::count as thousands;
 
 const EXAMPLES: &str = "\
 Examples:
