@@ -4,7 +4,7 @@
     nbd.py moving BINARY FOLDER [--seconds S] [--gib G] [--disk DIR]
 
 `nbd`: three groups, each on the same file system: memory (tmpfs), files through the page cache, files past it. Rounds are
-interleaved: every server gets every load once before the next round begins. A server's processor time is read from /proc before and
+interleaved: every server gets every load once before the next round begins, in an order that turns round each time. A server's processor time is read from /proc before and
 after each load, with that of its kernel threads, and divided by the requests. With --old BINARY an earlier build of ours runs beside
 them, for processor time in pairs on a machine that others use.
 
@@ -148,7 +148,8 @@ def side_by_side(args, memory, disk):
             running.append(server)
         for repeat in range(args.repeats):
             for load in LOADS:
-                for server in running:
+                # In both orders: whoever comes after an idle server is the slower for it.
+                for server in running if repeat % 2 == 0 else running[::-1]:
                     before = cpu_seconds(server.process.pid)
                     got = fio(server.uri, load, args.seconds, args.size_mib)
                     used = cpu_seconds(server.process.pid) - before
