@@ -73,6 +73,8 @@ pub(crate) struct Package {
     pub(crate) room: String,
     /// Rooms it depends on, in any way.
     pub(crate) rooms: Vec<String>,
+    /// Those of them that it is built on: not only its tests depend on them.
+    pub(crate) rooms_built_on: Vec<String>,
     /// Crates from outside that it is built on; development dependencies are not among them.
     pub(crate) libraries: Vec<String>,
 }
@@ -96,16 +98,23 @@ pub(crate) fn packages() -> Result<Vec<Package>, String> {
 
 fn package(json: &serde_json::Value) -> Option<Package> {
     let mut rooms = Vec::new();
+    let mut rooms_built_on = Vec::new();
     let mut libraries = Vec::new();
     for dependency in json["dependencies"].as_array()? {
         let name = dependency["name"].as_str()?;
-        if dependency["path"].is_string() {
-            rooms.push(room(name));
-        } else if dependency["kind"].as_str() != Some("dev") {
-            libraries.push(name.to_string());
+        let is_for_tests = dependency["kind"].as_str() == Some("dev");
+        let is_room = dependency["path"].is_string();
+        match (is_room, is_for_tests) {
+            (true, true) => rooms.push(room(name)),
+            (true, false) => {
+                rooms.push(room(name));
+                rooms_built_on.push(room(name));
+            }
+            (false, true) => {}
+            (false, false) => libraries.push(name.to_string()),
         }
     }
-    Some(Package { room: room(json["name"].as_str()?), rooms, libraries })
+    Some(Package { room: room(json["name"].as_str()?), rooms, rooms_built_on, libraries })
 }
 
 fn room(package: &str) -> String {

@@ -5,6 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use thermocline_policy::tactics::{Disagreement, Kind};
 use thermocline_units::Latencies;
 use utoipa::ToSchema;
 
@@ -59,20 +60,22 @@ pub struct TacticShadow {
 }
 
 impl Tactic {
-    /// A tactic of this kind in force, with those of `shadows` that are of its kind: kind, tactic,
-    /// questions, and answers that differ.
-    pub fn new<'a>(
-        kind: &str,
-        tactic: &str,
-        shadows: impl Iterator<Item = (&'a str, &'a str, u64, u64)>,
-    ) -> Tactic {
-        let shadows = shadows.filter(|(of, ..)| *of == kind);
-        let shadows = shadows.map(|(_, tactic, asked, differed)| TacticShadow {
+    /// The tactics in force, by kind, each with the shadows of its kind.
+    pub fn in_force<'a>(
+        tactics: impl IntoIterator<Item = (Kind, &'a str)>,
+        told: &[Disagreement],
+    ) -> Vec<Tactic> {
+        let shadow = |shadow: &Disagreement| TacticShadow {
+            tactic: shadow.shadow.clone(),
+            asked: shadow.asked,
+            differed: shadow.differed,
+        };
+        let of = |(kind, tactic): (Kind, &str)| Tactic {
+            kind: kind.name().to_string(),
             tactic: tactic.to_string(),
-            asked,
-            differed,
-        });
-        Tactic { kind: kind.to_string(), tactic: tactic.to_string(), shadows: shadows.collect() }
+            shadows: told.iter().filter(|told| told.kind == kind).map(shadow).collect(),
+        };
+        tactics.into_iter().map(of).collect()
     }
 }
 

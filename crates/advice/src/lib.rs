@@ -2,20 +2,19 @@
 //! into them (`preload`) to whoever gives hints (`thermocline hint run`, `thermocline hint watch`).
 //!
 //! Words of programs and of the kernel's interface, not yet of hints: what follows from them is
-//! decided where they arrive. The file itself goes along as a descriptor, beside the bytes. Drawn
-//! in `docs/formats/advice.md`.
+//! decided where they arrive. The file itself goes along as a descriptor, beside the bytes, whose
+//! layout `format` has.
 //!
 //! Invariants: encoding allocates nothing and cannot fail; a datagram that is decoded is encoded to
 //! the same bytes again; no bytes make decoding panic. It does not send, and knows no socket.
 
-/// Length of every datagram, bytes.
-pub const DATAGRAM_BYTES: usize = 64;
-/// The version of this layout.
-pub const VERSION: u16 = 1;
+mod format;
+
+pub use format::{DATAGRAM_BYTES, VERSION};
+
 /// The environment variable that names the socket to which datagrams go.
 pub const SOCKET_VARIABLE: &str = "THERMOCLINE_HINTS_SOCKET";
 
-const MAGIC: [u8; 4] = *b"THAD";
 /// Greatest number of a kind of use: 0 to this are the numbers of `policy::hints::Usage`.
 pub const USAGE_MAX: u8 = 6;
 /// Greatest number of a data lifetime: 0 to this are Linux's write-life hints.
@@ -176,106 +175,6 @@ pub enum DatagramError {
     /// A field holds what this version does not know.
     #[error("byte {0} does not hold what version {VERSION} knows")]
     Field(usize),
-}
-
-// Kinds, as they stand in byte 6.
-const ADVICE: u16 = 1;
-const READ_AHEAD: u16 = 2;
-const LIFE: u16 = 3;
-const PRIORITY: u16 = 4;
-const HINT: u16 = 5;
-
-impl Datagram {
-    /// The bytes to send.
-    pub const fn encode(&self) -> [u8; DATAGRAM_BYTES] {
-        let mut bytes = [0; DATAGRAM_BYTES];
-        put(&mut bytes, 0, &MAGIC);
-        put(&mut bytes, 4, &VERSION.to_le_bytes());
-        put(&mut bytes, 8, &self.offset.to_le_bytes());
-        put(&mut bytes, 16, &self.length.to_le_bytes());
-        put(&mut bytes, 24, &self.unsent.to_le_bytes());
-        let (kind, value) = match self.said {
-            Said::Advice(advice) => (ADVICE, advice as u32),
-            Said::ReadAhead => (READ_AHEAD, 0),
-            Said::Life(life) => (LIFE, life as u32),
-            Said::Priority(class) => (PRIORITY, class as u32),
-            Said::Hint(hint) => {
-                put(&mut bytes, 32, &hint.stream.to_le_bytes());
-                put(&mut bytes, 34, &[hint.usage, hint.life]);
-                put(&mut bytes, 36, &hint.background_ms.to_le_bytes());
-                put(&mut bytes, 40, &hint.expires_ms.to_le_bytes());
-                (HINT, hint.flags())
-            }
-        };
-        put(&mut bytes, 6, &kind.to_le_bytes());
-        put(&mut bytes, 28, &value.to_le_bytes());
-        bytes
-    }
-
-    /// Decodes a datagram.
-    ///
-    /// # Errors
-    /// When it is not a datagram of this version to the last bit.
-    pub fn decode(bytes: &[u8]) -> Result<Datagram, DatagramError> {
-        let length = DatagramError::Length(bytes.len());
-        let bytes: &[u8; DATAGRAM_BYTES] = bytes.try_into().map_err(|_| length)?;
-        if bytes[..4] != MAGIC {
-            return Err(DatagramError::Magic);
-        }
-        let version = u16::from_le_bytes(get(bytes, 4));
-        if version != VERSION {
-            return Err(DatagramError::Version(version));
-        }
-        let said = said(bytes)?;
-        let used = if matches!(said, Said::Hint(_)) { 48 } else { 32 };
-        if let Some(at) = (used..DATAGRAM_BYTES).find(|&at| bytes[at] != 0) {
-            return Err(DatagramError::Field(at));
-        }
-        Ok(Datagram {
-            offset: u64::from_le_bytes(get(bytes, 8)),
-            length: u64::from_le_bytes(get(bytes, 16)),
-            unsent: u32::from_le_bytes(get(bytes, 24)),
-            said,
-        })
-    }
-}
-
-fn said(bytes: &[u8; DATAGRAM_BYTES]) -> Result<Said, DatagramError> {
-    let value = u32::from_le_bytes(get(bytes, 28));
-    let wrong = DatagramError::Field(28);
-    match u16::from_le_bytes(get(bytes, 6)) {
-        ADVICE => Advice::numbered(value).map(Said::Advice).ok_or(wrong),
-        READ_AHEAD if value == 0 => Ok(Said::ReadAhead),
-        LIFE if value <= u32::from(LIFE_MAX) => Ok(Said::Life(bytes[28])),
-        PRIORITY => Priority::numbered(value).map(Said::Priority).ok_or(wrong),
-        HINT => {
-            let hint = Hint {
-                stream: u16::from_le_bytes(get(bytes, 32)),
-                usage: bytes[34],
-                life: bytes[35],
-                background_ms: u32::from_le_bytes(get(bytes, 36)),
-                expires_ms: u64::from_le_bytes(get(bytes, 40)),
-                ..Hint::default()
-            };
-            let hint = hint.with_flags(value).ok_or(wrong)?;
-            if hint.is_sound() { Ok(Said::Hint(hint)) } else { Err(DatagramError::Field(34)) }
-        }
-        READ_AHEAD | LIFE => Err(wrong),
-        _ => Err(DatagramError::Field(6)),
-    }
-}
-
-/// `copy_from_slice` where constants are made.
-const fn put(bytes: &mut [u8; DATAGRAM_BYTES], at: usize, field: &[u8]) {
-    let mut index = 0;
-    while index < field.len() {
-        bytes[at + index] = field[index];
-        index += 1;
-    }
-}
-
-fn get<const N: usize>(bytes: &[u8; DATAGRAM_BYTES], at: usize) -> [u8; N] {
-    bytes[at..at + N].try_into().expect("every field lies within the datagram")
 }
 
 #[cfg(test)]

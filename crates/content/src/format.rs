@@ -10,6 +10,7 @@ use crate::layout::Layout;
 use crate::name::{BLOCK, ContentId, Domain};
 use crate::request::{Quotas, Tag};
 use crate::settings::NAME_BYTES_MAX;
+use thermocline_ports::SECTOR;
 use thermocline_units::fields::put_at;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, VolumeId};
@@ -28,6 +29,15 @@ const ENTRY_BYTES: usize = 48;
 pub(crate) const TRAILER_ENTRIES: usize = PAYLOAD_BYTES / ENTRY_BYTES;
 /// Blocks of one record of a map.
 pub(crate) const MAP_RUN_MAX: usize = 256;
+
+const _: () = {
+    assert!(BLOCK_BYTES.is_multiple_of(SECTOR as usize), "blocks are whole sectors");
+    assert!(PAYLOAD_BYTES <= u16::MAX as usize, "a block says how much of it is used");
+    assert!(TRAILER_ENTRIES > 0, "a block of a trailer has entries");
+    assert!(MAP_RUN_MAX <= u16::MAX as usize, "a record says how many blocks it maps");
+    assert!(1 + 4 + 4 + 2 + MAP_RUN_MAX * 4 <= PAYLOAD_BYTES, "each record fits into a block");
+    assert!(NAME_BYTES_MAX <= u8::MAX as usize, "a byte counts those of a name");
+};
 
 /// Structure that a block of metadata is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -447,6 +457,17 @@ fn decode_record(reader: &mut Reader<'_>) -> Option<Record> {
         11 => Record::Tag(VolumeId(reader.u32()?), reader.array()?),
         _ => return None,
     })
+}
+
+/// Appends a node's entries.
+pub(crate) fn encode_entries(entries: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
+    out.extend(entries.flat_map(u32::to_le_bytes));
+}
+
+/// A node's entries.
+pub(crate) fn decode_entries(payload: &[u8]) -> Box<[u32]> {
+    let (words, _) = payload.as_chunks::<4>();
+    words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
 /// True if `name` may be the name of a volume.

@@ -22,7 +22,7 @@ mod rebuild;
 mod replay;
 
 use crate::format::{
-    BLOCK_BYTES, Head, Kind, Record, Superblock, decode_records, decode_trailer,
+    BLOCK_BYTES, Head, Kind, Record, Superblock, decode_entries, decode_records, decode_trailer,
     looks_like_superblock, looks_like_trailer, open_block,
 };
 use crate::journal::{Journal, Waiter};
@@ -276,8 +276,7 @@ impl Opening {
         if !is_it {
             return Err(bad);
         }
-        let (words, _) = payload.as_chunks::<4>();
-        let mut entries: Box<[u32]> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        let mut entries = decode_entries(payload);
         if level > 0 {
             for entry in entries.iter_mut().filter(|entry| **entry != 0) {
                 *entry = self.queue.expect(&mut state.nodes, &state.layout, level - 1, *entry)?;

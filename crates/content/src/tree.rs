@@ -9,6 +9,7 @@
 //!    addresses that it names are still those of the moment when it was frozen.
 //! 4. Nodes without references are freed in slices: a volume of a TiB has 262,000 nodes.
 
+use crate::format::encode_entries;
 use std::collections::BTreeMap;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -438,10 +439,8 @@ impl Nodes {
         let node = &self.nodes[id as usize];
         let mut out = Vec::with_capacity(1 + node.entries.len() * 4);
         out.push(node.level);
-        for &entry in node.entries.iter() {
-            let entry = if node.level == 0 { entry } else { self.disk(entry) };
-            out.extend_from_slice(&entry.to_le_bytes());
-        }
+        let on_disk = |&entry: &u32| if node.level == 0 { entry } else { self.disk(entry) };
+        encode_entries(node.entries.iter().map(on_disk), &mut out);
         out
     }
 

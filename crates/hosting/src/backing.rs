@@ -8,16 +8,16 @@
 //!
 //! A machine over any device: no I/O of its own, no clock.
 
+mod format;
 mod jobs;
-mod tags;
 #[cfg(test)]
 mod tests;
 
 use super::ranges::Ranges;
+use format::Lease;
 use jobs::{Find, Job, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use tags::Lease;
 use thermocline_content::{
     Action, BLOCK, BlockId, Completed, ContentId, Domain, Mapped, Request, RequestError, RequestId,
     Service, Store, VolumeStatus,

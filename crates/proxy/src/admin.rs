@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thermocline_admin::api::{Event, Latency, Refused, Severity, Tactic};
 use thermocline_admin::past::{Events, Seconds};
 use thermocline_balancer::{self as balancer, Dispatcher};
-use thermocline_policy::tactics::Kind;
 use thermocline_units::{Latencies, Nanos, SiteId, nearest};
 
 /// The administrator's side of a balancer.
@@ -79,6 +78,7 @@ impl AdminApi {
 
     fn told(&self, raw: &balancer::Status) -> BalanceStatus {
         let counts = &self.shared.counts;
+        let in_force = raw.tactics.iter().map(|(kind, name)| (*kind, name.as_str()));
         BalanceStatus {
             uptime_seconds: self.shared.now().as_secs_f64(),
             listen: self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone(),
@@ -98,7 +98,7 @@ impl AdminApi {
             sent_bytes: counts.bytes_out.load(Relaxed),
             probes: self.shared.probes.counts.status(),
             log_lines_dropped: self.shared.log.dropped(),
-            tactics: tactics(raw),
+            tactics: Tactic::in_force(in_force, &raw.disagreements),
             backends: self.backends(raw),
         }
     }
@@ -228,13 +228,6 @@ fn missing(name: &str, status: &BalanceStatus) -> Refused {
 
 fn failures(counters: &BackendCounters) -> u64 {
     counters.errors + counters.unreachable + counters.broken + counters.timed_out
-}
-
-fn tactics(status: &balancer::Status) -> Vec<Tactic> {
-    let told = &status.disagreements;
-    let shadows = || told.iter().map(|t| (t.kind.name(), &*t.shadow, t.asked, t.differed));
-    let of = |(kind, name): &(Kind, String)| Tactic::new(kind.name(), name, shadows());
-    status.tactics.iter().map(of).collect()
 }
 
 fn backend(status: &balancer::BackendStatus, last_error: Option<LastError>) -> BackendStatus {

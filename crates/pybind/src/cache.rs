@@ -6,11 +6,12 @@ use crate::policies::{Chosen, failed};
 use crate::table::{Table, about};
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use thermocline_policy::placement::{CHUNK, EPOCH};
 use thermocline_sim::lab::{CacheSize, Contest, CurveMethod, LabOptions, Selection};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
 use thermocline_sim::workload::Unit;
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::Bytes;
 
 /// Arguments that all runs of caches share, named as the command's options.
 #[derive(FromPyObject)]
@@ -41,12 +42,12 @@ impl Model<'_> {
         let replay = ReplayOptions {
             write_mode: read_or("write", self.write.as_ref(), WriteMode::Back)?,
             warmup: read_or("warmup", self.warmup.as_ref(), Warmup::Requests(0))?,
-            epoch: read_or("epoch", self.epoch.as_ref(), Nanos::from_secs(300))?,
+            epoch: read_or("epoch", self.epoch.as_ref(), EPOCH)?,
         };
         Ok(Contest {
             traces: traces(trace)?,
             unit: if self.objects { Unit::Objects } else { Unit::Lines(line) },
-            chunk: read_or("chunk", self.chunk.as_ref(), Bytes::from_mib(1))?,
+            chunk: read_or("chunk", self.chunk.as_ref(), CHUNK)?,
             options: LabOptions { replay, profile, seed: self.seed },
         })
     }

@@ -4,22 +4,16 @@
 //! therefore hold the next name, and whoever reads them makes sure that they are read once (the
 //! gateway takes the file away before it uses what was in it).
 
+mod format;
+
 use crate::config::Cache;
-use crate::store::{CHUNK_BYTES_MAX, Chunk, Name, Owner};
-use bytes::Buf;
+use crate::store::{CHUNK_BYTES_MAX, Chunk, Owner};
+use format::{CHUNK_HEAD_BYTES, ChunkHead, HEADER_BYTES, Header, SUM_BYTES};
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
 use twox_hash::XxHash3_64;
-
-const MAGIC: &[u8; 8] = b"TCTUNNEL";
-const VERSION: u32 = 1;
-/// Magic, version, length of the head of a chunk; two runs, seed, next name, count of chunks.
-const HEADER_BYTES: usize = 8 + 4 + 4 + 16 + 16 + 8 + 8 + 8;
-/// Name, fingerprint, length with the mark of use.
-const CHUNK_HEAD_BYTES: usize = 8 + 8 + 4;
-const USED: u32 = 1 << 31;
 
 /// A reason that saved bytes are not a cache.
 #[derive(Debug, thiserror::Error)]
@@ -89,27 +83,22 @@ impl Cache {
     /// Those of `out`.
     pub fn write_saved(&self, out: impl Write) -> io::Result<()> {
         let mut out = Hashed::new(out);
-        let mut header = Vec::with_capacity(HEADER_BYTES);
-        header.extend(MAGIC);
-        header.extend(VERSION.to_le_bytes());
-        header.extend((CHUNK_HEAD_BYTES as u32).to_le_bytes());
-        header.extend(self.epoch);
-        header.extend(self.peer_epoch);
-        for number in [self.shared.seed(), self.shared.next_name(), self.chunks() as u64] {
-            header.extend(number.to_le_bytes());
-        }
-        out.write_hashed(&header)?;
+        let header = Header {
+            epoch: self.epoch,
+            peer_epoch: self.peer_epoch,
+            seed: self.shared.seed(),
+            next_name: self.shared.next_name(),
+            count: self.chunks() as u64,
+        };
+        out.write_hashed(&header.encode())?;
         for chunk in self.shared.store.all_chunks() {
-            let mut head = Vec::with_capacity(CHUNK_HEAD_BYTES);
-            head.extend(chunk.name.packed().to_le_bytes());
-            head.extend(chunk.fingerprint.to_le_bytes());
-            let used = if chunk.is_used { USED } else { 0 };
-            head.extend((chunk.bytes.len() as u32 | used).to_le_bytes());
-            out.write_hashed(&head)?;
-            out.write_hashed(chunk.bytes)?;
+            let Chunk { name, fingerprint, is_used, bytes } = chunk;
+            let head = ChunkHead { name, fingerprint, is_used, length: bytes.len() as u32 };
+            out.write_hashed(&head.encode())?;
+            out.write_hashed(bytes)?;
         }
         let sum = out.hasher.finish();
-        out.inner.write_all(&sum.to_le_bytes())?;
+        out.inner.write_all(&format::encode_sum(sum))?;
         out.inner.flush()
     }
 
@@ -125,19 +114,7 @@ impl Cache {
         let mut input = Hashed::new(input);
         let mut header = [0; HEADER_BYTES];
         input.read_hashed(&mut header, "the header")?;
-        let (magic, mut header) = header.split_at(MAGIC.len());
-        if magic != MAGIC {
-            return Err(wrong(0, "not a saved cache of a tunnel: it does not begin with TCTUNNEL"));
-        }
-        let (version, head) = (header.get_u32_le(), header.get_u32_le());
-        if (version, head) != (VERSION, CHUNK_HEAD_BYTES as u32) {
-            return Err(wrong(8, format!("version {version} of the layout; this program reads 1")));
-        }
-        let (mut epoch, mut peer_epoch) = ([0; 16], [0; 16]);
-        header.copy_to_slice(&mut epoch);
-        header.copy_to_slice(&mut peer_epoch);
-        let (seed, next_name, count) =
-            (header.get_u64_le(), header.get_u64_le(), header.get_u64_le());
+        let Header { epoch, peer_epoch, seed, next_name, count } = Header::decode(&header)?;
         if next_name >= 1 << 63 {
             return Err(wrong(56, "the next name is 2^63 or more"));
         }
@@ -149,15 +126,15 @@ impl Cache {
         for _ in 0..count {
             cache.read_saved_chunk(&mut input, next_name, &mut bytes)?;
         }
-        let (expected, mut sum) = (input.hasher.finish(), [0; 8]);
+        let (expected, mut sum) = (input.hasher.finish(), [0; SUM_BYTES]);
         let read = input.inner.read_exact(&mut sum);
         read.map_err(|error| input.cut_off(error, "the checksum"))?;
-        if u64::from_le_bytes(sum) != expected {
+        if sum != format::encode_sum(expected) {
             return Err(wrong(input.at, "the checksum is not that of the bytes before it"));
         }
         match input.inner.read(&mut [0])? {
             0 => Ok(cache),
-            _ => Err(wrong(input.at + 8, "bytes behind the end")),
+            _ => Err(wrong(input.at + SUM_BYTES as u64, "bytes behind the end")),
         }
     }
 
@@ -170,10 +147,8 @@ impl Cache {
         let at = input.at;
         let mut head = [0; CHUNK_HEAD_BYTES];
         input.read_hashed(&mut head, "the head of a chunk")?;
-        let mut head = &head[..];
-        let (name, fingerprint) = (Name::unpacked(head.get_u64_le()), head.get_u64_le());
-        let length = head.get_u32_le();
-        let (is_used, length) = (length & USED != 0, (length & !USED) as usize);
+        let ChunkHead { name, fingerprint, is_used, length } = ChunkHead::decode(&head);
+        let length = length as usize;
         if length == 0 || length > CHUNK_BYTES_MAX {
             let what = format!("a chunk of {length} bytes; 1 to {CHUNK_BYTES_MAX} were expected");
             return Err(wrong(at + 16, what));

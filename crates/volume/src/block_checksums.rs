@@ -28,7 +28,7 @@ mod announced;
 pub(crate) mod table;
 
 use crate::finding::FindingKind;
-use crate::format::Record;
+use crate::format::{Record, decode_table, encode_table};
 use crate::group_state::busy_chunk::bit;
 use crate::group_state::{Effect, GroupState};
 use crate::layout::table_bytes;
@@ -40,7 +40,7 @@ use crate::sums::{SumStore, Sums};
 use announced::region_of;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use table::{can_have_tables, decode_table, encode_table, table_name, table_places};
+use table::{can_have_tables, table_name, table_places};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};

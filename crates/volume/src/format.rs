@@ -1,5 +1,5 @@
-//! The bytes on disk: blocks of records, and records; [`superblock`] has superblocks. Drawn in
-//! docs/formats/volume.md.
+//! The bytes on disk: blocks of records, and records; [`superblock`] has superblocks, [`table`]
+//! tables of block checksums. Drawn in docs/formats/volume.md.
 //!
 //! All integers are little-endian. Every block of 4 KiB carries a magic number, the group's
 //! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
@@ -7,16 +7,22 @@
 
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
+mod bits;
 mod superblock;
+mod table;
 
+#[cfg(test)]
+pub(crate) use bits::{decode_presence, encode_presence};
 pub(crate) use superblock::{
     Membership, PoolRecord, Superblock, is_damaged_superblock, is_superblock,
 };
+pub(crate) use table::{TableName, decode_table, encode_table};
+
+use bits::{decode_blocks, encode_blocks};
 
 use crate::layout::RECORD_BYTES_MAX;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table};
 use crate::naming::is_volume_name;
-use crate::overlay::Blocks;
 use crate::pools::extents::RUNS_MAX;
 use crate::settings::{
     BLOCK, COPIES_MAX, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX,
@@ -232,7 +238,7 @@ pub(crate) fn encode_record(record: &Record, out: &mut Vec<u8>) {
             }
             if let Some((place, blocks)) = &state.overlay {
                 encode_place(*place, out);
-                let bits = blocks.to_bytes();
+                let bits = encode_blocks(blocks);
                 out.extend_from_slice(&(bits.len() as u16).to_le_bytes());
                 out.extend_from_slice(&bits);
             }
@@ -300,7 +306,7 @@ fn decode_record(reader: &mut Reader<'_>, chunk_size: u32) -> Option<Record> {
             let overlay = if flags >> 5 & 1 == 1 {
                 let place = reader.place()?;
                 let length = usize::from(reader.u16()?);
-                Some((place, Blocks::from_bytes(chunk_size, reader.take(length)?)?))
+                Some((place, decode_blocks(chunk_size, reader.take(length)?)?))
             } else {
                 None
             };

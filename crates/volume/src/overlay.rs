@@ -226,24 +226,15 @@ impl Blocks {
         Some((start * BLOCK..end * BLOCK, to))
     }
 
-    /// The bits as stored: those above; of a mirrored chunk behind them the shared ones.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = self.above.to_bytes();
-        bytes.extend(self.shared.iter().flat_map(Presence::to_bytes));
-        bytes
+    /// The blocks above; of a mirrored chunk also those that both sides hold.
+    pub(crate) fn parts(&self) -> (&Presence, Option<&Presence>) {
+        (&self.above, self.shared.as_ref())
     }
 
-    /// Reads what `to_bytes` wrote; `None` when the length does not fit the chunk, or a block is
-    /// shared that is not above.
-    pub(crate) fn from_bytes(chunk_size: u32, bytes: &[u8]) -> Option<Blocks> {
-        let each = (chunk_size / BLOCK).div_ceil(8) as usize;
-        let (above, shared) = bytes.split_at_checked(each)?;
-        let above = Presence::from_bytes(chunk_size, above)?;
-        if shared.is_empty() {
-            return Some(Blocks { above, shared: None });
-        }
-        let shared = Presence::from_bytes(chunk_size, shared)?;
-        let all_above = (0..above.blocks()).all(|block| above.holds(block) || !shared.holds(block));
-        all_above.then_some(Blocks { above, shared: Some(shared) })
+    /// Of these parts; `None` when a block is shared that is not above.
+    pub(crate) fn of_parts(above: Presence, shared: Option<Presence>) -> Option<Blocks> {
+        let is_above =
+            |block| shared.as_ref().is_none_or(|s| above.holds(block) || !s.holds(block));
+        (0..above.blocks()).all(is_above).then_some(Blocks { above, shared })
     }
 }

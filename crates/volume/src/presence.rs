@@ -26,6 +26,11 @@ impl Presence {
         self.blocks
     }
 
+    /// A bit for each block, the first one lowest.
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
     /// Number of blocks that are present.
     pub(crate) fn count(&self) -> u64 {
         u64::from(self.blocks - self.absent)
@@ -90,27 +95,6 @@ impl Presence {
         let limit = self.blocks.min(start + (length_max / BLOCK).max(1));
         let last = (start..limit).rev().find(|&block| !self.holds(block)).unwrap_or(start);
         Some(start * BLOCK..(last + 1) * BLOCK)
-    }
-
-    /// The bits as stored: little-endian, one a block.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes.truncate(self.blocks.div_ceil(8) as usize);
-        bytes
-    }
-
-    /// Reads what `to_bytes` wrote; `None` when the length does not fit the chunk.
-    pub(crate) fn from_bytes(chunk_size: u32, bytes: &[u8]) -> Option<Presence> {
-        let mut presence = Presence::none(chunk_size);
-        if bytes.len() != presence.blocks.div_ceil(8) as usize {
-            return None;
-        }
-        for block in 0..presence.blocks {
-            if bytes[(block / 8) as usize] >> (block % 8) & 1 == 1 {
-                presence.mark(&(block * BLOCK..(block + 1) * BLOCK));
-            }
-        }
-        Some(presence)
     }
 }
 

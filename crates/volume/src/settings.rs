@@ -4,6 +4,7 @@ use crate::format::PAYLOAD_BYTES;
 use crate::journal::COMMIT_BLOCKS_MAX;
 use crate::layout::RECORD_BYTES_MAX;
 use thermocline_policy::migration::Copying;
+use thermocline_policy::placement::{CHUNK, EPOCH};
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_units::{Bytes, Nanos};
 
@@ -112,9 +113,9 @@ impl Limits {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            chunk_size: Bytes::from_mib(1),
+            chunk_size: CHUNK,
             journal_blocks: 2048,
-            epoch: Nanos::from_secs(300),
+            epoch: EPOCH,
             tactics: VolumeTactics::default(),
             depth: 256,
             copying: Copying::default(),

@@ -42,7 +42,8 @@ fn may_allow(source: &Source, table: &FloorTable, lint: &str, at: usize) -> bool
         "unsafe_code" => table.may_be_unsafe(source.path),
         "unwrap_used" | "dead_code" => source.is_test(),
         "print_stdout" | "print_stderr" => {
-            source.is_program() || source.is_test() || ["cli", "xtask"].contains(&source.room())
+            let prints = ["cli", "xtask", "seeds"].contains(&source.room());
+            source.is_program() || source.is_test() || prints
         }
         "disallowed_methods" | "disallowed_types" | "disallowed_macros" => {
             // `#![cfg_attr(test, allow(…))]` opens the whole crate to its tests, and to nothing

@@ -3,7 +3,8 @@
 //! The table is the truth: a crate without a row, a row without a crate, a dependency that the row
 //! does not name, and a row that contradicts its own floors are all findings. Development
 //! dependencies between workspace crates obey the same arrows (tests stand where code stands);
-//! libraries that only tests use are free.
+//! libraries that only tests use are free. Crates for tests ([`FOR_TESTS`]) are development
+//! dependencies only, and may do what tests may.
 
 use super::Finding;
 use crate::workspace::Package;
@@ -16,6 +17,9 @@ const HEADER: [&str; 5] = ["floor", "crate", "may stand on", "outside libraries"
 /// The highest floor whose crates are sealed (no clock, file, socket, thread, environment): what
 /// decides, and the machines that carry it out.
 const SEALED_FLOOR_MAX: u32 = 2;
+
+/// Crates that only tests depend on.
+const FOR_TESTS: [&str; 1] = ["seeds"];
 
 /// Whoever links this library calls the system, and is not sealed.
 const SYSTEM_LIBRARY: &str = "libc";
@@ -38,7 +42,8 @@ impl Room {
     fn is_sealed(&self) -> bool {
         let calls_system =
             self.libraries.as_ref().is_none_or(|l| l.iter().any(|l| l == SYSTEM_LIBRARY));
-        self.floor <= SEALED_FLOOR_MAX && !calls_system
+        let is_for_tests = FOR_TESTS.contains(&self.name.as_str());
+        self.floor <= SEALED_FLOOR_MAX && !calls_system && !is_for_tests
     }
 }
 
@@ -97,7 +102,7 @@ impl FloorTable {
     }
 
     fn judge(&self, package: &Package) -> Vec<Finding> {
-        let Package { room: name, rooms, libraries } = package;
+        let Package { room: name, rooms, rooms_built_on, libraries } = package;
         let Some(room) = self.room(name) else {
             let message = format!("crate `{name}` has no row in the floor table: add one");
             return vec![Finding::new(PATH, 0, RULE, message)];
@@ -118,7 +123,13 @@ impl FloorTable {
         let foreign = libraries.iter().filter(|l| !allowed(l)).map(|l| {
             format!("`{name}` depends on the library `{l}`, which its row in {PATH} does not name")
         });
-        up.chain(foreign).map(|message| Finding::new(&manifest, 0, RULE, message)).collect()
+        let tests = rooms_built_on.iter().filter(|r| FOR_TESTS.contains(&r.as_str())).map(|r| {
+            format!("`{name}` is built on `{r}`, which is for tests: make it a dev-dependency")
+        });
+        up.chain(foreign)
+            .chain(tests)
+            .map(|message| Finding::new(&manifest, 0, RULE, message))
+            .collect()
     }
 
     /// Sealed crates all carry the same `clippy.toml`, the list of what is banned there.

@@ -86,6 +86,7 @@ pub(crate) fn check() -> Result<String, Failure> {
         findings.extend(claims::check(source));
         findings.extend(repeatable::check(source));
         findings.extend(layouts::check(source, text_of));
+        findings.extend(layouts::elsewhere(source));
         findings.extend(outside::check(source));
         findings.extend(citations::check(source.path, source.text, listed));
     }

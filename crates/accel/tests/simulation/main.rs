@@ -11,9 +11,7 @@ mod restless;
 mod workers;
 mod world;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use thermocline_units::mutants::plant;
+use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 use thermocline_units::situations;
 use world::World;
 
@@ -71,58 +69,22 @@ const MUTANTS: [&str; 9] = [
 /// Seeds in which a mutant must be caught.
 const MUTANT_SEEDS: u64 = 1000;
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+fn simulation() -> Simulation {
+    Simulation {
+        replay: "thermocline-accel --test simulation no_packet".to_string(),
+        situations: met_by(300, &SITUATIONS),
+        ..Simulation::default()
+    }
 }
 
 #[test]
 fn no_packet_is_lost_uncounted_overtaken_or_altered_and_nothing_leaks() {
-    let from = from_environment("THERMOCLINE_FROM", 0);
-    let count = from_environment("THERMOCLINE_SEEDS", 300);
-    let mut reached: BTreeMap<&str, u64> = SITUATIONS.iter().map(|name| (*name, 0)).collect();
-    for seed in from..from + count {
-        let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
-        assert!(
-            !failed,
-            "THERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p thermocline-accel \
-             --test simulation no_packet"
-        );
-        for name in situations::take() {
-            *reached.entry(name).or_default() += 1;
-        }
-    }
-    for (name, seeds) in &reached {
-        eprintln!("{seeds:>6} of {count} seeds: {name}");
-    }
-    if count >= 300 && cfg!(debug_assertions) {
-        let never: Vec<_> = SITUATIONS.iter().filter(|name| reached[*name] == 0).collect();
-        assert!(never.is_empty(), "no seed met {never:?}");
-    }
+    simulation().run(Seeds::asked(300), |seed| World::new(seed).run()).report();
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    if !cfg!(debug_assertions) {
-        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
-        return;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut survivors = Vec::new();
-    let only = std::env::var("THERMOCLINE_MUTANT").unwrap_or_default();
-    for name in MUTANTS.into_iter().filter(|name| name.contains(&only)) {
-        let _planted = plant(name);
-        let caught = (0..MUTANT_SEEDS).find(|&seed| {
-            let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
-            situations::take();
-            failed
-        });
-        match caught {
-            Some(seed) => eprintln!("{name}: caught by seed {seed}"),
-            None => survivors.push(name),
-        }
-    }
-    let _ = std::panic::take_hook();
-    assert!(survivors.is_empty(), "no seed catches {survivors:?}");
+    simulation().catch(plain(&MUTANTS), MUTANT_SEEDS, |seed| World::new(seed).run());
 }
 
 #[test]

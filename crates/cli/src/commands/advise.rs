@@ -14,10 +14,11 @@ use crate::source::SourceArgs;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use thermocline_engine::api::Status;
+use thermocline_policy::placement::CHUNK_TEXT;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
 use thermocline_sim::lab;
-use thermocline_sim::machine::{MachineOptions, PoolPlan};
+use thermocline_sim::machine::{MachineOptions, PIECE, PoolPlan};
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
 
@@ -81,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = CHUNK_TEXT)]
     chunk: Bytes,
     /// Bytes a second that moves may read from, and write to, each pool; `none`: no limit.
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
@@ -213,7 +214,7 @@ impl Args {
                 arrivals: self.load.arrivals(),
                 copying: Copying {
                     rate_per_second: self.rate.0,
-                    piece: Bytes::from_mib(1),
+                    piece: PIECE,
                     ..Copying::default()
                 },
                 ..MachineOptions::default()

@@ -1,5 +1,6 @@
 //! A store on a faulty disk, by seed: random work, faults and crashes.
-//!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
+//!
+//! `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
 //! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
 //! one that none met is a failure. Every mutant must be caught.
 
@@ -8,12 +9,12 @@
 mod model;
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use thermocline_ports::faulty::Survival;
-use thermocline_units::mutants::plant;
-use thermocline_units::{Digest, Rng, situations};
+use thermocline_seeds::{Seeds, Simulation, from_environment};
+use thermocline_units::{Digest, Rng};
 use world::World;
 
 /// Bugs that a seed must catch, and the step that each leaves out.
@@ -57,8 +58,15 @@ const SELDOM: [&str; 2] =
 /// Seeds in which a mutant must be caught.
 const MUTANT_SEEDS: u64 = 1000;
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+fn simulation() -> Simulation {
+    let from = |name: &String| if SELDOM.contains(&name.as_str()) { 20_000 } else { 2000 };
+    let listed = names_after("met(\"").into_iter().chain(names_in_conditions());
+    let must = listed.filter(|name| name != NEVER);
+    Simulation {
+        replay: "thermocline-content --test simulation nothing_is_lost".to_string(),
+        situations: must.map(|name| (name.clone(), from(&name))).collect(),
+        never: Some(NEVER),
+    }
 }
 
 /// One step of random work.
@@ -132,75 +140,23 @@ fn run(seed: u64, digest: &Digest) {
     world.crash(Some(Survival::Lost));
 }
 
-/// The panic's message of a seed that fails.
-fn failure(seed: u64, digest: &Digest) -> Option<String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| run(seed, digest)));
-    outcome.err().map(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
-            .unwrap_or_default()
-    })
-}
-
 #[test]
 fn nothing_is_lost_and_nothing_leaks() {
-    let from = from_environment("THERMOCLINE_FROM", 0);
-    let count = from_environment("THERMOCLINE_SEEDS", 2000);
-    let listed = names_after("met(\"").union(&names_in_conditions()).cloned().collect();
-    let mut reached: BTreeMap<String, u64> =
-        BTreeSet::<String>::into_iter(listed).map(|name| (name, 0)).collect();
-    reached.remove(NEVER);
+    let seeds = Seeds::asked(2000);
     let digest = Digest::default();
-    for seed in from..from + count {
-        let failed = failure(seed, &digest);
-        assert!(
-            failed.is_none(),
-            "{failed:?}\nTHERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p \
-             thermocline-content --test simulation nothing_is_lost"
-        );
-        for name in situations::take() {
-            assert_ne!(name, NEVER, "seed {seed}");
-            *reached.entry(name.to_string()).or_default() += 1;
-        }
-    }
-    eprintln!("{count} seeds from {from}, digest {:#018x}", digest.value());
-    for (name, seeds) in &reached {
-        eprintln!("{seeds:>6} of {count} seeds: {name}");
-    }
-    if count >= 2000 && cfg!(debug_assertions) {
-        let must = |name: &String| count >= 20_000 || !SELDOM.contains(&name.as_str());
-        let never = reached.iter().filter(|(name, seeds)| **seeds == 0 && must(name));
-        let never: Vec<_> = never.collect();
-        assert!(never.is_empty(), "no seed met {never:?}");
-    }
+    let simulation = simulation();
+    let met = simulation.run(seeds, |seed| run(seed, &digest));
+    eprintln!("{} seeds from {}, digest {:#018x}", seeds.count, seeds.from, digest.value());
+    met.report();
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    if !cfg!(debug_assertions) {
-        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
-        return;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
     let only = std::env::var("THERMOCLINE_MUTANTS").ok();
-    let mut survivors = Vec::new();
-    for (name, without) in MUTANTS {
-        if only.as_ref().is_some_and(|only| only != name) {
-            continue;
-        }
-        let caught =
-            (0..from_environment("THERMOCLINE_MUTANT_SEEDS", MUTANT_SEEDS)).find(|&seed| {
-                let _planted = plant(name);
-                let failed = failure(seed, &Digest::default()).is_some();
-                situations::take().contains(NEVER) || failed
-            });
-        match caught {
-            Some(seed) => eprintln!("{name} (without {without}): caught by seed {seed}"),
-            None => survivors.push(name),
-        }
-    }
-    let _ = std::panic::take_hook();
-    assert!(survivors.is_empty(), "no seed catches {survivors:?}");
+    let asked = MUTANTS.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|o| o == name));
+    let mutants = asked.map(|(name, without)| (name, format!(" (without {without})")));
+    let seeds = from_environment("THERMOCLINE_MUTANT_SEEDS", MUTANT_SEEDS);
+    simulation().catch(mutants, seeds, |seed| run(seed, &Digest::default()));
 }
 
 /// The strings that follow each `call` in the machine's code.

@@ -23,7 +23,6 @@ use std::path::Path;
 use thermocline_admin::api::{Event, Refused, Severity, Tactic};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_policy::tactics::{Kind, VolumeTactics};
 use thermocline_units::{Bytes, Nanos, VolumeId};
 use thermocline_volume::{AdminError, CreateError, Group, Observer, PartsStatus, Service};
 
@@ -93,6 +92,7 @@ impl<'a> AdminApi<'a> {
             Service::Failed(_) => "failed",
         };
         let journal = group.journal();
+        let tactics = &group.settings().tactics;
         let pools = self.pools();
         let dropped = group.moves_dropped();
         let read: u64 = pools.iter().map(|pool| pool.counters.read_bytes).sum();
@@ -109,7 +109,7 @@ impl<'a> AdminApi<'a> {
             shadows: self.shadows(),
             volumes: self.volumes(),
             pools,
-            tactics: tactics(&group.settings().tactics),
+            tactics: Tactic::in_force(tactics.in_force(), &tactics.disagreements()),
             operations_pending: group.operations_pending() as u64,
             copy_rate_bytes: group.copy_rate().map(|rate| rate.0),
             moves: self.engine.moves_told(),
@@ -294,13 +294,6 @@ impl<'a> AdminApi<'a> {
     pub fn events(&self, from: u64) -> Vec<Event> {
         self.engine.counts.events.from(from)
     }
-}
-
-fn tactics(tactics: &VolumeTactics) -> Vec<Tactic> {
-    let told = tactics.disagreements();
-    let shadows = || told.iter().map(|t| (t.kind.name(), &*t.shadow, t.asked, t.differed));
-    let of = |(kind, name): (Kind, &str)| Tactic::new(kind.name(), name, shadows());
-    tactics.in_force().into_iter().map(of).collect()
 }
 
 fn parts(status: PartsStatus) -> Parts {

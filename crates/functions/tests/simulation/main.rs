@@ -9,10 +9,7 @@
 mod streams;
 mod world;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use thermocline_units::mutants::plant;
-use thermocline_units::situations;
+use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 
 /// Situations that the seeds must have met.
 const SITUATIONS: [&str; 18] = [
@@ -55,8 +52,12 @@ const MUTANTS: [&str; 12] = [
 /// Seeds in which a mutant must be caught.
 const MUTANT_SEEDS: u64 = 1000;
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+fn simulation() -> Simulation {
+    Simulation {
+        replay: "thermocline-functions --test simulation no_packet".to_string(),
+        situations: met_by(1000, &SITUATIONS),
+        ..Simulation::default()
+    }
 }
 
 fn run(seed: u64) {
@@ -66,46 +67,10 @@ fn run(seed: u64) {
 
 #[test]
 fn no_packet_is_altered_wrongly_and_no_mapping_leaks() {
-    let from = from_environment("THERMOCLINE_FROM", 0);
-    let count = from_environment("THERMOCLINE_SEEDS", 1000);
-    let mut reached: BTreeMap<&str, u64> = SITUATIONS.iter().map(|name| (*name, 0)).collect();
-    for seed in from..from + count {
-        let failed = catch_unwind(AssertUnwindSafe(|| run(seed))).is_err();
-        assert!(
-            !failed,
-            "THERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p thermocline-functions \
-             --test simulation no_packet"
-        );
-        for name in situations::take() {
-            *reached.entry(name).or_default() += 1;
-        }
-    }
-    for (name, seeds) in &reached {
-        eprintln!("{seeds:>6} of {count} seeds: {name}");
-    }
-    if count >= 1000 && cfg!(debug_assertions) {
-        let never: Vec<_> = SITUATIONS.iter().filter(|name| reached[*name] == 0).collect();
-        assert!(never.is_empty(), "no seed met {never:?}");
-    }
+    simulation().run(Seeds::asked(1000), run).report();
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    if !cfg!(debug_assertions) {
-        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
-        return;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut survivors = Vec::new();
-    for name in MUTANTS {
-        let _planted = plant(name);
-        let mut seeds = 0..MUTANT_SEEDS;
-        match seeds.find(|&seed| catch_unwind(AssertUnwindSafe(|| run(seed))).is_err()) {
-            Some(seed) => eprintln!("{name}: caught by seed {seed}"),
-            None => survivors.push(name),
-        }
-        situations::take();
-    }
-    let _ = std::panic::take_hook();
-    assert!(survivors.is_empty(), "no seed catches {survivors:?}");
+    simulation().catch(plain(&MUTANTS), MUTANT_SEEDS, run);
 }

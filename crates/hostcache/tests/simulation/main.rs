@@ -1,5 +1,6 @@
 //! A server and three hosts with broken connections, partitions and killed processes, by seed.
-//!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
+//!
+//! `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
 //! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
 //! one that none met is a failure. Every mutant must be caught; `THERMOCLINE_MUTANT` says which
 //! alone.
@@ -10,10 +11,8 @@ mod guest;
 mod network;
 mod world;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use thermocline_units::mutants::plant;
-use thermocline_units::{Digest, situations};
+use thermocline_seeds::{Seeds, Simulation, met_by, plain};
+use thermocline_units::Digest;
 use world::World;
 
 /// Situations that the seeds must have met.
@@ -81,60 +80,26 @@ const MUTANTS: [&str; 11] = [
 /// Seeds in which a mutant must be caught.
 const MUTANT_SEEDS: u64 = 4000;
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+fn simulation() -> Simulation {
+    Simulation {
+        replay: "thermocline-hostcache --test simulation no_wrong_byte".to_string(),
+        situations: met_by(1000, &SITUATIONS),
+        ..Simulation::default()
+    }
 }
 
 #[test]
 fn no_wrong_byte_nothing_flushed_is_lost_and_never_two_writers() {
-    let from = from_environment("THERMOCLINE_FROM", 0);
-    let count = from_environment("THERMOCLINE_SEEDS", 2000);
-    let mut reached: BTreeMap<&str, u64> = SITUATIONS.iter().map(|name| (*name, 0)).collect();
+    let seeds = Seeds::asked(2000);
     let digest = Digest::default();
-    for seed in from..from + count {
-        let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed, &digest).run())).is_err();
-        assert!(
-            !failed,
-            "THERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p thermocline-hostcache \
-             --test simulation no_wrong_byte"
-        );
-        for name in situations::take() {
-            *reached.entry(name).or_default() += 1;
-        }
-    }
-    eprintln!("{count} seeds from {from}, digest {:#018x}", digest.value());
-    for (name, seeds) in &reached {
-        eprintln!("{seeds:>6} of {count} seeds: {name}");
-    }
-    if count >= 1000 && cfg!(debug_assertions) {
-        let never: Vec<_> = SITUATIONS.iter().filter(|name| reached[*name] == 0).collect();
-        assert!(never.is_empty(), "no seed met {never:?}");
-    }
+    let simulation = simulation();
+    let met = simulation.run(seeds, |seed| World::new(seed, &digest).run());
+    eprintln!("{} seeds from {}, digest {:#018x}", seeds.count, seeds.from, digest.value());
+    met.report();
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    if !cfg!(debug_assertions) {
-        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
-        return;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut survivors = Vec::new();
-    let only = std::env::var("THERMOCLINE_MUTANT").unwrap_or_default();
-    for name in MUTANTS.into_iter().filter(|name| name.contains(&only)) {
-        let _planted = plant(name);
-        let digest = Digest::default();
-        let caught = (0..MUTANT_SEEDS).find(|&seed| {
-            let failed =
-                catch_unwind(AssertUnwindSafe(|| World::new(seed, &digest).run())).is_err();
-            situations::take();
-            failed
-        });
-        match caught {
-            Some(seed) => eprintln!("{name}: caught by seed {seed}"),
-            None => survivors.push(name),
-        }
-    }
-    let _ = std::panic::take_hook();
-    assert!(survivors.is_empty(), "no seed catches {survivors:?}");
+    simulation()
+        .catch(plain(&MUTANTS), MUTANT_SEEDS, |seed| World::new(seed, &Digest::default()).run());
 }

@@ -50,6 +50,15 @@ pub use split::Split;
 use crate::Footprint;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
+/// Bytes of a chunk, where nobody says otherwise.
+pub const CHUNK: Bytes = Bytes::from_mib(1);
+/// [`CHUNK`], as it is written.
+pub const CHUNK_TEXT: &str = "1MiB";
+/// Time between two decisions of a placement, where neither it nor anybody else says otherwise.
+pub const EPOCH: Nanos = Nanos::from_secs(300);
+/// [`EPOCH`], as it is written.
+pub const EPOCH_TEXT: &str = "5m";
+
 /// Registry entries of this folder's policies: one line each.
 pub(crate) const ENTRIES: &[crate::registry::Entry] = &[
     linear::ENTRY,

@@ -22,6 +22,12 @@ pub(crate) fn build(spec: &str) -> Box<dyn Placement> {
     }
 }
 
+#[test]
+fn defaults_are_written_as_they_are() {
+    assert_eq!(super::CHUNK_TEXT.parse(), Ok(super::CHUNK));
+    assert_eq!(super::EPOCH_TEXT.parse(), Ok(super::EPOCH));
+}
+
 /// A read of 4 KiB at the chunk's beginning, at time 0.
 fn access(chunk: ChunkId) -> ChunkAccess {
     let (offset, bytes) = (Bytes(0), Bytes::from_kib(4));

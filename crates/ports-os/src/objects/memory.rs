@@ -4,15 +4,15 @@
 //! records since, or was put back from a copy, is refused instead of believed. It is locked while
 //! the device is open: whoever gets the lock knows that the one who had the device here is gone.
 //!
-//! 56 bytes, written in place in one sector and made durable before the flush is answered. A
-//! machine that has no such file yet believes the bucket.
+//! 56 bytes (`format`), written in place in one sector and made durable before the flush is
+//! answered. A machine that has no such file yet believes the bucket.
 
+mod format;
+
+use format::BYTES;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-
-const MAGIC: &[u8; 8] = b"THERMOBM";
-const BYTES: usize = 56;
 
 /// Facts that are remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,28 +73,16 @@ impl Memory {
     pub(super) fn read(&self) -> Result<Option<Remembered>, MemoryError> {
         let mut bytes = [0; BYTES];
         let found = rustix::io::pread(&self.file, &mut bytes, 0).map_err(|e| self.failed(e))?;
-        let u64_at =
-            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        match found {
-            0 => Ok(None),
-            BYTES if bytes.starts_with(MAGIC) && u64_at(48) == u64::from(crc(&bytes)) => {
-                let (identity, owner) = (u64_at(16), u64_at(24));
-                Ok(Some(Remembered { identity, owner, sequence: u64_at(32) }))
-            }
-            _ => Err(MemoryError::Damaged(self.path.clone())),
+        if found == 0 {
+            return Ok(None);
         }
+        let whole = if found == BYTES { format::decode(&bytes) } else { None };
+        whole.map(Some).ok_or_else(|| MemoryError::Damaged(self.path.clone()))
     }
 
     /// Remembers; durable when it returns.
     pub(super) fn write(&self, what: Remembered) -> Result<(), MemoryError> {
-        let mut bytes = [0; BYTES];
-        bytes[..8].copy_from_slice(MAGIC);
-        bytes[8..16].copy_from_slice(&1u64.to_le_bytes());
-        for (at, value) in [(16, what.identity), (24, what.owner), (32, what.sequence)] {
-            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        let sum = u64::from(crc(&bytes));
-        bytes[48..].copy_from_slice(&sum.to_le_bytes());
+        let bytes = format::encode(what);
         let written = rustix::io::pwrite(&self.file, &bytes, 0).map_err(|e| self.failed(e))?;
         if written != BYTES {
             return Err(self.failed(rustix::io::Errno::NOSPC));
@@ -105,10 +93,6 @@ impl Memory {
     fn failed(&self, errno: rustix::io::Errno) -> MemoryError {
         MemoryError::File { path: self.path.clone(), source: errno.into() }
     }
-}
-
-fn crc(bytes: &[u8; BYTES]) -> u32 {
-    crc32c::crc32c(&bytes[8..48])
 }
 
 #[cfg(test)]

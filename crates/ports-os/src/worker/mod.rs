@@ -12,7 +12,7 @@
 //! The memory is a file without a name that is read and written, not mapped: no pointer is shared
 //! with a program that may write to it at any time.
 
-mod messages;
+mod format;
 mod process;
 mod simd;
 mod threads;

@@ -1,6 +1,6 @@
 //! A process as an accelerator.
 
-use super::messages::{self, ANSWER_BYTES, Answered, HELLO_BYTES};
+use super::format::{self, ANSWER_BYTES, Answered, HELLO_BYTES, POSITION_BYTES};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::{BTreeMap, VecDeque};
@@ -21,8 +21,6 @@ use thermocline_units::{Bytes, Nanos};
 
 /// Bytes of a slot beyond buffer and positions, so that a core may read whole beats.
 const SLACK: u64 = 64;
-/// Positions are at most as many as bytes, four bytes each.
-const POSITION_BYTES: u64 = 4;
 
 /// Options for starting a worker.
 #[derive(Debug, Clone)]
@@ -120,7 +118,7 @@ impl Process {
             return Err(ProcessError::Options { slots, buffer });
         }
         let program = options.program.clone();
-        let slot_bytes = (1 + POSITION_BYTES) * buffer.0 + SLACK;
+        let slot_bytes = (1 + POSITION_BYTES as u64) * buffer.0 + SLACK;
         let started = begin(options, u64::from(slots) * slot_bytes);
         let (child, socket, memory) =
             started.map_err(|error| ProcessError::Start { program: program.clone(), error })?;
@@ -171,7 +169,7 @@ impl Process {
         self.socket.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).ok()?;
         self.socket.read_exact(&mut bytes).ok()?;
         self.socket.set_nonblocking(true).ok()?;
-        messages::hello(&bytes)
+        format::hello(&bytes)
     }
 
     /// Hands waiting jobs over while there are slots.
@@ -180,7 +178,7 @@ impl Process {
             let Some((ticket, job)) = self.waiting.pop_front() else { return };
             let slot = self.free.pop().expect("there was one");
             let at = u64::from(slot) * self.slot_bytes;
-            let message = messages::order(ticket, slot, &job);
+            let message = format::order(ticket, slot, &job);
             let until = Nanos(now.0.saturating_add(self.patience.0));
             self.given.insert(ticket, (slot, job.data.len(), until));
             // All messages in flight together are far smaller than a socket's buffer.
@@ -204,7 +202,7 @@ impl Process {
             while self.failed.is_none()
                 && let Some(message) = self.received.first_chunk::<ANSWER_BYTES>()
             {
-                let answered = messages::answer(message);
+                let answered = format::answer(message);
                 self.received.drain(..ANSWER_BYTES);
                 self.answered(answered, done);
             }
@@ -232,10 +230,9 @@ impl Process {
 
     fn positions(&self, slot: u32, count: u32) -> std::io::Result<Vec<u32>> {
         let at = u64::from(slot) * self.slot_bytes + self.abilities.buffer_max.0 + SLACK;
-        let mut bytes = vec![0; count as usize * POSITION_BYTES as usize];
+        let mut bytes = vec![0; count as usize * POSITION_BYTES];
         self.memory.read_exact_at(&mut bytes, at)?;
-        let number = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-        Ok(bytes.chunks_exact(4).map(number).collect())
+        Ok(format::positions(&bytes))
     }
 
     /// Ends the unit: what it had ends with `how`, what waited and what comes with `Gone`.

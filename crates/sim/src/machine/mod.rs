@@ -38,5 +38,13 @@ pub use run::{
 
 pub use session::{Ran, Session, Step, Tally, Task, Worker};
 
+use thermocline_units::Bytes;
+
+/// Bytes that a migration copies at a time in a laboratory, where nobody says otherwise: a seek of
+/// a disk for each costs as much as a mebibyte.
+pub const PIECE: Bytes = Bytes::from_mib(1);
+/// [`PIECE`], as it is written.
+pub const PIECE_TEXT: &str = "1MiB";
+
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,7 @@ pub(crate) use flash::OPERATION as FLASH_OPERATION;
 pub use sweep::SweepReplay;
 
 use crate::workload::Head;
+use thermocline_policy::placement::EPOCH;
 use thermocline_units::Nanos;
 
 /// Treatment of writes by a cache.
@@ -162,11 +163,7 @@ pub struct ReplayOptions {
 
 impl Default for ReplayOptions {
     fn default() -> ReplayOptions {
-        ReplayOptions {
-            write_mode: WriteMode::Back,
-            warmup: Warmup::Fraction(0.0),
-            epoch: Nanos::from_secs(300),
-        }
+        ReplayOptions { write_mode: WriteMode::Back, warmup: Warmup::Fraction(0.0), epoch: EPOCH }
     }
 }
 

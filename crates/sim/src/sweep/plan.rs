@@ -10,6 +10,7 @@ use crate::synth::from_words;
 use crate::workload::{Cut, Unit};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
+use thermocline_policy::placement::{CHUNK_TEXT, EPOCH_TEXT};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::{ColumnMap, Format};
 use thermocline_units::{Bytes, Nanos};
@@ -273,7 +274,7 @@ impl Reader<'_> {
         let model = &written.model;
         let objects = model.objects.as_ref().is_some_and(|objects| *objects.as_ref());
         let line = self.power_of_two(model.line.as_ref(), "4KiB")?;
-        let chunk = self.power_of_two(model.chunk.as_ref(), "1MiB")?;
+        let chunk = self.power_of_two(model.chunk.as_ref(), CHUNK_TEXT)?;
         if let (true, Some(line)) = (objects, &model.line) {
             return Err(self.error(line, "objects have no lines; leave `line` or `objects` out"));
         }
@@ -284,9 +285,11 @@ impl Reader<'_> {
                 self.error(at, format!("a chunk of {chunk} is smaller than a line of {line}"))
             );
         }
-        let epoch: Nanos = self.value(model.epoch.as_ref(), "5m")?;
+        let epoch: Nanos = self.value(model.epoch.as_ref(), EPOCH_TEXT)?;
         if let (Nanos(0), Some(at)) = (epoch, &model.epoch) {
-            return Err(self.error(at, "an epoch lasts some time; the default is 5m"));
+            return Err(
+                self.error(at, format!("an epoch lasts some time; the default is {EPOCH_TEXT}"))
+            );
         }
         self.value::<WriteMode>(model.write.as_ref(), "back")?;
         self.value::<Warmup>(model.warmup.as_ref(), "0")?;

@@ -1,5 +1,6 @@
 //! Two ends of a tunnel, a link that breaks and caches that are lost, by seed.
-//!  `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
+//!
+//! `THERMOCLINE_SEEDS` says how many seeds (2,000), `THERMOCLINE_FROM` the first one. A run that
 //! fails prints the line that runs its seed alone. The run reports which situations its seeds met;
 //! one that none met is a failure. Every mutant must be caught.
 
@@ -8,10 +9,7 @@
 mod device;
 mod world;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use thermocline_units::mutants::plant;
-use thermocline_units::situations;
+use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 use world::World;
 
 /// Situations that the seeds must have met.
@@ -53,56 +51,20 @@ const MUTANTS: [&str; 10] = [
 /// Seeds in which a mutant must be caught.
 const MUTANT_SEEDS: u64 = 3000;
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+fn simulation() -> Simulation {
+    Simulation {
+        replay: "thermocline-tunnel --test simulation every_byte".to_string(),
+        situations: met_by(1000, &SITUATIONS),
+        never: Some(NEVER),
+    }
 }
 
 #[test]
 fn every_byte_arrives_and_no_flow_is_stuck() {
-    let from = from_environment("THERMOCLINE_FROM", 0);
-    let count = from_environment("THERMOCLINE_SEEDS", 2000);
-    let mut reached: BTreeMap<&str, u64> = SITUATIONS.iter().map(|name| (*name, 0)).collect();
-    for seed in from..from + count {
-        let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
-        assert!(
-            !failed,
-            "THERMOCLINE_FROM={seed} THERMOCLINE_SEEDS=1 cargo test -p thermocline-tunnel \
-             --test simulation every_byte"
-        );
-        let met = situations::take();
-        assert!(!met.contains(NEVER), "seed {seed}: {NEVER}");
-        for name in met {
-            *reached.entry(name).or_default() += 1;
-        }
-    }
-    for (name, seeds) in &reached {
-        eprintln!("{seeds:>6} of {count} seeds: {name}");
-    }
-    if count >= 1000 && cfg!(debug_assertions) {
-        let never: Vec<_> = SITUATIONS.iter().filter(|name| reached[*name] == 0).collect();
-        assert!(never.is_empty(), "no seed met {never:?}");
-    }
+    simulation().run(Seeds::asked(2000), |seed| World::new(seed).run()).report();
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    if !cfg!(debug_assertions) {
-        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
-        return;
-    }
-    std::panic::set_hook(Box::new(|_| {}));
-    let mut survivors = Vec::new();
-    for name in MUTANTS {
-        let _planted = plant(name);
-        let caught = (0..MUTANT_SEEDS).find(|&seed| {
-            let failed = catch_unwind(AssertUnwindSafe(|| World::new(seed).run())).is_err();
-            situations::take().contains(NEVER) || failed
-        });
-        match caught {
-            Some(seed) => eprintln!("{name}: caught by seed {seed}"),
-            None => survivors.push(name),
-        }
-    }
-    let _ = std::panic::take_hook();
-    assert!(survivors.is_empty(), "no seed catches {survivors:?}");
+    simulation().catch(plain(&MUTANTS), MUTANT_SEEDS, |seed| World::new(seed).run());
 }

@@ -1,4 +1,5 @@
-//! Superblocks: what a group is, which pools it has, and where its newest checkpoint stands.
+//! Superblocks: what a group is, which pools it has, and where its newest checkpoint stands. Drawn
+//! in docs/formats/volume.md.
 
 use super::{
     AREA_BLOCKS_MAX, BLOCK_BYTES, NAME_BYTES_MAX, Reader, SUPER_MAGIC, VERSION,

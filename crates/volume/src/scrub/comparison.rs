@@ -14,9 +14,10 @@
 use super::Scrub;
 use crate::below::Below;
 use crate::block_checksums::BlockChecksums;
-use crate::block_checksums::table::{can_have_tables, decode_table, encode_table, table_name};
+use crate::block_checksums::table::{can_have_tables, table_name};
 use crate::copies::copy_failed;
 use crate::finding::FindingKind;
+use crate::format::{decode_table, encode_table};
 use crate::group_state::{Effect, GroupState};
 use crate::map::{NONE, Place, Table};
 use crate::pools::flight::Owner;

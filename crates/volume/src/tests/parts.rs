@@ -1,5 +1,6 @@
 //! The small parts of the machine against plain models.
 
+use crate::format::{decode_presence, encode_presence};
 use crate::pools::slots::Slots;
 use crate::presence::{Presence, whole_blocks};
 use crate::settings::BLOCK;
@@ -60,7 +61,8 @@ proptest! {
             prop_assert_eq!(presence.holds(block), model.contains(&block));
         }
         prop_assert_eq!(presence.is_full(), model.len() as u32 == BLOCKS);
-        prop_assert_eq!(Presence::from_bytes(size, &presence.to_bytes()), Some(presence.clone()));
+        let again = decode_presence(size, &encode_presence(&presence));
+        prop_assert_eq!(again, Some(presence.clone()));
         let absent = (from / BLOCK..BLOCKS).find(|block| !model.contains(block));
         prop_assert_eq!(presence.absent_run(from, 3 * BLOCK).map(|run| run.start / BLOCK), absent);
         let span = presence.absent_span(from, 3 * BLOCK);

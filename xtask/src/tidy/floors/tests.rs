@@ -17,7 +17,12 @@ const TABLE: &str = "\
 
 fn package(room: &str, rooms: &[&str], libraries: &[&str]) -> Package {
     let own = |list: &[&str]| list.iter().map(|s| s.to_string()).collect();
-    Package { room: room.to_string(), rooms: own(rooms), libraries: own(libraries) }
+    Package {
+        room: room.to_string(),
+        rooms: own(rooms),
+        rooms_built_on: own(rooms),
+        libraries: own(libraries),
+    }
 }
 
 fn workspace() -> Vec<Package> {
@@ -61,6 +66,23 @@ fn crates_without_rows_and_rows_without_crates_are_found() {
     let text = complaints(TABLE, &packages);
     assert!(text.contains("crate `volume` has no row"), "{text}");
     assert!(text.contains("ARCHITECTURE.md:7: there is no crate `sim`"), "{text}");
+}
+
+#[test]
+fn a_crate_for_tests_is_not_built_on_and_not_sealed() {
+    let table = TABLE.replace(
+        "| 3 | sim | units, policy",
+        "| 1 | seeds | units | none | none |\n| 3 | sim | units, policy, seeds",
+    );
+    let mut packages = workspace();
+    packages.push(package("seeds", &["units"], &[]));
+    packages[2] = package("sim", &["seeds"], &[]);
+    let text = complaints(&table, &packages);
+    assert!(text.contains("`sim` is built on `seeds`, which is for tests"), "{text}");
+    packages[2].rooms_built_on.clear();
+    assert_eq!(complaints(&table, &packages), "");
+    let table = FloorTable::parse(&table).unwrap();
+    assert!(!table.is_sealed("seeds") && table.is_sealed("policy"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::output::{self, OutputFile, Readers};
 use crate::progress::Bars;
 use crate::source::SourceArgs;
 use std::path::PathBuf;
+use thermocline_policy::placement::{CHUNK_TEXT, EPOCH_TEXT};
 use thermocline_sim::lab::{self, CacheSize, Contest, CurveMethod, LabOptions, Report};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
@@ -53,10 +54,10 @@ pub(super) struct Model {
     #[arg(long, conflicts_with_all = ["line", "chunk"])]
     objects: bool,
     /// Bytes of a chunk that flash managers move (the sources' bin).
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = CHUNK_TEXT)]
     chunk: Bytes,
     /// Time between decisions of flash managers and partitions.
-    #[arg(long, value_name = "TIME", default_value = "5m")]
+    #[arg(long, value_name = "TIME", default_value = EPOCH_TEXT)]
     epoch: Nanos,
     /// Mode of writes: back, through or around.
     #[arg(long, value_name = "MODE", default_value = "back")]

@@ -9,11 +9,12 @@ use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use thermocline_policy::placement::CHUNK_TEXT;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_sim::lab;
 use thermocline_sim::machine::{
-    self, Arrivals, Load, MachineOptions, PoolPlan, Run, VolumeReport, parse_pools,
+    self, Arrivals, Load, MachineOptions, PIECE_TEXT, PoolPlan, Run, VolumeReport, parse_pools,
 };
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
@@ -75,7 +76,7 @@ struct Machine {
     #[arg(long, value_name = "FILE")]
     pools: Option<PathBuf>,
     /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = CHUNK_TEXT)]
     chunk: Bytes,
     /// Time between two decisions of placements; 5m when not given, but for those that say how
     /// often (`auto`: 10s).
@@ -85,7 +86,7 @@ struct Machine {
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     rate: Rate,
     /// Bytes that a migration copies at a time: a multiple of 4KiB up to 8MiB.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = PIECE_TEXT)]
     piece: Bytes,
     /// Migration requests under way on one pool.
     #[arg(long, value_name = "N", default_value_t = Copying::default().outstanding)]

@@ -1,7 +1,11 @@
-//! The messages between host and worker, little-endian, of fixed size.
+//! The messages between host and worker, little-endian, of fixed size. Drawn in
+//! docs/formats/accelerator.md.
+
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 use thermocline_ports::Ticket;
 use thermocline_ports::accelerator::{Fingerprint, Job};
+use thermocline_units::fields::{put_at, u32_at};
 
 /// Length of a worker's first message.
 pub(super) const HELLO_BYTES: usize = 16;
@@ -9,6 +13,8 @@ pub(super) const HELLO_BYTES: usize = 16;
 pub(super) const ORDER_BYTES: usize = 72;
 /// An answer.
 pub(super) const ANSWER_BYTES: usize = 32;
+/// A position in a slot.
+pub(super) const POSITION_BYTES: usize = 4;
 
 const MAGIC: &[u8; 4] = b"TCW1";
 const VERSION: u32 = 1;
@@ -22,7 +28,7 @@ pub(super) fn hello(bytes: &[u8; HELLO_BYTES]) -> Option<(Option<Fingerprint>, u
         _ => return None,
     };
     let units = word(bytes, 12);
-    let is_ours = &bytes[..4] == MAGIC && word(bytes, 4) == VERSION;
+    let is_ours = bytes.starts_with(MAGIC) && word(bytes, 4) == VERSION;
     (is_ours && (1..=256).contains(&units)).then_some((only, units))
 }
 
@@ -30,7 +36,7 @@ pub(super) fn hello(bytes: &[u8; HELLO_BYTES]) -> Option<(Option<Fingerprint>, u
 pub(super) fn order(ticket: Ticket, slot: u32, job: &Job) -> [u8; ORDER_BYTES] {
     let function = &job.function;
     let mut bytes = [0; ORDER_BYTES];
-    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    let mut put = |at: usize, value: &[u8]| put_at(&mut bytes, at, value);
     put(0, &ticket.0.to_le_bytes());
     put(8, &slot.to_le_bytes());
     put(12, &job.data.len().to_le_bytes());
@@ -80,6 +86,15 @@ pub(super) fn answer(bytes: &[u8; ANSWER_BYTES]) -> Answered {
     }
 }
 
+/// The positions that the worker left in a slot.
+pub(super) fn positions(bytes: &[u8]) -> Vec<u32> {
+    let (positions, _) = bytes.as_chunks::<POSITION_BYTES>();
+    positions.iter().map(|&position| u32::from_le_bytes(position)).collect()
+}
+
+/// The number at `at`; 0 where it would lie beyond the message, which no field does.
 fn word(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    let word = u32_at(bytes, at);
+    debug_assert!(word.is_some(), "every field lies within its message");
+    word.unwrap_or(0)
 }
