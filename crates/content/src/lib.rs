@@ -67,4 +67,4 @@ pub use request::{
 pub use service::Service;
 pub use settings::Settings;
 pub use status::{Counters, Status, VolumeStatus};
-pub use store::{BACKGROUND, Store};
+pub use store::Store;

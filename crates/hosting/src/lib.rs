@@ -37,7 +37,7 @@ pub use host::{HostAgent, HostApi};
 pub use meeting::MeetError;
 pub use notes::Notes;
 pub use routes::{host_openapi, store_openapi};
-pub use store::{StoreApi, StoreServer, make_store};
+pub use store::{StoreApi, StoreDevice, StoreServer, make_store};
 
 use thermocline_admin::http::{Http, HttpError, HttpListeners, serve};
 

@@ -25,13 +25,16 @@ use thermocline_content::{
 use thermocline_hostcache::{
     BLOCK_BYTES, HostId, LeaseStatus, Link, Protocol, Server, ServerSettings, ToServer,
 };
-use thermocline_ports_os::Disk;
+use thermocline_ports_os::LiveDevice;
 use thermocline_units::Bytes;
 use thermocline_wire::{Config, Role};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
+
+/// The device that a store is on.
+pub type StoreDevice = Box<dyn LiveDevice>;
 
 /// One who waits for an order of the store.
 type Waiting = oneshot::Sender<Result<Completed, Refused>>;
@@ -56,7 +59,7 @@ struct Sweeping {
 /// The server, its store, and who talks with it.
 pub(super) struct Core {
     server: Server,
-    backing: Backing<Disk>,
+    backing: Backing<StoreDevice>,
     hosts: BTreeMap<HostId, Host>,
     connections: u64,
     orders: BTreeMap<u64, Waiting>,
@@ -91,19 +94,23 @@ pub struct StoreServer {
 ///
 /// # Errors
 /// The settings do not fit, or the device is too small, or fails.
-pub fn make_store(disk: Disk, settings: Settings, identity: u64) -> Result<Status, HostingError> {
-    let path = disk.path().display().to_string();
+pub fn make_store(
+    device: StoreDevice,
+    settings: Settings,
+    identity: u64,
+) -> Result<Status, HostingError> {
+    let path = device.name();
     let clock = Clock(Instant::now());
-    let made = Store::format(clock.now(), disk, settings, identity);
+    let made = Store::format(clock.now(), device, settings, identity);
     opened(made, clock, &path).map(|store| store.status())
 }
 
 /// Waits until a store is open, and quiet.
 fn opened(
-    store: Result<Store<Disk>, thermocline_content::OpenError>,
+    store: Result<Store<StoreDevice>, thermocline_content::OpenError>,
     clock: Clock,
     path: &str,
-) -> Result<Store<Disk>, HostingError> {
+) -> Result<Store<StoreDevice>, HostingError> {
     let failed = |text: String| HostingError::Store { path: path.to_string(), text };
     let mut store = store.map_err(|error| failed(error.to_string()))?;
     let mut answers = Vec::new();
@@ -125,15 +132,14 @@ impl StoreServer {
     /// There is no store, or settings, keys or the address do not work.
     pub fn start(
         config: StoreConfig,
-        disk: Disk,
+        device: StoreDevice,
         settings: Settings,
         notes: Notes,
     ) -> Result<StoreServer, HostingError> {
         meeting::check(config.keys.as_ref(), config.listen)?;
         let clock = Clock(Instant::now());
-        let (device, readiness) =
-            (disk.path().display().to_string(), disk.readiness().try_clone_to_owned()?);
-        let store = opened(Store::open(clock.now(), disk, settings), clock, &device)?;
+        let (name, readiness) = (device.name(), device.readiness().try_clone_to_owned()?);
+        let store = opened(Store::open(clock.now(), device, settings), clock, &name)?;
         // Each opening of a store has a number of its own.
         let mut of_server =
             ServerSettings::new(hash_of, store.status().session as u16, random_number()?);
@@ -157,7 +163,7 @@ impl StoreServer {
             sweeping: Vec::new(),
             config,
             address,
-            device,
+            device: name,
             clock,
             notes,
             bell: Rc::new(Notify::new()),

@@ -161,6 +161,36 @@ impl Disk {
     }
 }
 
+/// A device in this process that tells by a descriptor when it has answered something.
+pub trait LiveDevice: Device {
+    /// Name of it, as people know it.
+    fn name(&self) -> String;
+
+    /// Readable when it has answered something; to be waited for together with
+    /// [`Device::next_event`].
+    fn readiness(&self) -> BorrowedFd<'_>;
+
+    /// Blocks until it has answered something; returns at once when nothing is in flight.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait.
+    fn wait(&mut self) -> io::Result<()>;
+}
+
+impl LiveDevice for Disk {
+    fn name(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        Disk::readiness(self)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Disk::wait(self)
+    }
+}
+
 impl Device for Disk {
     fn geometry(&self) -> Geometry {
         match self {

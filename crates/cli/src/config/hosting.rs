@@ -30,10 +30,28 @@ pub(crate) const LOOKUP: &str = "server-first";
 /// Memory for blocks when nothing is said.
 pub(crate) const MEMORY: Bytes = Bytes::from_mib(256);
 
+/// A volume of the engine of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumePlace {
+    /// The engine's configuration.
+    pub(crate) config: PathBuf,
+    /// The volume's name.
+    pub(crate) volume: String,
+}
+
+/// Place of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StorePlace {
+    /// A file or a block device.
+    Device(PathBuf),
+    /// A volume of an engine in the same process.
+    Volume(VolumePlace),
+}
+
 /// Configuration of a storage server.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreServe {
-    pub(crate) device: PathBuf,
+    pub(crate) place: StorePlace,
     pub(crate) config: StoreConfig,
     pub(crate) socket: PathBuf,
 }
@@ -150,8 +168,7 @@ fn number(keys: &mut Keys<'_>) -> Result<HostId, ConfigError> {
 fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
     let beside = path.parent().unwrap_or(Path::new(""));
     let mut keys = Keys::parse(File { text, path }, "the configuration")?;
-    let device = keys.text("device")?;
-    let device = needed(&keys, device, "`device`; name the store's file or block device")?;
+    let place = store_place(&mut keys, beside)?;
     let listen = address(&mut keys, "listen", STORE_PORT)?;
     let mut config =
         store_defaults(listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], STORE_PORT))));
@@ -191,7 +208,31 @@ fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
         return Err(keys.problem(text));
     }
     keys.finish()?;
-    Ok(StoreServe { device: beside.join(device.value), config, socket: beside.join(socket) })
+    Ok(StoreServe { place, config, socket: beside.join(socket) })
+}
+
+/// The device of a store, or the volume of an engine.
+fn store_place(keys: &mut Keys<'_>, beside: &Path) -> Result<StorePlace, ConfigError> {
+    let device = keys.text("device")?;
+    let (engine, volume) = (keys.text("engine")?, keys.text("volume")?);
+    match (device, engine, volume) {
+        (Some(device), None, None) => Ok(StorePlace::Device(beside.join(device.value))),
+        (None, Some(engine), Some(volume)) => Ok(StorePlace::Volume(VolumePlace {
+            config: beside.join(engine.value),
+            volume: volume.value,
+        })),
+        (None, None, None) => {
+            let text = "there is no `device`; name the store's file or block device, or `engine` and \
+                        `volume`: an engine's configuration, and a volume of it";
+            Err(keys.problem(text))
+        }
+        (None, _, _) => Err(keys.problem(
+            "`engine` and `volume` go together: an engine's configuration, and a volume of it",
+        )),
+        (Some(_), _, _) => Err(keys.problem(
+            "a store has a `device`, or is on a `volume` of an `engine`; name one of them",
+        )),
+    }
 }
 
 fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {

@@ -74,8 +74,13 @@ struct Scene {
     address: String,
     /// Choice of who sends blocks.
     lookup: &'static str,
+    /// The store's place, as the command line names it.
+    place: &'static str,
     store: Option<Process>,
 }
+
+/// A store on a volume of an engine.
+const ON_VOLUME: &str = "--engine pools.toml --volume content";
 
 impl Scene {
     /// A new store of `size`; a short lease, so that a host that died is not missed for long.
@@ -84,18 +89,21 @@ impl Scene {
     }
 
     fn with(test: &str, size: &str, lookup: &'static str) -> Scene {
-        let folder = program::folder(test);
-        run(&folder, &format!("store create store.img --size {size}")).succeeded();
+        Scene::at(program::folder(test), size, lookup, "store.img")
+    }
+
+    fn at(folder: PathBuf, size: &str, lookup: &'static str, place: &'static str) -> Scene {
+        run(&folder, &format!("store create {place} --size {size}")).succeeded();
         let address = "127.0.0.1:0".to_string();
-        let mut scene = Scene { folder, address, lookup, store: None };
+        let mut scene = Scene { folder, address, lookup, place, store: None };
         scene.start_store();
         scene
     }
 
     fn start_store(&mut self) {
         let words = format!(
-            "store serve store.img --listen {} --lease 1s --lookup {}",
-            self.address, self.lookup
+            "store serve {} --listen {} --lease 1s --lookup {}",
+            self.place, self.address, self.lookup
         );
         // The address of a process that was killed may be taken for a moment.
         let store = Process::start(&self.folder, &words);
@@ -230,6 +238,54 @@ fn what_was_flushed_survives_the_death_of_agent_and_store() {
     scene.io(1, "vm", &["read -P 9 8M 2M", "read -P 8 5000k 1536"]).unwrap();
     assert_eq!(agent.end(), Some(0));
     assert_eq!(scene.store.take().unwrap().end(), Some(0));
+}
+
+#[test]
+fn content_on_a_group_of_pools_survives_kills_while_its_chunks_move() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("hosting-on-volume");
+    let pools = "data = \"pools\"\n[[pool]]\nname = \"fast\"\nsize = \"160MiB\"\n\
+                 [[pool]]\nname = \"slow\"\nsize = \"160MiB\"\n\
+                 [[volume]]\nname = \"other\"\nsize = \"8MiB\"\n";
+    std::fs::write(folder.join("pools.toml"), pools).unwrap();
+    let too_large = format!("store create {ON_VOLUME} --size 2GiB");
+    run(&folder, &too_large).ended_with(2).says("the pools have room for");
+    let missing = format!("store create {ON_VOLUME}");
+    run(&folder, &missing).ended_with(2).says("pass --size to make it");
+    let mut scene = Scene::at(folder, "96MiB", "server-first", ON_VOLUME);
+    let again = format!("store create {ON_VOLUME}");
+    run(&scene.folder, &again).ended_with(1).says("an engine is starting or running");
+    let delete = "volume delete content --yes --data pools";
+    run(&scene.folder, delete).ended_with(1).says("in use by a content store");
+    let engine = |volume: &str| format!("nbd+unix:///{volume}?socket=pools/nbd.sock");
+    scene.client("nbdinfo", &["--size", &engine("other")]).unwrap();
+    scene.client("nbdinfo", &["--size", &engine("content")]).unwrap_err();
+
+    let bytes = image(&scene.folder, 22, 8);
+    run(&scene.folder, "store image import image.raw base").succeeded();
+    run(&scene.folder, "store clone base vm").succeeded();
+    for (to, pattern) in [("slow", 5), ("fast", 6)] {
+        let agent = scene.agent(1, &["vm"]);
+        scene.wait_attached(1, "vm");
+        let words = format!("migrate content --to {to} --data pools");
+        run(&scene.folder, &words).succeeded();
+        let write = format!("write -P {pattern} 1M 2M");
+        scene.io(1, "vm", &[&write, "flush"]).unwrap();
+        scene.store.take().unwrap().kill();
+        agent.kill();
+        scene.start_store();
+        let agent = scene.agent(1, &["vm"]);
+        scene.wait_attached(1, "vm");
+        let found = scene.bytes(1, "vm");
+        assert!(found[..MIB] == bytes[..MIB] && found[3 * MIB..] == bytes[3 * MIB..]);
+        assert!(found[MIB..3 * MIB].iter().all(|&byte| byte == pattern));
+        run(&scene.folder, "store check").succeeded();
+        assert_eq!(agent.end(), Some(0));
+    }
+    assert_eq!(scene.store.take().unwrap().end(), Some(0));
+    run(&scene.folder, &again).ended_with(2).says("holds something");
 }
 
 #[test]

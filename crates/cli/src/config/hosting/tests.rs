@@ -17,7 +17,7 @@ fn configurations_are_read_beside_their_files() {
     let text = "device = \"disk.img\"\nlisten = \"10.0.0.1:7600\"\nkey = \"s.key\"\n\
                 lease = \"3s\"\n[[host]]\nid = 4\nkey = \"h4.pub\"\ndomains = [0, 5]\n";
     let read = store(text).unwrap();
-    assert_eq!(read.device, Path::new("conf/disk.img"));
+    assert_eq!(read.place, StorePlace::Device(PathBuf::from("conf/disk.img")));
     assert_eq!(read.socket, Path::new("conf/thermocline-store.sock"));
     assert_eq!(read.config.hosts, BTreeMap::from([(HostId(4), 0b10_0001)]));
     assert_eq!(read.config.lease, Nanos::from_secs(3));
@@ -33,10 +33,19 @@ fn configurations_are_read_beside_their_files() {
 }
 
 #[test]
+fn a_store_may_be_on_a_volume_of_an_engine() {
+    let read = store("engine = \"pools.toml\"\nvolume = \"content\"\n").unwrap();
+    let (config, volume) = (PathBuf::from("conf/pools.toml"), "content".to_string());
+    assert_eq!(read.place, StorePlace::Volume(VolumePlace { config, volume }));
+}
+
+#[test]
 fn what_is_wrong_is_told_with_file_and_line() {
     let wrong = [
         (store("listen = \"127.0.0.1:1\"").err(), "line 1: there is no `device`"),
         (store("device = \"d\"\nlese = \"3s\"").err(), "line 2: unknown key `lese`; did you mean"),
+        (store("engine = \"e.toml\"").err(), "`engine` and `volume` go together"),
+        (store("device = \"d\"\nvolume = \"v\"").err(), "name one of them"),
         (store("device = \"d\"\nlease = \"1ms\"").err(), "line 2: `lease` must be from 1 s"),
         (store("device = \"d\"\nprotocol = \"x\"").err(), "line 2: there is no protocol `x`"),
         (store("device = \"d\"\nkey = \"k\"").err(), "no host could come in"),
