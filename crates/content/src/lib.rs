@@ -56,6 +56,7 @@ mod sweep;
 mod tasks;
 mod tree;
 mod volume;
+mod worth;
 mod writing;
 
 pub use check::Flaw;
@@ -68,3 +69,4 @@ pub use service::Service;
 pub use settings::Settings;
 pub use status::{Counters, Status, VolumeStatus};
 pub use store::Store;
+pub use worth::Worth;

@@ -1,8 +1,8 @@
 //! A volume of an engine as a device of another machine in the process.
 //!
-//! 1. `submit` sends the request to the engine's loop, where it is one like a client's: it is placed,
-//!    counted, scheduled and moved like any other. Requests that the machine marks as background
-//!    join the group's waiting queue.
+//! 1. `submit` sends the request to the engine's loop, where it is one like a client's: counted,
+//!    scheduled, and served from wherever its chunk is. Requests that the machine marks as
+//!    background join the group's waiting queue.
 //! 2. The loop puts the answer into a queue and rings a bell, a socket, on which the machine's
 //!    thread waits.
 //! 3. Every ticket is answered once. One that an engine that stops can no longer answer is answered
@@ -20,7 +20,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, SECTOR, Ticket};
-use thermocline_ports_os::LiveDevice;
+use thermocline_ports_os::{LiveDevice, Worth};
 use thermocline_units::{Bytes, Nanos, VolumeId};
 use thermocline_volume::{Action, device_result};
 
@@ -150,5 +150,14 @@ impl LiveDevice for VolumeDevice {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Parts become hints of a source of their own; a placement goes on to decide.
+    fn note_worth(&mut self, parts: &[(Bytes, Bytes, Worth)]) {
+        let (volume, parts) = (self.volume, parts.to_vec());
+        let source = format!("holder of {}", self.name);
+        self.mailbox.send(move |admin: &mut AdminApi<'_>| {
+            admin.note_worth(volume, &source, &parts);
+        });
     }
 }

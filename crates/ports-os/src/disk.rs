@@ -175,6 +175,21 @@ pub trait LiveDevice: Device {
     /// # Errors
     /// When the kernel refuses to wait.
     fn wait(&mut self) -> io::Result<()>;
+
+    /// Takes note of the parts that are worth more than others: first byte, byte after the last,
+    /// and worth. All that was said before is void. A device that is alike throughout does nothing.
+    fn note_worth(&mut self, parts: &[(Bytes, Bytes, Worth)]) {
+        let _ = parts;
+    }
+}
+
+/// Worth of a part of a device to whoever stands on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worth {
+    /// Its own structures, which every flush needs.
+    Metadata,
+    /// Data that many read.
+    Shared,
 }
 
 impl LiveDevice for Disk {

@@ -1,9 +1,8 @@
-//! A volume in the words of a device: a machine that stands on a [`Device`](thermocline_ports::Device)
-//! stands on a volume as well.
+//! A volume in the words of a device: a machine that stands on a device stands on a volume as well.
 //!
-//! A volume keeps that contract: what was answered is volatile until a flush, FUA is durable when it
-//! is answered, sectors are never torn. A discard may leave what was there, so
-//! `Geometry::discard_zeroes` is false for it.
+//! A volume keeps the contract of [`thermocline_ports::Device`]: what was answered is volatile
+//! until a flush, FUA is durable when it is answered, sectors are never torn. A discard may leave
+//! what was there, so `Geometry::discard_zeroes` is false for it.
 //!
 //! Only words are translated here. Whoever makes a device of a volume brings requests to the group
 //! and answers back: in the live engine `VolumeDevice`, in tests a loop in virtual time.
@@ -29,8 +28,8 @@ impl Action {
 /// A volume's answer as a device would give it.
 ///
 /// # Errors
-/// The failure of the request. A group that is out of service, and a volume that was deleted, do not
-/// come back: they are [`DeviceError::Gone`].
+/// The failure of the request. A group that is out of service, and a volume that was deleted, do
+/// not come back: they are [`DeviceError::Gone`].
 ///
 /// # Panics
 /// When the range was outside the volume, as with every device.
