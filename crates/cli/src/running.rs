@@ -1,5 +1,5 @@
-//! An engine of a configuration: its devices opened or made, its volumes, its policy, its listeners;
-//! then its loop, and what is kept for the next start. `up` runs one alone, a storage server one
+//! An engine of a configuration: devices opened or made, volumes, policy, listeners; then its loop,
+//! and what is kept for the next start. `up` runs one alone, a storage server one
 //! beside itself.
 
 use crate::config::{Config, DeviceConfig, VolumeConfig};

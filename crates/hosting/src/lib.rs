@@ -23,6 +23,7 @@ mod clients;
 mod config;
 mod figures;
 mod guests;
+mod history;
 mod host;
 mod line;
 mod mailbox;
@@ -33,7 +34,7 @@ mod routes;
 mod store;
 
 pub use config::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
-pub use host::{HostAgent, HostApi};
+pub use host::{FLASH_LABEL, HostAgent, HostApi, label_flash};
 pub use meeting::MeetError;
 pub use notes::Notes;
 pub use routes::{host_openapi, store_openapi};

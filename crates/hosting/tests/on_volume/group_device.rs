@@ -38,6 +38,8 @@ pub(crate) struct GroupDevice {
     volume: VolumeId,
     size: Bytes,
     fault: Fault,
+    /// True if something was asked since it was driven last.
+    is_touched: bool,
     next: u64,
     tickets: BTreeMap<u64, Ticket>,
     waiting: VecDeque<Request>,
@@ -87,6 +89,7 @@ impl GroupDevice {
             volume: VolumeId(0),
             size,
             fault: Fault::None,
+            is_touched: false,
             next: 0,
             tickets: BTreeMap::new(),
             waiting: VecDeque::new(),
@@ -123,6 +126,7 @@ impl GroupDevice {
     /// Moves all that can move now.
     pub(crate) fn drive(&mut self, now: Nanos) {
         let (mut asked, mut done, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        self.is_touched = false;
         loop {
             if self.group.next_tick().is_some_and(|at| at <= now) {
                 self.group.tick(now);
@@ -196,6 +200,7 @@ impl Device for GroupDevice {
         self.tickets.insert(self.next, ticket);
         let (id, volume) = (RequestId(self.next), self.volume);
         self.waiting.push_back(Request { id, volume, action, priority });
+        self.is_touched = true;
     }
 
     fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
@@ -204,7 +209,7 @@ impl Device for GroupDevice {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        if !self.done.is_empty() || !self.waiting.is_empty() {
+        if !self.done.is_empty() || self.is_touched {
             return Some(Nanos(0));
         }
         let disks = self.disks.iter().filter_map(Device::next_event);

@@ -14,13 +14,14 @@ use thermocline_volume::{Copying, Operation, OperationKind, Settings};
 /// Bytes of a chunk of the group.
 pub(crate) const CHUNK: Bytes = Bytes::from_kib(64);
 /// Bytes of the volume that the store is on.
-const SIZE: Bytes = Bytes::from_mib(3);
+const SIZE: Bytes = Bytes::from_mib(2);
 /// Blocks of each client's volume.
 const BLOCKS: u64 = 96;
-/// Different contents that clients write.
-const VALUES: u64 = 40;
+/// Contents that are written often, and those that are written now and then.
+const FEW: u64 = 20;
+const MANY: u64 = 3000;
 /// Steps between crashes at most, and crashes of a run.
-const STEPS: u64 = 160;
+const STEPS: u64 = 500;
 const CRASHES: u64 = 3;
 /// Turns within which a request must be answered.
 const TURNS_MAX: u32 = 200_000;
@@ -104,11 +105,13 @@ fn bytes_of(value: u64) -> Vec<u8> {
         return vec![0; BLOCK as usize];
     }
     let mut rng = Rng::seeded(value);
-    (0..BLOCK / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
+    let words = (1..BLOCK / 8).map(|_| rng.next_u64());
+    std::iter::once(value).chain(words).flat_map(u64::to_le_bytes).collect()
 }
 
 fn value_of(bytes: &[u8]) -> Option<u64> {
-    (0..=VALUES).find(|&value| bytes_of(value) == bytes)
+    let value = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    (bytes_of(value) == bytes).then_some(value)
 }
 
 impl World {
@@ -162,7 +165,7 @@ impl World {
         self.volumes[0]
     }
 
-    /// What distinguishes one run from another.
+    /// Time, answers and requests of a run: another run has others.
     pub(crate) fn outline(&mut self) -> (Nanos, u64, Counts) {
         (self.now, self.answered, self.counts())
     }
@@ -239,6 +242,11 @@ impl World {
         (self.rng.below(2) as usize, block)
     }
 
+    fn value(&mut self) -> u64 {
+        let most = if self.rng.below(3) == 0 { FEW } else { MANY };
+        self.rng.below(most + 1)
+    }
+
     fn change(&mut self, place: (usize, u64), value: u64) -> (Action, bool) {
         let (volume, offset) = (self.volumes[place.0], Bytes(place.1 * u64::from(BLOCK)));
         let fua = self.rng.below(6) == 0;
@@ -251,7 +259,7 @@ impl World {
     }
 
     fn write(&mut self) -> Result<(), String> {
-        let (place, value) = (self.place(), self.rng.below(VALUES + 1));
+        let (place, value) = (self.place(), self.value());
         let (action, fua) = self.change(place, value);
         match self.ask(action).result {
             Ok(_) if fua => drop(self.blocks.insert(place, vec![value])),
@@ -301,8 +309,11 @@ impl World {
 
     /// The power fails in the middle of things; then everything is opened, and looked at.
     fn crash(&mut self) -> Result<(), String> {
+        if self.rng.below(2) == 0 {
+            self.move_a_chunk()?;
+        }
         for _ in 0..self.rng.below(6) {
-            let (place, value) = (self.place(), self.rng.below(VALUES + 1));
+            let (place, value) = (self.place(), self.value());
             let (action, _) = self.change(place, value);
             self.submit(action);
         }

@@ -26,7 +26,7 @@ const HOLDER: &str = "a content store";
 #[derive(clap::Args, Debug, Clone)]
 #[group(id = "on-volume")]
 pub(crate) struct OnVolume {
-    /// Configuration of an engine that runs beside the store: the store is on a volume of its pools.
+    /// Configuration of an engine that runs beside the store; the store is on a volume of it.
     #[arg(long, value_name = "CONFIG", requires = "volume")]
     engine: Option<PathBuf>,
     /// The volume.

@@ -1,6 +1,7 @@
 //! `thermocline store serve`: a storage server that runs until somebody stops it.
 
 use super::beside::{Beside, OnVolume, Wanted};
+use crate::config::HttpConfig;
 use crate::config::hosting::{
     LOOKUP, MEMORY, STORE_PORT, STORE_SOCKET, StorePlace, StoreServe, load_store, protocol,
     store_defaults,
@@ -10,12 +11,11 @@ use crate::listeners::{self, LogFormat};
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use thermocline_admin::http::HttpListeners;
 use thermocline_content::Settings;
 use thermocline_hostcache::Protocol;
 use thermocline_hosting::{
@@ -23,6 +23,9 @@ use thermocline_hosting::{
 };
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_units::{Bytes, Nanos};
+
+/// Address of the page when there is no configuration.
+const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7680);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +47,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     on_volume: OnVolume,
     /// A configuration file instead of what follows.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     config: Option<PathBuf>,
     /// Address where hosts come in.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "config",
@@ -91,7 +94,8 @@ impl Args {
                 config.lookup.clone_from(&self.lookup);
                 config.memory = self.memory;
                 config.lease = self.lease;
-                Ok(StoreServe { place, config, socket: self.socket.clone() })
+                let admin = HttpConfig { socket: self.socket.clone(), tcp: None };
+                Ok(StoreServe { place, config, admin })
             }
             (None, None) => {
                 Err(CliError::input("name the store's file or block device, or a volume"))
@@ -101,10 +105,11 @@ impl Args {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let StoreServe { place, config, socket } = args.wanted()?;
+    let StoreServe { place, config, admin } = args.wanted()?;
+    let page = args.config.is_none().then_some(PAGE);
     let stop = stop().map_err(CliError::failed)?;
     let (device, engine) = open(place, args.log)?;
-    let served = serve(device, config, &socket, (stop, args.log), engine.as_ref());
+    let served = serve(device, config, (&admin, page), (stop, args.log), engine.as_ref());
     // The engine ends after the store that stands on it, however that ended.
     let ended = engine.map_or(Ok(()), Beside::end);
     ended.and(served)?;
@@ -129,7 +134,7 @@ fn open(place: StorePlace, log: LogFormat) -> Result<(StoreDevice, Option<Beside
 fn serve(
     device: StoreDevice,
     config: StoreConfig,
-    socket: &Path,
+    (admin, page): (&HttpConfig, Option<SocketAddr>),
     (stop, log): (UnixStream, LogFormat),
     engine: Option<&Beside>,
 ) -> Result<(), CliError> {
@@ -138,13 +143,13 @@ fn serve(
     let notes = notes(log);
     let name = hosting_name(config.protocol);
     let server = StoreServer::start(config, device, settings, notes).map_err(start_error)?;
-    let listeners = HttpListeners { unix: Some(socket.to_path_buf()), tcp: None };
+    let (listeners, token) = listeners::admin_ways(admin, page)?;
     let http = serve_store(listeners, server.admin()).map_err(CliError::failed)?;
+    let ways = listeners::tell_ways(&http, admin, token);
     let engine = engine.map_or("", |engine| &engine.told);
     output::print(&format!(
-        "{engine}listening on {}, protocol {name}\nAPI: {}\nstop with Ctrl-C or SIGTERM\n",
-        server.address(),
-        socket.display()
+        "{engine}listening on {}, protocol {name}\n{ways}stop with Ctrl-C or SIGTERM\n",
+        server.address()
     ))?;
     let ended = server.run(stop).map_err(CliError::failed);
     drop(http);

@@ -18,7 +18,7 @@ fn configurations_are_read_beside_their_files() {
                 lease = \"3s\"\n[[host]]\nid = 4\nkey = \"h4.pub\"\ndomains = [0, 5]\n";
     let read = store(text).unwrap();
     assert_eq!(read.place, StorePlace::Device(PathBuf::from("conf/disk.img")));
-    assert_eq!(read.socket, Path::new("conf/thermocline-store.sock"));
+    assert_eq!(read.admin.socket, Path::new("conf/thermocline-store.sock"));
     assert_eq!(read.config.hosts, BTreeMap::from([(HostId(4), 0b10_0001)]));
     assert_eq!(read.config.lease, Nanos::from_secs(3));
     let keys = read.config.keys.unwrap();
@@ -40,6 +40,18 @@ fn a_store_may_be_on_a_volume_of_an_engine() {
 }
 
 #[test]
+fn a_second_level_and_a_page_are_read() {
+    let text = "id = 2\nflash = \"cache.flash\"\nflash-size = \"2GiB\"\nflash-policy = \"lru\"\n\
+                http = \"127.0.0.1:7690\"\ntoken-file = \"token\"\n";
+    let read = host(text).unwrap();
+    let (path, size) = (PathBuf::from("conf/cache.flash"), Some(Bytes::from_gib(2)));
+    assert_eq!(read.flash, Some(FlashPlace { path, size }));
+    assert_eq!(read.config.flash_policy, "lru");
+    let address = SocketAddr::from(([127, 0, 0, 1], 7690));
+    assert_eq!(read.admin.tcp, Some((address, PathBuf::from("conf/token"))));
+}
+
+#[test]
 fn what_is_wrong_is_told_with_file_and_line() {
     let wrong = [
         (store("listen = \"127.0.0.1:1\"").err(), "line 1: there is no `device`"),
@@ -51,6 +63,10 @@ fn what_is_wrong_is_told_with_file_and_line() {
         (store("device = \"d\"\nkey = \"k\"").err(), "no host could come in"),
         (store("device = \"d\"\n[[host]]\nid = 1\n[[host]]\nid = 1").err(), "the number 1"),
         (store("device = \"d\"\n[[host]]\nid = 1\ndomains = [64]").err(), "from 0 to 63"),
+        (store("device = \"d\"\nhttp = \"127.0.0.1:1\"").err(), "go together"),
+        (host("id = 1\nhttp = \"10.0.0.1:1\"\ntoken-file = \"t\"").err(), "not encrypted"),
+        (host("id = 1\nflash-size = \"1GiB\"").err(), "there is no `flash`"),
+        (host("id = 1\nflash = \"f\"\nflash-size = \"1KiB\"").err(), "from 1 MiB to 8 TiB"),
         (host("volumes = [\"a\"]").err(), "there is no `id`"),
         (host("id = 0").err(), "line 1: `id` must be a whole number from 1 to 65535"),
         (host("id = 1\nstore = \"x\"").err(), "line 2: `x` is not an address and a port"),
