@@ -13,7 +13,7 @@ use thermocline_units::Nanos;
 use thermocline_volume::Settings;
 
 /// Policy, epoch, recording.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(next_help_heading = "Decisions")]
 pub(crate) struct DecidingArgs {
     /// The placement that decides what moves, with settings if wanted: baseline:k=200; `none`

@@ -1,12 +1,14 @@
 //! Listeners of a running engine, as the command line makes them: tokens on disk, events on stderr.
 
-use crate::config;
+use crate::config::{self, HttpConfig};
 use crate::error::CliError;
 use crate::stderr;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thermocline_admin::api::{Event, Severity};
+use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 
 /// The token in a file; made, for its owner alone, when there is none.
 ///
@@ -22,6 +24,35 @@ pub(crate) fn token(path: &Path) -> Result<String, CliError> {
     file.and_then(|mut file| writeln!(file, "{token}"))
         .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     Ok(token)
+}
+
+/// Ways to the API of a store or a host: its socket, and an address for browsers, with its token.
+/// Without a configured address, `page` is listened on, or any port beside it, with a new token.
+///
+/// # Errors
+/// When the token can be neither read nor made.
+pub(crate) fn admin_ways(
+    config: &HttpConfig,
+    page: Option<SocketAddr>,
+) -> Result<(HttpListeners, Option<String>), CliError> {
+    let tcp = match (&config.tcp, page) {
+        (Some((address, file)), _) => Some((*address, token(file)?, false)),
+        (None, Some(page)) => Some((page, format!("{:016x}{:016x}", random()?, random()?), true)),
+        (None, None) => None,
+    };
+    let token = tcp.as_ref().map(|(_, token, _)| token.clone());
+    let tcp =
+        tcp.map(|(address, token, any_port)| TcpListen { address, any_port, token, tls: None });
+    Ok((HttpListeners { unix: Some(config.socket.clone()), tcp }, token))
+}
+
+/// The lines that tell of these ways.
+pub(crate) fn tell_ways(http: &Http, config: &HttpConfig, token: Option<String>) -> String {
+    let mut text = format!("API: {}\n", config.socket.display());
+    if let (Some(address), Some(token)) = (http.address, token) {
+        text += &format!("dashboard: http://{address}/#token={token}\n");
+    }
+    text
 }
 
 /// A number that nobody can guess.

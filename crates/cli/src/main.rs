@@ -17,6 +17,7 @@ mod output;
 mod pools;
 mod progress;
 mod recording;
+mod running;
 mod service;
 mod source;
 mod stderr;

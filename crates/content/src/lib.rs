@@ -56,6 +56,7 @@ mod sweep;
 mod tasks;
 mod tree;
 mod volume;
+mod worth;
 mod writing;
 
 pub use check::Flaw;
@@ -67,4 +68,5 @@ pub use request::{
 pub use service::Service;
 pub use settings::Settings;
 pub use status::{Counters, Status, VolumeStatus};
-pub use store::{BACKGROUND, Store};
+pub use store::Store;
+pub use worth::Worth;

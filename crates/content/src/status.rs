@@ -4,6 +4,7 @@ use crate::check::{Flaw, Inspection};
 use crate::name::{BLOCK, BlockId, Domain};
 use crate::request::{Quotas, Tag};
 use crate::store::Store;
+use crate::worth::{Worth, parts};
 use thermocline_ports::Device;
 use thermocline_units::{Bytes, VolumeId};
 
@@ -129,6 +130,12 @@ impl<D: Device> Store<D> {
     pub fn share_count(&self, block: BlockId) -> u32 {
         let is_it = block.number != 0 && self.state.blocks.id(block.number) == block;
         if is_it { self.state.blocks.entry(block.number).refs } else { 0 }
+    }
+
+    /// Parts of the device that are worth more than others, by ascending offset: first byte, byte
+    /// after the last, and worth. Looks at the maps of images: some milliseconds.
+    pub fn worth(&self) -> Vec<(Bytes, Bytes, Worth)> {
+        parts(&self.state)
     }
 
     /// True if no work is in flight or waiting, except requests that wait for a commit.

@@ -27,10 +27,6 @@ use crate::writing::Writes;
 use thermocline_ports::{Completion, Device, Ticket};
 use thermocline_units::{Nanos, Slab};
 
-/// Bit that is set in tickets of device requests that no client waits for (cleaning, discards). A
-/// device with priorities may serve the others first.
-pub const BACKGROUND: u64 = 1 << 63;
-
 /// Nodes without references that are freed at once.
 const REAPED_MAX: usize = 64;
 
@@ -176,7 +172,7 @@ impl<D: Device> Store<D> {
     /// Passes a completion of the device to the part that sent the request.
     fn land(&mut self, completion: Completion) {
         let Completion { ticket, result } = completion;
-        let task = self.tasks.remove((ticket.0 & !BACKGROUND) as u32);
+        let task = self.tasks.remove((ticket.0 & !Ticket::BACKGROUND) as u32);
         let state = &mut self.state;
         if matches!(state.service, Service::Stopped(_) | Service::Refused(_)) {
             return;
@@ -282,7 +278,8 @@ impl<D: Device> Store<D> {
         }
         let now = self.state.now;
         for Outgoing { task, io } in self.state.take_outgoing() {
-            let background = if task.is_background() { BACKGROUND } else { 0 };
+            // Cleaning and discards: nobody waits for them.
+            let background = if task.is_background() { Ticket::BACKGROUND } else { 0 };
             let ticket = u64::from(self.tasks.insert(task)) | background;
             self.device.submit(now, Ticket(ticket), io);
         }

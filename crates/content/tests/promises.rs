@@ -435,3 +435,37 @@ fn a_block_that_moves_under_a_sweep_stays() {
         assert!(flaws.is_err() || flaws.unwrap() > 0, "the plan does not reach it");
     }
 }
+
+#[test]
+fn structures_and_what_many_clones_share_are_worth_more() {
+    use thermocline_content::Worth;
+    let mut desk = Desk::new();
+    let size = Bytes::from_mib(1);
+    let (image, other) = (
+        desk.create("image", size, 0, Quotas::default()),
+        desk.create("other", size, 0, Quotas::default()),
+    );
+    let bytes = |seed: u64| -> Vec<u8> {
+        let mut rng = Rng::seeded(seed);
+        (0..BLOCK / 8).flat_map(|_| rng.next_u64().to_le_bytes()).collect()
+    };
+    // Two segments of the image's blocks, then one of others.
+    for block in 0..126 {
+        desk.write(image, block, bytes(block)).unwrap();
+    }
+    for block in 0..63 {
+        desk.write(other, block, bytes(1000 + block)).unwrap();
+    }
+    let shared = |desk: &Desk| -> u64 {
+        let parts = desk.store.worth();
+        assert_eq!((parts[0].0, parts[0].2), (Bytes(0), Worth::Metadata));
+        assert!(parts.windows(2).all(|two| two[0].1 <= two[1].0), "{parts:?}");
+        parts.iter().filter(|part| part.2 == Worth::Shared).map(|part| part.1.0 - part.0.0).sum()
+    };
+    for clone in 0..4 {
+        assert_eq!(shared(&desk), 0, "{clone} clones are few");
+        let (name, read_only) = (format!("clone{clone}"), false);
+        desk.ask(Action::Clone { from: image, name, read_only }).unwrap();
+    }
+    assert_eq!(shared(&desk), 2 * Bytes::from_kib(256).0);
+}

@@ -28,6 +28,7 @@ mod scrubs;
 
 pub use admin::{AdminApi, Reach};
 pub use admission::ClientLimits;
+pub(crate) use clients::Urgency;
 pub use room::watch_room;
 
 use crate::ServeError;
@@ -102,6 +103,10 @@ pub struct Engine {
     listeners: Vec<Listener>,
     tls: Option<Arc<ServerConfig>>,
     exports: Vec<Export>,
+    /// Those of them that clients may attach.
+    offered: Vec<Export>,
+    /// Holders of volumes in this process, by volume: nobody else may attach or delete these.
+    holders: BTreeMap<VolumeId, String>,
     connections: BTreeMap<u64, Connection>,
     limits: ClientLimits,
     /// Of `listeners`, in their order.
@@ -163,6 +168,8 @@ impl Engine {
             listeners: Vec::new(),
             tls: None,
             exports: Vec::new(),
+            offered: Vec::new(),
+            holders: BTreeMap::new(),
             connections: BTreeMap::new(),
             limits: ClientLimits::default(),
             admission: Admission::new(ClientLimits::default()),
@@ -272,6 +279,8 @@ impl Engine {
             size: volume.size.0,
         };
         self.exports = self.group.volumes().map(export).collect();
+        let is_free = |export: &&Export| !self.holders.contains_key(&VolumeId(export.volume));
+        self.offered = self.exports.iter().filter(is_free).cloned().collect();
     }
 
     /// The volume group, to be looked at.
@@ -279,7 +288,7 @@ impl Engine {
         &self.group
     }
 
-    /// The volumes that clients may attach.
+    /// All volumes; clients may attach those that no machine in this process holds.
     pub fn exports(&self) -> &[Export] {
         &self.exports
     }

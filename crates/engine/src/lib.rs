@@ -20,7 +20,9 @@ pub mod probe;
 mod sample;
 mod stream;
 pub mod surveys;
+mod volume_device;
 
 pub use error::ServeError;
 pub use event_loop::{AdminApi, ClientLimits, Engine, Listeners, OnEvent, Reach, watch_room};
 pub use mailbox::{Mailbox, Stopped};
+pub use volume_device::VolumeDevice;

@@ -25,6 +25,7 @@ mod volume;
 mod writing;
 
 use crate::IDS_MAX;
+use crate::flash::{FlashCounts, FlashFailed, FlashRequest};
 use crate::messages::{HostId, ToAgent, ToPeer, ToServer, Why};
 use crate::settings::{AgentSettings, SettingsError};
 use asked::Request;
@@ -146,6 +147,8 @@ pub struct AgentCounts {
     pub joined: u64,
     /// Blocks that the server named and that were cached here.
     pub named: u64,
+    /// Blocks that the second level of this host's cache brought.
+    pub from_flash: u64,
     /// Blocks that peers sent.
     pub from_peers: u64,
     /// Blocks whose bytes were requested again, because a name or a peer did not provide them.
@@ -308,6 +311,23 @@ impl Agent {
     /// The next message to another host.
     pub fn next_peer_message(&mut self) -> Option<(HostId, ToPeer)> {
         self.peers.next_message()
+    }
+
+    /// The next request to the device of the second level, with a number by which
+    /// [`Agent::flash_ended`] knows it.
+    pub fn next_flash_request(&mut self) -> Option<(u64, FlashRequest)> {
+        self.state.contents.next_flash_request()
+    }
+
+    /// Takes the answer to a request of the second level: the bytes of a read (any for a write), or
+    /// a failure. An answer to nothing is dropped.
+    pub fn flash_ended(&mut self, now: Nanos, number: u64, result: Result<Bytes, FlashFailed>) {
+        self.guests.reads.flash_ended(&mut self.state, now, number, result);
+    }
+
+    /// Counts of the second level; `None`: there is none.
+    pub fn flash_counts(&self) -> Option<FlashCounts> {
+        self.state.contents.flash_counts()
     }
 
     /// Number of unanswered requests of guests and to the server, and of awaited contents.

@@ -2,7 +2,8 @@
 //! their messages. Both are state machines: messages in, messages out.
 //!
 //! - `agent`: one content-addressed cache a host, for all its guests; the known parts of volumes'
-//!   maps; writes that are not flushed yet. `map`, `blocks` and `index` are its parts.
+//!   maps; writes that are not flushed yet. `map`, `blocks`, `flash` (a second level
+//!   on a device) and `index` are its parts.
 //! - `server`: leases, the tracker (`names`), its memory, the choice of the sender of a block. Its
 //!   store is behind [`StoreRequest`] and [`StoreAnswer`]; `store` is one in memory.
 //! - `messages`, `format`: the messages, and their bytes, drawn in `docs/formats/hostcache.md`;
@@ -26,6 +27,7 @@
 
 mod agent;
 mod blocks;
+mod flash;
 mod format;
 mod index;
 mod link;
@@ -40,6 +42,7 @@ mod store;
 mod tests;
 
 pub use agent::{Agent, AgentCounts, AgentError, Event, Gone, Ticket, VolumeKey};
+pub use flash::{FlashCounts, FlashFailed, FlashRequest};
 pub use format::{FormatError, MESSAGE_BYTES_MAX, MESSAGE_HEADER_BYTES, Message};
 pub use link::{Link, LinkError, QUEUED_BYTES_MAX};
 pub use messages::{
@@ -47,7 +50,7 @@ pub use messages::{
 };
 pub use protocol::Protocol;
 pub use server::{LeaseStatus, OPERATIONS_MAX, Server, ServerCounts, ServerError};
-pub use settings::{AgentSettings, HashOf, ServerSettings, SettingsError};
+pub use settings::{AgentSettings, FlashSettings, HashOf, ServerSettings, SettingsError};
 pub use store::{Content, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
 
 /// Bytes of a block.

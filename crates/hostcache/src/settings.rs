@@ -83,6 +83,15 @@ impl ServerSettings {
     }
 }
 
+/// Settings of a host's second level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlashSettings {
+    /// Blocks that the device has room for, 1 or more.
+    pub blocks: u32,
+    /// Policy that says which block leaves for another.
+    pub policy: String,
+}
+
 /// Settings of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
@@ -94,8 +103,10 @@ pub struct AgentSettings {
     pub cache_blocks: u32,
     /// Policy of that memory.
     pub cache_policy: String,
+    /// Second level of the cache, on a flash device; `None`: there is none.
+    pub flash: Option<FlashSettings>,
     /// Lookup policy, by its name in the registry: it decides which written blocks and which blocks
-    /// from peers are cached.
+    /// from peers are cached, and which of those that memory evicts enter the second level.
     pub lookup: String,
     /// Bytes of a block: [`crate::BLOCK_BYTES`]; fewer where contents are modelled.
     pub block_bytes: usize,
@@ -124,6 +135,7 @@ impl AgentSettings {
             host,
             cache_blocks: 1 << 18,
             cache_policy: "lru".to_string(),
+            flash: None,
             lookup: thermocline_policy::lookup::DEFAULT.to_string(),
             block_bytes: crate::BLOCK_BYTES,
             hash_of,

@@ -1,5 +1,6 @@
 //! Data types of the API of a storage server and of a host's agent. Plain data; sizes are bytes.
 
+use super::history::Growing;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -159,14 +160,102 @@ pub struct HostStatus {
     pub peer_blocks: u64,
     /// Blocks that this host sent to others.
     pub served_blocks: u64,
-    /// Blocks in the cache.
+    /// Blocks in the cache's memory.
     pub cached_blocks: u64,
+    /// The cache's second level; null: there is none.
+    #[serde(default)]
+    pub flash: Option<FlashStatus>,
     /// NBD clients.
     pub clients: usize,
     /// Other hosts that are connected.
     pub peers: Vec<u16>,
     /// Volumes.
     pub volumes: Vec<HostVolume>,
+}
+
+/// The second level of a host's cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FlashStatus {
+    /// Its device.
+    pub device: String,
+    /// Blocks that it has room for.
+    pub slots: u64,
+    /// Blocks that it holds.
+    pub blocks: u64,
+    /// Blocks that were read from it since the start.
+    pub hit_blocks: u64,
+    /// Blocks that were written to it.
+    pub stored_blocks: u64,
+    /// Blocks that memory gave up and that were not kept here.
+    pub passed_blocks: u64,
+    /// Blocks that came back with wrong bytes; the store was asked instead.
+    pub damaged_blocks: u64,
+    /// Requests that failed.
+    pub failures: u64,
+    /// True once it was given up because it failed all the time.
+    pub is_off: bool,
+}
+
+/// A second of a host: growth of its figures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostSecond {
+    /// Its number since the start.
+    pub number: u64,
+    /// Bytes sent to the server.
+    pub sent_bytes: u64,
+    /// Bytes that came from the server.
+    pub received_bytes: u64,
+    /// Bytes that came from other hosts.
+    pub peer_received_bytes: u64,
+    /// Blocks that guests read.
+    pub read_blocks: u64,
+    /// Of those, blocks from the cache's memory.
+    pub hit_blocks: u64,
+    /// Of those, blocks from its second level.
+    pub flash_blocks: u64,
+}
+
+impl Growing for HostSecond {
+    fn since(&self, before: &HostSecond, number: u64) -> HostSecond {
+        let grown = |of: fn(&HostSecond) -> u64| of(self).saturating_sub(of(before));
+        HostSecond {
+            number,
+            sent_bytes: grown(|it| it.sent_bytes),
+            received_bytes: grown(|it| it.received_bytes),
+            peer_received_bytes: grown(|it| it.peer_received_bytes),
+            read_blocks: grown(|it| it.read_blocks),
+            hit_blocks: grown(|it| it.hit_blocks),
+            flash_blocks: grown(|it| it.flash_blocks),
+        }
+    }
+}
+
+/// A second of a storage server: growth of its figures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StoreSecond {
+    /// Its number since the start.
+    pub number: u64,
+    /// Bytes sent to hosts.
+    pub sent_bytes: u64,
+    /// Bytes that came from hosts.
+    pub received_bytes: u64,
+    /// Blocks that were stored.
+    pub new_blocks: u64,
+    /// Written blocks that were stored already.
+    pub deduplicated_blocks: u64,
+}
+
+impl Growing for StoreSecond {
+    fn since(&self, before: &StoreSecond, number: u64) -> StoreSecond {
+        let grown = |of: fn(&StoreSecond) -> u64| of(self).saturating_sub(of(before));
+        StoreSecond {
+            number,
+            sent_bytes: grown(|it| it.sent_bytes),
+            received_bytes: grown(|it| it.received_bytes),
+            new_blocks: grown(|it| it.new_blocks),
+            deduplicated_blocks: grown(|it| it.deduplicated_blocks),
+        }
+    }
 }
 
 /// A volume at a host.

@@ -104,6 +104,8 @@ pub struct HostConfig {
     pub cache: Bytes,
     /// Policy of that memory.
     pub policy: String,
+    /// Policy of its second level, where there is one.
+    pub flash_policy: String,
     /// Bounds.
     pub limits: Limits,
 }

@@ -4,7 +4,7 @@
 //! Names follow Prometheus's conventions: they begin with `thermocline_store_` and
 //! `thermocline_host_`; units are seconds and bytes and end the name; counters end in `_total`.
 
-use super::api::{HostStatus, StoreStatus};
+use super::api::{FlashStatus, HostStatus, StoreStatus};
 use axum::response::Response;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -89,6 +89,21 @@ pub(super) fn of_store(status: StoreStatus) -> Response {
     answer("thermocline_store", Figures { plain, labelled })
 }
 
+/// Those of the second level of an agent's cache.
+fn of_flash(flash: &FlashStatus) -> Vec<Figure> {
+    let count = Value::Counter;
+    vec![
+        ("flash_slots", "Blocks that flash has room for", bytes(flash.slots)),
+        ("flash_blocks", "Blocks on flash", bytes(flash.blocks)),
+        ("flash_off", "1 once flash was given up", bytes(flash.is_off.into())),
+        ("flash_hit_blocks", "Blocks read from flash", count(flash.hit_blocks)),
+        ("flash_stored_blocks", "Blocks written to flash", count(flash.stored_blocks)),
+        ("flash_passed_blocks", "Evicted blocks not kept there", count(flash.passed_blocks)),
+        ("flash_damaged_blocks", "Wrong bytes from flash", count(flash.damaged_blocks)),
+        ("flash_failures", "Failed requests of flash", count(flash.failures)),
+    ]
+}
+
 /// Those of an agent.
 pub(super) fn of_host(status: HostStatus) -> Response {
     let count = Value::Counter;
@@ -109,5 +124,6 @@ pub(super) fn of_host(status: HostStatus) -> Response {
         ("peer_blocks", "Blocks that other hosts sent", count(status.peer_blocks)),
         ("served_blocks", "Blocks sent to other hosts", count(status.served_blocks)),
     ];
+    let plain = plain.into_iter().chain(status.flash.iter().flat_map(of_flash)).collect();
     answer("thermocline_host", Figures { plain, labelled: Vec::new() })
 }

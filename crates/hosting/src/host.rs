@@ -6,33 +6,43 @@
 //! there, is asked for again every second; one that was lost to another host is not, until somebody
 //! says so.
 
+mod second;
 mod volumes;
 mod ways;
 
-use super::api::HostStatus;
+pub use second::{FLASH_LABEL, label_flash};
+
+use super::api::{FlashStatus, HostSecond, HostStatus};
 use super::clients::{self, Clients};
 use super::config::HostConfig;
 use super::guests::{Ended, Guests};
+use super::history::History;
 use super::line::{Line, Traffic, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting;
 use super::notes::Notes;
 use super::store::protocol_name;
 use super::{Clock, HostingError, hash_of, random_number};
+use second::{Second, flash_slots};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::unix_socket::{self, SocketName};
 use thermocline_hostcache::{
-    Agent, AgentSettings, BLOCK_BYTES, Event, HostId, ToAgent, ToServer, VolumeKey, Why,
+    Agent, AgentSettings, BLOCK_BYTES, Event, FlashSettings, HostId, ToAgent, ToServer, VolumeKey,
+    Why,
 };
 use thermocline_nbd::{Ask, Cookie, Export};
+use thermocline_ports_os::LiveDevice;
 use thermocline_units::Nanos;
 use thermocline_volume::Action;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
@@ -77,6 +87,9 @@ pub(super) struct Core {
     connections: u64,
     /// Bytes that came from other hosts on earlier connections.
     from_peers: u64,
+    /// Device of the cache's second level.
+    second: Option<Second>,
+    history: History<HostSecond>,
     config: HostConfig,
     clock: Clock,
     notes: Notes,
@@ -104,24 +117,28 @@ pub struct HostAgent {
     listeners: Listeners,
     inbox: mpsc::Receiver<Task<Core>>,
     admin: HostApi,
+    /// Readable when the second level's device has answered.
+    readiness: Option<OwnedFd>,
 }
 
 impl HostAgent {
-    /// Listens for NBD clients and for other hosts.
+    /// Listens for NBD clients and for other hosts. `flash` is the device of the cache's second
+    /// level, which bears the label ([`label_flash`]); the level begins empty.
     ///
     /// # Errors
     /// Settings, keys or addresses do not work.
-    pub fn start(config: HostConfig, notes: Notes) -> Result<HostAgent, HostingError> {
+    pub fn start(
+        config: HostConfig,
+        flash: Option<Box<dyn LiveDevice>>,
+        notes: Notes,
+    ) -> Result<HostAgent, HostingError> {
         let keys = config.keys.as_ref();
         meeting::check(keys, config.store)?;
         let others = config.peers.iter().map(|peer| peer.address).chain(config.listen);
         others.into_iter().try_for_each(|address| meeting::check(keys, address))?;
-        let mut of_agent = AgentSettings::new(hash_of, config.host, random_number()?);
-        of_agent.protocol = config.protocol;
-        of_agent.lookup.clone_from(&config.lookup);
-        of_agent.cache_blocks = (config.cache.0 / BLOCK_BYTES as u64).max(1) as u32;
-        of_agent.cache_policy.clone_from(&config.policy);
-        let agent = Agent::new(of_agent)?;
+        let flash = flash.map(Second::new);
+        let readiness = flash.as_ref().map(|flash| flash.device().readiness().try_clone_to_owned());
+        let agent = Agent::new(settings(&config, flash.as_ref())?)?;
         let failed = |error| HostingError::Nbd { at: config.nbd.display().to_string(), error };
         let (unix, name) = unix_socket::listen(&config.nbd).map_err(failed)?;
         let tcp = match config.nbd_tcp {
@@ -144,6 +161,8 @@ impl HostAgent {
             peers: BTreeMap::new(),
             connections: 0,
             from_peers: 0,
+            second: flash,
+            history: History::default(),
             clock: Clock(Instant::now()),
             notes,
             bell: Rc::new(Notify::new()),
@@ -153,7 +172,9 @@ impl HostAgent {
             core.attach(&name);
         }
         let listeners = Listeners { unix, _name: name, tcp, peers };
-        Ok(HostAgent { core: Rc::new(RefCell::new(core)), listeners, inbox, admin })
+        let readiness = readiness.transpose()?;
+        let core = Rc::new(RefCell::new(core));
+        Ok(HostAgent { core, listeners, inbox, admin, readiness })
     }
 
     /// The administrator's side.
@@ -176,11 +197,15 @@ impl HostAgent {
     pub fn run(self, stop: UnixStream) -> Result<(), HostingError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         stop.set_nonblocking(true)?;
-        let HostAgent { core, listeners, inbox, .. } = self;
+        let HostAgent { core, listeners, inbox, readiness, .. } = self;
         LocalSet::new().block_on(&runtime, async {
             let tasks = ways::open(&core, &listeners)?;
             let stop = tokio::net::UnixStream::from_std(stop)?;
-            run_agent(&core, inbox, &stop).await;
+            // An `OwnedFd` is always the same descriptor, which is all that makes it unsound.
+            #[expect(deprecated, reason = "the other way is unsafe")]
+            let with = |fd| AsyncFd::with_interest(fd, Interest::READABLE);
+            let ready = readiness.map(with).transpose()?;
+            run_agent(&core, inbox, &stop, ready.as_ref()).await;
             tasks.iter().for_each(tokio::task::JoinHandle::abort);
             give_all_back(&core).await;
             Ok(())
@@ -193,12 +218,14 @@ async fn run_agent(
     core: &Rc<RefCell<Core>>,
     mut inbox: mpsc::Receiver<Task<Core>>,
     stop: &tokio::net::UnixStream,
+    ready: Option<&AsyncFd<OwnedFd>>,
 ) {
     let (clock, bell) = (core.borrow().clock, core.borrow().bell.clone());
     loop {
         let deadline = core.borrow_mut().tick();
         tokio::select! {
             () = wait(clock, deadline, &bell) => {}
+            () = answered(ready) => {}
             Some(order) = inbox.recv() => {
                 let mut core = core.borrow_mut();
                 order(&mut core);
@@ -207,6 +234,31 @@ async fn run_agent(
             _ = stop.readable() => return,
         }
     }
+}
+
+/// Ends when the second level's device has answered something; without one never.
+async fn answered(ready: Option<&AsyncFd<OwnedFd>>) {
+    match ready {
+        None => std::future::pending().await,
+        Some(ready) => match ready.readable().await {
+            Ok(mut guard) => guard.clear_ready(),
+            Err(_) => sleep(GLANCE).await,
+        },
+    }
+}
+
+/// Settings of the agent's machine.
+fn settings(config: &HostConfig, flash: Option<&Second>) -> std::io::Result<AgentSettings> {
+    let mut settings = AgentSettings::new(hash_of, config.host, random_number()?);
+    settings.protocol = config.protocol;
+    settings.lookup.clone_from(&config.lookup);
+    settings.cache_blocks = (config.cache.0 / BLOCK_BYTES as u64).max(1) as u32;
+    settings.cache_policy.clone_from(&config.policy);
+    settings.flash = flash.map(|flash| FlashSettings {
+        blocks: flash_slots(flash.device().geometry().size),
+        policy: config.flash_policy.clone(),
+    });
+    Ok(settings)
 }
 
 async fn give_all_back(core: &Rc<RefCell<Core>>) {
@@ -249,7 +301,15 @@ impl Core {
             self.volumes.asked(&name, key);
         }
         self.turn();
-        [self.agent.next_deadline(), self.volumes.next_due()].into_iter().flatten().min()
+        if let Some(second) = &mut self.second {
+            second.tell(&self.agent, &self.notes);
+        }
+        if self.history.is_over(now) {
+            self.history.note(now, self.totals());
+        }
+        let second = self.second.as_ref().and_then(|second| second.device().next_event());
+        let due = [self.agent.next_deadline(), self.volumes.next_due(), second];
+        due.into_iter().flatten().min()
     }
 
     /// Carries on until nothing moves without somebody else.
@@ -273,6 +333,9 @@ impl Core {
                 }
             }
             self.send();
+            if let Some(second) = &mut self.second {
+                moved |= second.turn(&mut self.agent, now);
+            }
             if self.guests.have_room() && self.clients.take_starved() {
                 self.clients.ids().into_iter().for_each(|id| moved |= self.start_requests(id));
             }
@@ -445,12 +508,47 @@ impl Core {
         }
     }
 
-    /// Everything at a glance.
-    pub(super) fn status(&self) -> HostStatus {
+    /// Figures since the start whose growth is told by the second.
+    fn totals(&self) -> HostSecond {
         let counts = self.agent.counts();
         let now = self.store.line.as_ref().map_or(Traffic::default(), |line| line.traffic());
         let before = self.store.before;
         let from_peers = self.peers.values().map(|(_, line)| line.traffic().received);
+        HostSecond {
+            number: 0,
+            sent_bytes: before.sent + now.sent,
+            received_bytes: before.received + now.received,
+            peer_received_bytes: self.from_peers + from_peers.sum::<u64>(),
+            read_blocks: counts.read,
+            hit_blocks: counts.hits,
+            flash_blocks: counts.from_flash,
+        }
+    }
+
+    /// The last five minutes, second by second.
+    pub(super) fn history(&self, from: u64) -> Vec<HostSecond> {
+        self.history.from(from)
+    }
+
+    fn flash(&self) -> Option<FlashStatus> {
+        let (counts, second) = (self.agent.flash_counts()?, self.second.as_ref()?);
+        Some(FlashStatus {
+            device: second.device().name(),
+            slots: counts.slots.into(),
+            blocks: counts.blocks.into(),
+            hit_blocks: self.agent.counts().from_flash,
+            stored_blocks: counts.stored,
+            passed_blocks: counts.passed,
+            damaged_blocks: counts.damaged,
+            failures: counts.failed,
+            is_off: counts.is_off,
+        })
+    }
+
+    /// Everything at a glance.
+    pub(super) fn status(&self) -> HostStatus {
+        let counts = self.agent.counts();
+        let HostSecond { sent_bytes, received_bytes, peer_received_bytes, .. } = self.totals();
         HostStatus {
             host: self.config.host.0,
             store: self.config.store.to_string(),
@@ -458,9 +556,9 @@ impl Core {
             last_error: self.store.last_error.clone(),
             protocol: protocol_name(self.config.protocol).to_string(),
             uptime_seconds: self.clock.now().as_secs_f64(),
-            sent_bytes: before.sent + now.sent,
-            received_bytes: before.received + now.received,
-            peer_received_bytes: self.from_peers + from_peers.sum::<u64>(),
+            sent_bytes,
+            received_bytes,
+            peer_received_bytes,
             read_blocks: counts.read,
             hit_blocks: counts.hits,
             joined_blocks: counts.joined,
@@ -468,6 +566,7 @@ impl Core {
             peer_blocks: counts.from_peers,
             served_blocks: counts.served,
             cached_blocks: u64::from(self.agent.memory().0),
+            flash: self.flash(),
             clients: self.clients.count(),
             peers: self.peers.keys().map(|host| host.0).collect(),
             volumes: self.volumes.status(|key| self.agent.fence(key)),

@@ -23,6 +23,7 @@ mod clients;
 mod config;
 mod figures;
 mod guests;
+mod history;
 mod host;
 mod line;
 mod mailbox;
@@ -33,11 +34,11 @@ mod routes;
 mod store;
 
 pub use config::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
-pub use host::{HostAgent, HostApi};
+pub use host::{FLASH_LABEL, HostAgent, HostApi, label_flash};
 pub use meeting::MeetError;
 pub use notes::Notes;
 pub use routes::{host_openapi, store_openapi};
-pub use store::{StoreApi, StoreServer, make_store};
+pub use store::{StoreApi, StoreDevice, StoreServer, make_store};
 
 use thermocline_admin::http::{Http, HttpError, HttpListeners, serve};
 

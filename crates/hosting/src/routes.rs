@@ -2,7 +2,10 @@
 //! documents are made from the same declarations.
 
 use super::HostApi;
-use super::api::{Checked, HostStatus, NewClone, NewStoreVolume, StoreStatus, StoreVolume, Swept};
+use super::api::{
+    Checked, HostSecond, HostStatus, NewClone, NewStoreVolume, StoreSecond, StoreStatus,
+    StoreVolume, Swept,
+};
 use super::backing::DOMAINS;
 use super::figures;
 use super::store::{Core, StoreApi};
@@ -14,7 +17,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use thermocline_admin::api::{Event, Refused};
-use thermocline_admin::http::{Answer, Body, Onward};
+use thermocline_admin::http::{Answer, Body, Dashboard, Onward};
 use thermocline_content::{Action, Completed, Domain, Quotas};
 use thermocline_hostcache::BLOCK_BYTES;
 use thermocline_ports::Payload;
@@ -63,6 +66,7 @@ fn store_api() -> OpenApiRouter<StoreApi> {
         .routes(routes!(fill))
         .routes(routes!(gc))
         .routes(routes!(check))
+        .routes(routes!(store_history))
         .routes(routes!(store_events))
 }
 
@@ -70,25 +74,32 @@ fn host_api() -> OpenApiRouter<HostApi> {
     OpenApiRouter::with_openapi(HostDocument::openapi())
         .routes(routes!(host_status))
         .routes(routes!(attach, detach))
+        .routes(routes!(host_history))
         .routes(routes!(host_events))
 }
 
 pub(super) fn of_store(admin: StoreApi) -> Router {
-    let (router, document) = store_api().split_for_parts();
-    router
-        .route("/v1/openapi.json", get(async move || Json(document)))
-        .route("/metrics", get(store_metrics))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(admin)
+    let dashboard = Dashboard {
+        title: "thermocline store",
+        token: "This store asks for a token. The address that <code>thermocline store serve</code> \
+                prints at its start carries it.",
+        sections: include_str!("../web/store/sections.html"),
+        script: concat!(include_str!("../web/both.js"), include_str!("../web/store/app.js")),
+    };
+    let routes = dashboard.beside(store_api(), get(store_metrics));
+    routes.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(admin)
 }
 
 pub(super) fn of_host(admin: HostApi) -> Router {
-    let (router, document) = host_api().split_for_parts();
-    router
-        .route("/v1/openapi.json", get(async move || Json(document)))
-        .route("/metrics", get(host_metrics))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .with_state(admin)
+    let dashboard = Dashboard {
+        title: "thermocline host",
+        token: "This agent asks for a token. The address that <code>thermocline host serve</code> \
+                prints at its start carries it.",
+        sections: include_str!("../web/host/sections.html"),
+        script: concat!(include_str!("../web/both.js"), include_str!("../web/host/app.js")),
+    };
+    let routes = dashboard.beside(host_api(), get(host_metrics));
+    routes.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).with_state(admin)
 }
 
 /// Has the store do something to a volume, once that was looked at.
@@ -237,6 +248,16 @@ async fn check(State(admin): Store) -> Answer<Checked> {
     Ok(Json(Checked { flaws }))
 }
 
+/// The last five minutes, second by second.
+#[utoipa::path(get, path = "/v1/history", params(Onward),
+    responses((status = 200, body = [StoreSecond]), (status = 503, body = Refused)))]
+async fn store_history(
+    State(admin): Store,
+    Query(second): Query<Onward>,
+) -> Answer<Vec<StoreSecond>> {
+    admin.mailbox.look(move |core| core.history(second.from)).await.map(Json)
+}
+
 /// The last thousand events.
 #[utoipa::path(get, path = "/v1/events", params(Onward),
     responses((status = 200, body = [Event])))]
@@ -285,6 +306,13 @@ async fn detach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCo
     let lost = || Refused::unavailable("it could not be flushed; the agent's events say why");
     answer.await.map_err(|_| lost())?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The last five minutes, second by second.
+#[utoipa::path(get, path = "/v1/history", params(Onward),
+    responses((status = 200, body = [HostSecond]), (status = 503, body = Refused)))]
+async fn host_history(State(admin): Host, Query(second): Query<Onward>) -> Answer<Vec<HostSecond>> {
+    admin.mailbox.look(move |core| core.history(second.from)).await.map(Json)
 }
 
 /// The last thousand events.

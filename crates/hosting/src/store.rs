@@ -3,10 +3,11 @@
 //! Everything is on one thread. Whatever comes in (bytes of a host, answers of the device, orders)
 //! is taken by a machine, and [`Core::turn`] carries on until nothing moves.
 
-use super::api::{HostLink, StoreStatus, StoreVolume};
+use super::api::{HostLink, StoreSecond, StoreStatus, StoreVolume};
 use super::backing::{Backing, Told};
 use super::config::{STORE, StoreConfig};
-use super::line::{Line, carry, wait};
+use super::history::History;
+use super::line::{Line, Traffic, carry, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
 use super::notes::Notes;
@@ -20,18 +21,24 @@ use std::rc::Rc;
 use std::time::Instant;
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_content::{
-    Action, Completed, RequestError, Service, Settings, Status, Store, VolumeStatus,
+    Action, Completed, RequestError, Service, Settings, Status, Store, VolumeStatus, Worth,
 };
 use thermocline_hostcache::{
     BLOCK_BYTES, HostId, LeaseStatus, Link, Protocol, Server, ServerSettings, ToServer,
 };
-use thermocline_ports_os::Disk;
-use thermocline_units::Bytes;
+use thermocline_ports_os::LiveDevice;
+use thermocline_units::{Bytes, Nanos};
 use thermocline_wire::{Config, Role};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
+
+/// Time between two words to the device about its parts.
+const WORTH_EVERY: Nanos = Nanos::from_secs(600);
+
+/// The device that a store is on.
+pub type StoreDevice = Box<dyn LiveDevice>;
 
 /// One who waits for an order of the store.
 type Waiting = oneshot::Sender<Result<Completed, Refused>>;
@@ -56,8 +63,13 @@ struct Sweeping {
 /// The server, its store, and who talks with it.
 pub(super) struct Core {
     server: Server,
-    backing: Backing<Disk>,
+    backing: Backing<StoreDevice>,
     hosts: BTreeMap<HostId, Host>,
+    /// Of connections that are over.
+    before: Traffic,
+    /// Time at which the device is told next which of its parts are worth more.
+    tells_worth_at: Nanos,
+    history: History<StoreSecond>,
     connections: u64,
     orders: BTreeMap<u64, Waiting>,
     next_order: u64,
@@ -91,19 +103,23 @@ pub struct StoreServer {
 ///
 /// # Errors
 /// The settings do not fit, or the device is too small, or fails.
-pub fn make_store(disk: Disk, settings: Settings, identity: u64) -> Result<Status, HostingError> {
-    let path = disk.path().display().to_string();
+pub fn make_store(
+    device: StoreDevice,
+    settings: Settings,
+    identity: u64,
+) -> Result<Status, HostingError> {
+    let path = device.name();
     let clock = Clock(Instant::now());
-    let made = Store::format(clock.now(), disk, settings, identity);
+    let made = Store::format(clock.now(), device, settings, identity);
     opened(made, clock, &path).map(|store| store.status())
 }
 
 /// Waits until a store is open, and quiet.
 fn opened(
-    store: Result<Store<Disk>, thermocline_content::OpenError>,
+    store: Result<Store<StoreDevice>, thermocline_content::OpenError>,
     clock: Clock,
     path: &str,
-) -> Result<Store<Disk>, HostingError> {
+) -> Result<Store<StoreDevice>, HostingError> {
     let failed = |text: String| HostingError::Store { path: path.to_string(), text };
     let mut store = store.map_err(|error| failed(error.to_string()))?;
     let mut answers = Vec::new();
@@ -125,15 +141,14 @@ impl StoreServer {
     /// There is no store, or settings, keys or the address do not work.
     pub fn start(
         config: StoreConfig,
-        disk: Disk,
+        device: StoreDevice,
         settings: Settings,
         notes: Notes,
     ) -> Result<StoreServer, HostingError> {
         meeting::check(config.keys.as_ref(), config.listen)?;
         let clock = Clock(Instant::now());
-        let (device, readiness) =
-            (disk.path().display().to_string(), disk.readiness().try_clone_to_owned()?);
-        let store = opened(Store::open(clock.now(), disk, settings), clock, &device)?;
+        let (name, readiness) = (device.name(), device.readiness().try_clone_to_owned()?);
+        let store = opened(Store::open(clock.now(), device, settings), clock, &name)?;
         // Each opening of a store has a number of its own.
         let mut of_server =
             ServerSettings::new(hash_of, store.status().session as u16, random_number()?);
@@ -151,13 +166,16 @@ impl StoreServer {
             server,
             backing: Backing::new(store),
             hosts: BTreeMap::new(),
+            before: Traffic::default(),
+            tells_worth_at: clock.now(),
+            history: History::default(),
             connections: 0,
             orders: BTreeMap::new(),
             next_order: 0,
             sweeping: Vec::new(),
             config,
             address,
-            device,
+            device: name,
             clock,
             notes,
             bell: Rc::new(Notify::new()),
@@ -220,6 +238,12 @@ async fn run_store(
             if let Some(text) = core.backing.trouble() {
                 let path = core.device.clone();
                 return Err(HostingError::Store { path, text });
+            }
+            let now = clock.now();
+            core.tell_worth(now);
+            if core.history.is_over(now) {
+                let totals = core.totals();
+                core.history.note(now, totals);
             }
             core.backing.next_event()
         };
@@ -316,7 +340,7 @@ impl Core {
             None if self.config.hosts.is_empty() => u64::MAX,
             None => return Err(format!("host {} is not configured here", host.0)),
         };
-        if let Some(earlier) = self.hosts.remove(&host) {
+        if let Some(earlier) = self.forget_line(host) {
             earlier.line.end(format!("host {} came in anew from {from}", host.0));
         }
         self.server.joined(host, domains).map_err(|error| error.to_string())?;
@@ -327,10 +351,55 @@ impl Core {
         Ok(number)
     }
 
+    /// Takes a host's connection off the list, and keeps what it carried.
+    fn forget_line(&mut self, host: HostId) -> Option<Host> {
+        let gone = self.hosts.remove(&host)?;
+        let Traffic { sent, received } = gone.line.traffic();
+        self.before.sent += sent;
+        self.before.received += received;
+        Some(gone)
+    }
+
+    /// Figures since the start whose growth is told by the second.
+    fn totals(&self) -> StoreSecond {
+        let counters = self.backing.store().status().counters;
+        let lines = self.hosts.values().map(|host| host.line.traffic());
+        let (sent, received) = lines
+            .fold((0, 0), |(sent, received), line| (sent + line.sent, received + line.received));
+        StoreSecond {
+            number: 0,
+            sent_bytes: self.before.sent + sent,
+            received_bytes: self.before.received + received,
+            new_blocks: counters.new_blocks,
+            deduplicated_blocks: counters.deduplicated,
+        }
+    }
+
+    /// Tells the device from time to time which of its parts are worth more than others.
+    fn tell_worth(&mut self, now: Nanos) {
+        if now < self.tells_worth_at {
+            return;
+        }
+        self.tells_worth_at = Nanos(now.0 + WORTH_EVERY.0);
+        let store = self.backing.store_mut();
+        let worth = |worth| match worth {
+            Worth::Metadata => thermocline_ports_os::Worth::Metadata,
+            Worth::Shared => thermocline_ports_os::Worth::Shared,
+        };
+        let parts = store.worth().into_iter();
+        let parts: Vec<_> = parts.map(|(from, to, of)| (from, to, worth(of))).collect();
+        store.device_mut().note_worth(&parts);
+    }
+
+    /// The last five minutes, second by second.
+    pub(super) fn history(&self, from: u64) -> Vec<StoreSecond> {
+        self.history.from(from)
+    }
+
     fn leave(&mut self, host: HostId, number: u64, why: &str) {
         self.notes.note(Severity::Info, format!("host {}", host.0), format!("has gone: {why}"));
         if self.hosts.get(&host).is_some_and(|there| there.number == number) {
-            self.hosts.remove(&host);
+            self.forget_line(host);
             self.server.left(host);
             self.turn_for_host();
         }

@@ -162,6 +162,51 @@ impl Disk {
     }
 }
 
+/// A device in this process that tells by a descriptor when it has answered something.
+pub trait LiveDevice: Device {
+    /// Name of it, as people know it.
+    fn name(&self) -> String;
+
+    /// Readable when it has answered something; to be waited for together with
+    /// [`Device::next_event`].
+    fn readiness(&self) -> BorrowedFd<'_>;
+
+    /// Blocks until it has answered something; returns at once when nothing is in flight.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait.
+    fn wait(&mut self) -> io::Result<()>;
+
+    /// Takes note of the parts that are worth more than others: first byte, byte after the last,
+    /// and worth. All that was said before is void. A device that is alike throughout does nothing.
+    fn note_worth(&mut self, parts: &[(Bytes, Bytes, Worth)]) {
+        let _ = parts;
+    }
+}
+
+/// Worth of a part of a device to whoever stands on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worth {
+    /// Its own structures, which every flush needs.
+    Metadata,
+    /// Data that many read.
+    Shared,
+}
+
+impl LiveDevice for Disk {
+    fn name(&self) -> String {
+        self.path().display().to_string()
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        Disk::readiness(self)
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Disk::wait(self)
+    }
+}
+
 impl Device for Disk {
     fn geometry(&self) -> Geometry {
         match self {

@@ -4,9 +4,10 @@
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
 //! [`Emulated`] slows a device to a profile. An [`objects::ObjectDevice`] keeps it in a bucket. A
-//! [`Disk`] is any of these. A [`Shaper`] is a link with time and losses. Time is whatever the
-//! caller says; nothing here reads a clock or starts a thread, but for what talks to an object
-//! store.
+//! [`Disk`] is any of these; a [`LiveDevice`] is whatever else tells by a descriptor when it has
+//! answered, such as a volume of an engine in the same process. A [`Shaper`] is a link with time
+//! and losses. Time is whatever the caller says; nothing here reads a clock or starts a thread, but
+//! for what talks to an object store.
 
 mod buffer;
 mod closed_loop;
@@ -23,7 +24,7 @@ pub mod worker;
 
 pub use buffer::Aligned;
 pub use closed_loop::{Budget, LoadError, run_load};
-pub use disk::Disk;
+pub use disk::{Disk, LiveDevice, Worth};
 pub use emulated::Emulated;
 pub use file::{
     FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file, take_back_file,

@@ -26,6 +26,17 @@ pub const SECTOR: u32 = 512;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
+impl Ticket {
+    /// Bit of the tickets of requests that no client waits for, where whoever submits tells them
+    /// apart. A device with priorities may serve the others first.
+    pub const BACKGROUND: u64 = 1 << 63;
+
+    /// True if no client waits for the request.
+    pub fn is_background(self) -> bool {
+        self.0 & Ticket::BACKGROUND != 0
+    }
+}
+
 /// A request to a device. Offsets are bytes from the device's start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Io {
@@ -165,4 +176,22 @@ pub trait Device {
     /// Virtual time at which `poll` will next have something; `None` when nothing is in flight, or
     /// when only the world knows (a real device).
     fn next_event(&self) -> Option<Nanos>;
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn geometry(&self) -> Geometry {
+        (**self).geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
+        (**self).submit(now, ticket, io);
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        (**self).poll(now, done);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        (**self).next_event()
+    }
 }

@@ -15,6 +15,7 @@
 //! - Every queue has a bound with a name ([`settings`]).
 
 mod admin;
+mod as_device;
 mod below;
 mod block_checksums;
 mod copies;
@@ -70,6 +71,7 @@ mod tables;
 mod view;
 
 pub use admin::AdminError;
+pub use as_device::device_result;
 pub use block_checksums::ChecksumStatus;
 pub use finding::{Finding, FindingKind};
 pub use fsck::Flaw;

@@ -5,30 +5,20 @@
 //! Stops on SIGTERM or Ctrl-C: everything acknowledged is durable then, and the same command brings
 //! it up again.
 
-use crate::config::{Config, DeviceConfig, Standard, VolumeConfig};
+use crate::config::{Config, Standard};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
-use crate::listeners::{self, LogFormat};
+use crate::listeners::LogFormat;
 use crate::output;
-use crate::pools::{self, AddedPools, DataFolder, Permission, Started, is_on_tmpfs};
-use crate::recording::Recording;
+use crate::pools::{self, Permission};
+use crate::running::RunningEngine;
 use crate::service::{self, State};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fmt::Write;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use thermocline_admin::api::Event;
-use thermocline_admin::http::{Http, HttpListeners, TcpListen};
-use thermocline_admin::tls::{TlsFiles, tls};
-use thermocline_blockcache::{LINE, PoolDevice};
-use thermocline_engine::learnt::{self, Kept};
-use thermocline_engine::surveys;
-use thermocline_engine::{Engine, Listeners, watch_room};
-use thermocline_ports::Device;
-use thermocline_ports_os::Disk;
+use thermocline_engine::Engine;
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -110,7 +100,6 @@ impl StandardArgs {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let stop = stop_signal().map_err(CliError::failed)?;
-    allow_open_files();
     args.deciding.check()?;
     let mut config = match &args.config {
         Some(path) => Config::load(path).map_err(CliError::input)?,
@@ -124,145 +113,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
     let damage = pools::Damage::from(args.salvage);
     let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
-    let _folder = DataFolder::lock(&config.data)?;
-    let Started { group, disks, names, clock } = pools::start(&config, may)?;
-    let told = tell_pools(&disks, &names, &config);
-    let is_damaged = group.salvage().is_some();
-    let log = Box::new(move |event: &Event| listeners::tell(args.log, event));
-    let mut engine = Engine::start(group, disks, clock, log).map_err(CliError::failed)?;
-    tell_losses(&engine);
-    engine.keep_pools(Arc::new(AddedPools::of(&config.data)));
-    // What a damaged group has lost is not made anew: that would look like what was there.
-    if !is_damaged {
-        make_volumes(&mut engine, &config)?;
-    }
-    set_slas(&mut engine, &config)?;
-    begin_hints(&mut engine, &config)?;
-    engine.admin().schedule_scrubs(config.scrub.every, config.data.join("scrubbed"));
-    watch_room(engine.mailbox()).map_err(CliError::failed)?;
-    let kept = Kept::of(&config.data);
-    engine.admin().recall_hints(&kept.hints);
-    let recording = args.deciding.begin(&mut engine, config.policy.as_ref(), &kept.learnt)?;
-    learnt::keep(engine.mailbox(), kept.clone()).map_err(CliError::failed)?;
-    let (http, doors_told) = open_listeners(&mut engine, &config, is_standard)?;
-    let told = told + &tell_volumes(&engine, &config) + &doors_told + &tell_ways(&engine, &config);
-    output::print(&told)?;
-    let status = format!("serving {} volume(s)", engine.exports().len());
+    let mut running = RunningEngine::start(&config, may, &args.deciding, args.log)?;
+    let doors_told = running.open_listeners(&config, is_standard)?;
+    let engine = running.engine();
+    let (volumes, ways) = (tell_volumes(engine, &config), tell_ways(engine, &config));
+    output::print(&format!("{}{volumes}{doors_told}{ways}", running.pools_told()))?;
+    let status = format!("serving {} volume(s)", running.engine().exports().len());
     service::tell(State::Ready { status: &status });
-    let served = engine.serve(&stop).map_err(CliError::failed);
-    service::tell(State::Stopping);
-    drop(http);
-    keep(&mut engine, &kept);
-    drop(engine); // And the recorder with it: nothing more is recorded.
-    let recorded = recording.map_or(String::new(), Recording::finish);
-    served?;
+    let recorded = running.serve(&stop, || service::tell(State::Stopping))?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
-}
-
-/// Keeps what the policy has learnt, and hints, for the next start.
-fn keep(engine: &mut Engine, kept: &Kept) {
-    let (learnt, hints) = (engine.admin().learnt(), engine.admin().kept_hints());
-    if let Err(error) = kept.write(learnt.as_deref(), hints.as_deref()) {
-        listeners::say(&format!("{error}; it will not be known after the next start"));
-    }
-}
-
-/// Tells on stderr what the start of a damaged group has lost.
-fn tell_losses(engine: &Engine) {
-    let Some(salvage) = engine.group().salvage() else { return };
-    let corrected = salvage.corrected;
-    listeners::say(&format!("{corrected} damaged blocks of metadata were set right"));
-    for loss in pools::losses(engine.group(), salvage) {
-        listeners::say(&loss);
-    }
-}
-
-/// Gives volumes the SLAs of the configuration. Those of others end.
-fn set_slas(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
-    for volume in &config.volumes {
-        if is_there(engine, volume) {
-            engine.admin().set_sla(&volume.name, volume.sla).map_err(CliError::input)?;
-        }
-    }
-    Ok(())
-}
-
-/// Makes the volumes of the configuration: all of them when there is none yet, afterwards those
-/// with a name of their own that are missing. Others may have been deleted in the running engine.
-fn make_volumes(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
-    let is_first = engine.exports().is_empty();
-    for volume in &config.volumes {
-        if (is_first || volume.named) && !is_there(engine, volume) {
-            let made = engine.admin().create_volume(Some(&volume.name), volume.size);
-            made.map_err(CliError::input)?;
-        }
-    }
-    Ok(())
-}
-
-fn is_there(engine: &Engine, volume: &VolumeConfig) -> bool {
-    engine.exports().iter().any(|export| export.name == volume.name)
-}
-
-/// Lets clients in; how the API and the page are reached.
-fn open_listeners(
-    engine: &mut Engine,
-    config: &Config,
-    is_standard: bool,
-) -> Result<(Http, String), CliError> {
-    let files = config.nbd.tls.as_ref().map(|files| TlsFiles {
-        certificate: files.cert.clone(),
-        key: files.key.clone(),
-        client_authority: files.client_ca.clone(),
-    });
-    let encryption = files.as_ref().map(tls).transpose().map_err(CliError::input)?;
-    let listeners = Listeners {
-        unix: vec![config.nbd.socket.clone()],
-        tcp: config.nbd.tcp.clone(),
-        tls: encryption.clone(),
-        limits: config.nbd.limits,
-    };
-    engine.open_listeners(&listeners).map_err(CliError::failed)?;
-    let mut tcp = None;
-    let mut page = None;
-    if let Some((address, token_file)) = &config.http.tcp {
-        let token = listeners::token(token_file)?;
-        let tls = encryption.filter(|_| !address.ip().is_loopback());
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        page = Some((scheme, token.clone()));
-        tcp = Some(TcpListen { address: *address, any_port: is_standard, token, tls });
-    }
-    let unix = Some(config.http.socket.clone());
-    let http =
-        thermocline_engine::http::serve_admin(HttpListeners { unix, tcp }, &engine.mailbox())
-            .map_err(CliError::failed)?;
-    let mut text = format!("API: {}\n", config.http.socket.display());
-    if let (Some(address), Some((scheme, token))) = (http.address, page) {
-        let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
-    }
-    Ok((http, text))
-}
-
-/// Sorts hints as the configuration says, and lets file systems be surveyed.
-fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
-    if let Some(path) = &config.hints.classes {
-        let wrong = |what: String| CliError::input(format!("{}: {what}", path.display()));
-        let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-        let taken = engine.admin().set_hint_classes(&table);
-        taken.map_err(|refused| wrong(refused.message))?;
-    }
-    match config.hints.survey {
-        None => Ok(()),
-        Some(every) => surveys::begin(engine.mailbox(), every).map_err(CliError::failed),
-    }
-}
-
-/// Allows as many open files as the system lets this process have: each client is one. What is too
-/// little even so is told when a connection cannot be accepted.
-fn allow_open_files() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// Readable when somebody wants the engine to stop.
@@ -272,43 +131,6 @@ fn stop_signal() -> io::Result<UnixStream> {
         signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
     }
     Ok(reader)
-}
-
-/// A line for each pool, and what its owner should know.
-fn tell_pools(disks: &[Option<PoolDevice<Disk>>], names: &[String], config: &Config) -> String {
-    let mut text = String::new();
-    for (disk, name) in disks.iter().zip(names) {
-        let Some(disk) = disk else { continue };
-        let path = disk.main().path();
-        let pool = config.pools.iter().find(|pool| pool.device.path == path);
-        let size = disk.geometry().size;
-        let way = manner(disk.main(), pool.map(|pool| &pool.device));
-        let _ = writeln!(text, "pool {name}, {size}{way}: {}", path.display());
-        if let (Some(fast), Some(status)) = (disk.fast(), disk.cache_status()) {
-            let cache = pool.and_then(|pool| pool.cache.as_ref());
-            let way = manner(fast, cache.map(|cache| &cache.device));
-            let room = Bytes(u64::from(status.lines) * u64::from(LINE));
-            let at = fast.path().display();
-            let _ = writeln!(text, "  behind a block cache of {room}{way}: {at}");
-        }
-        if disk.devices().any(|disk| is_on_tmpfs(disk.path())) {
-            let _ = writeln!(
-                text,
-                "  WARNING: {name} is in memory; a reboot loses it with every chunk that is only there"
-            );
-        }
-    }
-    text
-}
-
-/// Manner in which a device is used.
-fn manner(disk: &Disk, config: Option<&DeviceConfig>) -> String {
-    let slowed = config.and_then(|device| device.emulate.as_ref());
-    let slowed =
-        slowed.map_or(String::new(), |emulation| format!(", as slow as {}", emulation.name));
-    let buffered = !disk.is_direct() && disk.bucket_status().is_none();
-    let way = if buffered { ", through the page cache" } else { "" };
-    slowed + way
 }
 
 /// Tells which volumes clients may attach.

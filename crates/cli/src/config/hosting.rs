@@ -3,6 +3,7 @@
 //!
 //! docs/formats/hosting.md tells every key. Paths are beside the configuration file.
 
+use super::HttpConfig;
 use super::keys::{At, ConfigError, File, Keys};
 use super::read::parse_address;
 use std::collections::BTreeMap;
@@ -22,27 +23,60 @@ pub(crate) const NBD_SOCKET: &str = "thermocline-host.nbd";
 pub(crate) const STORE_PORT: u16 = 7600;
 /// The least and the greatest of leases: shorter ones are load of their own.
 const LEASES: (Nanos, Nanos) = (Nanos::from_secs(1), Nanos::from_secs(600));
+/// Port of the page when none is named.
+const HTTP_PORT: u16 = 7680;
+/// The least and the greatest of second levels.
+const FLASH_SIZES: (Bytes, Bytes) = (Bytes::from_mib(1), Bytes::from_gib(8192));
 /// The greatest number of a host.
 pub(crate) const HOSTS_MAX: u32 = 65_535;
 /// Choice of who sends a block: a store does not know which hosts are connected with each other,
 /// and one that waits for a host that is not there waits for nothing.
 pub(crate) const LOOKUP: &str = "server-first";
+/// Policy of flash when nothing is said: slots are written one after the other, around in a ring.
+pub(crate) const FLASH_POLICY: &str = "fifo";
 /// Memory for blocks when nothing is said.
 pub(crate) const MEMORY: Bytes = Bytes::from_mib(256);
+
+/// A volume of the engine of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumePlace {
+    /// The engine's configuration.
+    pub(crate) config: PathBuf,
+    /// The volume's name.
+    pub(crate) volume: String,
+}
+
+/// Place of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StorePlace {
+    /// A file or a block device.
+    Device(PathBuf),
+    /// A volume of an engine in the same process.
+    Volume(VolumePlace),
+}
 
 /// Configuration of a storage server.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreServe {
-    pub(crate) device: PathBuf,
+    pub(crate) place: StorePlace,
     pub(crate) config: StoreConfig,
-    pub(crate) socket: PathBuf,
+    pub(crate) admin: HttpConfig,
 }
 
 /// Configuration of an agent.
 #[derive(Debug, Clone)]
 pub(crate) struct HostServe {
     pub(crate) config: HostConfig,
-    pub(crate) socket: PathBuf,
+    /// Device of the cache's second level.
+    pub(crate) flash: Option<FlashPlace>,
+    pub(crate) admin: HttpConfig,
+}
+
+/// Device of a second level: a file or a block device, and the size of a file that is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FlashPlace {
+    pub(crate) path: PathBuf,
+    pub(crate) size: Option<Bytes>,
 }
 
 /// The defaults of a storage server.
@@ -74,6 +108,7 @@ pub(crate) fn host_defaults(host: HostId, store: SocketAddr) -> HostConfig {
         lookup: thermocline_policy::lookup::DEFAULT.to_string(),
         cache: MEMORY,
         policy: "lru".to_string(),
+        flash_policy: FLASH_POLICY.to_string(),
         limits: Limits::default(),
     }
 }
@@ -150,8 +185,7 @@ fn number(keys: &mut Keys<'_>) -> Result<HostId, ConfigError> {
 fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
     let beside = path.parent().unwrap_or(Path::new(""));
     let mut keys = Keys::parse(File { text, path }, "the configuration")?;
-    let device = keys.text("device")?;
-    let device = needed(&keys, device, "`device`; name the store's file or block device")?;
+    let place = store_place(&mut keys, beside)?;
     let listen = address(&mut keys, "listen", STORE_PORT)?;
     let mut config =
         store_defaults(listen.unwrap_or(SocketAddr::from(([127, 0, 0, 1], STORE_PORT))));
@@ -165,7 +199,7 @@ fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
     if let Some(lease) = keys.quantity("lease", "from 1 s to 10 min, such as \"10s\"", fits)? {
         config.lease = lease.value;
     }
-    let socket = keys.text("socket")?.map_or(STORE_SOCKET.to_string(), |socket| socket.value);
+    let admin = ways(&mut keys, beside, STORE_SOCKET)?;
     let own = keys.text("key")?;
     let mut peers = Vec::new();
     for mut table in keys.tables_if_any("host")? {
@@ -191,7 +225,55 @@ fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
         return Err(keys.problem(text));
     }
     keys.finish()?;
-    Ok(StoreServe { device: beside.join(device.value), config, socket: beside.join(socket) })
+    Ok(StoreServe { place, config, admin })
+}
+
+/// Ways to the API: its socket, and an address for browsers.
+fn ways(keys: &mut Keys<'_>, beside: &Path, socket: &str) -> Result<HttpConfig, ConfigError> {
+    let socket = keys.text("socket")?.map_or(socket.to_string(), |socket| socket.value);
+    let address = keys.text("http")?;
+    let token = keys.text("token-file")?;
+    let tcp = match (address, token) {
+        (None, None) => None,
+        (Some(address), Some(token)) => {
+            let text = "the API is not encrypted; listen on 127.0.0.1, and forward from there";
+            let line = address.line;
+            let address = parse_address(keys, &address, HTTP_PORT)?;
+            if !address.ip().is_loopback() {
+                return Err(keys.file.problem(line, text));
+            }
+            Some((address, beside.join(token.value)))
+        }
+        _ => {
+            let text = "`http` and `token-file` go together: an address, and the file of its token";
+            return Err(keys.problem(text));
+        }
+    };
+    Ok(HttpConfig { socket: beside.join(socket), tcp })
+}
+
+/// The device of a store, or the volume of an engine.
+fn store_place(keys: &mut Keys<'_>, beside: &Path) -> Result<StorePlace, ConfigError> {
+    let device = keys.text("device")?;
+    let (engine, volume) = (keys.text("engine")?, keys.text("volume")?);
+    match (device, engine, volume) {
+        (Some(device), None, None) => Ok(StorePlace::Device(beside.join(device.value))),
+        (None, Some(engine), Some(volume)) => Ok(StorePlace::Volume(VolumePlace {
+            config: beside.join(engine.value),
+            volume: volume.value,
+        })),
+        (None, None, None) => {
+            let text = "there is no `device`; name the store's file or block device, or `engine` and \
+                        `volume`: an engine's configuration, and a volume of it";
+            Err(keys.problem(text))
+        }
+        (None, _, _) => Err(keys.problem(
+            "`engine` and `volume` go together: an engine's configuration, and a volume of it",
+        )),
+        (Some(_), _, _) => Err(keys.problem(
+            "a store has a `device`, or is on a `volume` of an `engine`; name one of them",
+        )),
+    }
 }
 
 fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
@@ -217,7 +299,8 @@ fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
     if let Some(clients) = keys.count("clients", 1..=4096)? {
         config.limits.clients_max = clients as usize;
     }
-    let socket = keys.text("socket")?.map_or(HOST_SOCKET.to_string(), |socket| socket.value);
+    let flash = flash(&mut keys, beside, &mut config.flash_policy)?;
+    let admin = ways(&mut keys, beside, HOST_SOCKET)?;
     let (own, of_store) = (keys.text("key")?, keys.text("store-key")?);
     let mut known = Vec::new();
     if let Some(key) = &of_store {
@@ -246,7 +329,29 @@ fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
     }
     config.keys = own.map(|key| Keyed { key: beside.join(key.value), peers: known });
     keys.finish()?;
-    Ok(HostServe { config, socket: beside.join(socket) })
+    Ok(HostServe { config, flash, admin })
+}
+
+/// The second level of a cache.
+fn flash(
+    keys: &mut Keys<'_>,
+    beside: &Path,
+    policy: &mut String,
+) -> Result<Option<FlashPlace>, ConfigError> {
+    let path = keys.text("flash")?;
+    let fits = |size: &Bytes| FLASH_SIZES.0 <= *size && *size <= FLASH_SIZES.1;
+    let size = keys.quantity("flash-size", "from 1 MiB to 8 TiB, such as \"100GiB\"", fits)?;
+    let named = keys.text("flash-policy")?;
+    let Some(path) = path else {
+        if size.is_some() || named.is_some() {
+            return Err(keys.problem("there is no `flash`; name its file or block device"));
+        }
+        return Ok(None);
+    };
+    if let Some(named) = named {
+        *policy = named.value;
+    }
+    Ok(Some(FlashPlace { path: beside.join(path.value), size: size.map(|size| size.value) }))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! killed, two hosts and clones of one image, strangers.
 
 use crate::program::{self, run};
+use crate::tunnel_page::curl;
 use crate::up::clients_are_here;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -74,8 +75,13 @@ struct Scene {
     address: String,
     /// Choice of who sends blocks.
     lookup: &'static str,
+    /// The store's place, as the command line names it.
+    place: &'static str,
     store: Option<Process>,
 }
+
+/// A store on a volume of an engine.
+const ON_VOLUME: &str = "--engine pools.toml --volume content";
 
 impl Scene {
     /// A new store of `size`; a short lease, so that a host that died is not missed for long.
@@ -84,18 +90,21 @@ impl Scene {
     }
 
     fn with(test: &str, size: &str, lookup: &'static str) -> Scene {
-        let folder = program::folder(test);
-        run(&folder, &format!("store create store.img --size {size}")).succeeded();
+        Scene::at(program::folder(test), size, lookup, "store.img")
+    }
+
+    fn at(folder: PathBuf, size: &str, lookup: &'static str, place: &'static str) -> Scene {
+        run(&folder, &format!("store create {place} --size {size}")).succeeded();
         let address = "127.0.0.1:0".to_string();
-        let mut scene = Scene { folder, address, lookup, store: None };
+        let mut scene = Scene { folder, address, lookup, place, store: None };
         scene.start_store();
         scene
     }
 
     fn start_store(&mut self) {
         let words = format!(
-            "store serve store.img --listen {} --lease 1s --lookup {}",
-            self.address, self.lookup
+            "store serve {} --listen {} --lease 1s --lookup {}",
+            self.place, self.address, self.lookup
         );
         // The address of a process that was killed may be taken for a moment.
         let store = Process::start(&self.folder, &words);
@@ -104,10 +113,14 @@ impl Scene {
     }
 
     fn agent(&self, id: u32, volumes: &[&str]) -> Process {
+        self.agent_with(id, volumes, "")
+    }
+
+    fn agent_with(&self, id: u32, volumes: &[&str], more: &str) -> Process {
         let volumes: String = volumes.iter().map(|name| format!(" --volume {name}")).collect();
         let address = &self.address;
         let words = format!(
-            "host serve --id {id} --store {address} --nbd {id}.nbd --socket {id}.sock{volumes}"
+            "host serve --id {id} --store {address} --nbd {id}.nbd --socket {id}.sock{volumes} {more}"
         );
         Process::start(&self.folder, &words)
     }
@@ -233,6 +246,54 @@ fn what_was_flushed_survives_the_death_of_agent_and_store() {
 }
 
 #[test]
+fn content_on_a_group_of_pools_survives_kills_while_its_chunks_move() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("hosting-on-volume");
+    let pools = "data = \"pools\"\n[[pool]]\nname = \"fast\"\nsize = \"160MiB\"\n\
+                 [[pool]]\nname = \"slow\"\nsize = \"160MiB\"\n\
+                 [[volume]]\nname = \"other\"\nsize = \"8MiB\"\n";
+    std::fs::write(folder.join("pools.toml"), pools).unwrap();
+    let too_large = format!("store create {ON_VOLUME} --size 2GiB");
+    run(&folder, &too_large).ended_with(2).says("the pools have room for");
+    let missing = format!("store create {ON_VOLUME}");
+    run(&folder, &missing).ended_with(2).says("pass --size to make it");
+    let mut scene = Scene::at(folder, "96MiB", "server-first", ON_VOLUME);
+    let again = format!("store create {ON_VOLUME}");
+    run(&scene.folder, &again).ended_with(1).says("an engine is starting or running");
+    let delete = "volume delete content --yes --data pools";
+    run(&scene.folder, delete).ended_with(1).says("in use by a content store");
+    let engine = |volume: &str| format!("nbd+unix:///{volume}?socket=pools/nbd.sock");
+    scene.client("nbdinfo", &["--size", &engine("other")]).unwrap();
+    scene.client("nbdinfo", &["--size", &engine("content")]).unwrap_err();
+
+    let bytes = image(&scene.folder, 22, 8);
+    run(&scene.folder, "store image import image.raw base").succeeded();
+    run(&scene.folder, "store clone base vm").succeeded();
+    for (to, pattern) in [("slow", 5), ("fast", 6)] {
+        let agent = scene.agent(1, &["vm"]);
+        scene.wait_attached(1, "vm");
+        let words = format!("migrate content --to {to} --data pools");
+        run(&scene.folder, &words).succeeded();
+        let write = format!("write -P {pattern} 1M 2M");
+        scene.io(1, "vm", &[&write, "flush"]).unwrap();
+        scene.store.take().unwrap().kill();
+        agent.kill();
+        scene.start_store();
+        let agent = scene.agent(1, &["vm"]);
+        scene.wait_attached(1, "vm");
+        let found = scene.bytes(1, "vm");
+        assert!(found[..MIB] == bytes[..MIB] && found[3 * MIB..] == bytes[3 * MIB..]);
+        assert!(found[MIB..3 * MIB].iter().all(|&byte| byte == pattern));
+        run(&scene.folder, "store check").succeeded();
+        assert_eq!(agent.end(), Some(0));
+    }
+    assert_eq!(scene.store.take().unwrap().end(), Some(0));
+    run(&scene.folder, &again).ended_with(2).says("holds something");
+}
+
+#[test]
 fn clones_of_one_image_are_read_once_from_the_store() {
     if !clients_are_here() {
         return;
@@ -272,6 +333,106 @@ fn clones_of_one_image_are_read_once_from_the_store() {
     scene.io(2, "c", &["write -P 3 0 1M", "flush"]).unwrap();
     assert!(scene.bytes(1, "a") == bytes, "a clone's writes are its own");
     assert_eq!((one.end(), two.end()), (Some(0), Some(0)));
+}
+
+#[test]
+fn what_memory_gives_up_is_read_from_flash_and_never_wrongly() {
+    if !clients_are_here() {
+        return;
+    }
+    let scene = Scene::new("hosting-flash", "96MiB");
+    let bytes = image(&scene.folder, 23, 8);
+    run(&scene.folder, "store image import image.raw base").succeeded();
+    run(&scene.folder, "store clone base vm").succeeded();
+    std::fs::write(scene.folder.join("other"), vec![7; MIB]).unwrap();
+    let id = "host serve --id 1 --volume vm";
+    run(&scene.folder, &format!("{id} --flash other")).ended_with(2).says("holds something");
+    run(&scene.folder, &format!("{id} --flash none")).ended_with(2).says("give its size");
+    let flash = "--cache 1MiB --flash level2 --flash-size 24MiB";
+    let figure = |name: &str| scene.status(1)["flash"][name].as_u64().unwrap();
+    let agent = scene.agent_with(1, &["vm"], flash);
+    scene.wait_attached(1, "vm");
+    assert!(scene.bytes(1, "vm") == bytes);
+    let received = scene.status(1)["received_bytes"].as_u64().unwrap();
+    let (blocks, stored) = ((8 * MIB / 4096) as u64, figure("stored_blocks"));
+    assert!(stored + 300 > blocks, "{stored} of {blocks} blocks went to flash");
+    assert!(scene.bytes(1, "vm") == bytes);
+    let again = scene.status(1)["received_bytes"].as_u64().unwrap() - received;
+    assert!(again < MIB as u64 / 2, "{again} bytes came again");
+    assert!(figure("hit_blocks") + 600 > blocks, "{}", scene.status(1));
+    // Somebody writes over all of it.
+    let mut file = std::fs::OpenOptions::new().write(true).open(scene.folder.join("level2"));
+    file.as_mut().unwrap().write_all(&vec![9; 24 * MIB]).unwrap();
+    file.unwrap().sync_all().unwrap();
+    assert!(scene.bytes(1, "vm") == bytes, "wrong bytes reached a guest");
+    assert!(figure("damaged_blocks") > 1000, "{}", scene.status(1));
+    let told = scene.client("curl", &["-s", "--unix-socket", "1.sock", "http://x/v1/events"]);
+    assert!(told.unwrap().contains("level2 brought wrong bytes"));
+    // What does not bear the label is not taken, and what bears it is empty after a start.
+    assert_eq!(agent.end(), Some(0));
+    run(&scene.folder, &format!("{id} --flash level2")).ended_with(2).says("holds something");
+    std::fs::remove_file(scene.folder.join("level2")).unwrap();
+    for _ in 0..2 {
+        let agent = scene.agent_with(1, &["vm"], flash);
+        scene.wait_attached(1, "vm");
+        assert_eq!(figure("blocks"), 0);
+        assert!(scene.bytes(1, "vm") == bytes);
+        assert!(figure("blocks") > 1000);
+        agent.kill();
+    }
+}
+
+#[test]
+fn store_and_host_have_pages_that_tell_what_is_shared_and_where_reads_come_from() {
+    if !clients_are_here() || !crate::tunnel_clients::are_here(&["curl"]) {
+        return;
+    }
+    let scene = Scene::new("hosting-page", "96MiB");
+    image(&scene.folder, 24, 4);
+    run(&scene.folder, "store image import image.raw base").succeeded();
+    run(&scene.folder, "store clone base vm").succeeded();
+    let agent = scene.agent(1, &["vm"]);
+    scene.wait_attached(1, "vm");
+    scene.bytes(1, "vm");
+    let pages = [
+        (scene.store.as_ref().unwrap(), "Shared", "thermocline-store.sock", "StoreSecond"),
+        (&agent, "Reads by level", "1.sock", "HostSecond"),
+    ];
+    for (process, section, socket, schema) in pages {
+        let (address, token) = {
+            let (address, token) = process
+                .said
+                .split_once("dashboard: http://")
+                .unwrap()
+                .1
+                .split_once("/#token=")
+                .unwrap();
+            (address, token.lines().next().unwrap())
+        };
+        let url = |path: &str| format!("http://{address}{path}");
+        let (code, page) = curl(&[&url("/")]);
+        assert!(code == 200 && page.contains(section), "{page}");
+        let (code, script) = curl(&[&url("/app.js")]);
+        assert!(code == 200 && script.contains("function two("), "{script}");
+        assert_eq!(curl(&[&url("/v1/status")]).0, 401);
+        let pass = format!("Authorization: Bearer {token}");
+        assert_eq!(curl(&["--header", &pass, &url("/v1/status")]).0, 200);
+        let socket = scene.folder.join(socket).display().to_string();
+        let over = |path: &str| -> Value {
+            let (code, body) = curl(&["--unix-socket", &socket, &format!("http://x{path}")]);
+            assert_eq!(code, 200, "{path}: {body}");
+            serde_json::from_str(&body).unwrap()
+        };
+        scene.wait_for("a second of the transfer", || {
+            let seconds = over("/v1/history");
+            let moved = |second: &Value| {
+                second["sent_bytes"].as_u64().unwrap() + second["received_bytes"].as_u64().unwrap()
+            };
+            seconds.as_array().unwrap().iter().map(moved).sum::<u64>() > 4 << 20
+        });
+        assert_eq!(over("/v1/history?from=0")[0]["number"], 0);
+        assert!(over("/v1/openapi.json")["components"]["schemas"][schema].is_object());
+    }
 }
 
 #[test]

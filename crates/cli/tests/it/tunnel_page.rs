@@ -6,7 +6,7 @@ use crate::tunnel_clients::Tunnel;
 use serde_json::Value;
 use std::process::Command;
 
-fn curl(arguments: &[&str]) -> (u32, String) {
+pub(crate) fn curl(arguments: &[&str]) -> (u32, String) {
     let ran = Command::new("curl")
         .args(["--silent", "--noproxy", "*", "--write-out", "\n%{http_code}"])
         .args(arguments)

@@ -21,16 +21,32 @@ const SLICES_MAX: usize = 128;
 const READ_BACK_MAX: Nanos = Nanos(1_000_000_000);
 /// Number of the waiter for requests of the engine's own; connections are numbered from 1.
 const NOBODY: u64 = 0;
+/// Number of the waiter for requests of machines in this process that stand on volumes.
+const WITHIN: u64 = u64::MAX;
+/// A request of such a machine that nobody waits for is held back no longer than this.
+const HELD_BACK_MAX: Nanos = Nanos(100_000_000);
 
 /// Told whether a flush succeeded.
 pub(crate) type Flushed = Box<dyn FnOnce(bool) + Send>;
 /// Told what was read, or that it could not be.
 pub(crate) type ReadBack = Box<dyn FnOnce(Result<Vec<u8>, RequestError>) + Send>;
+/// Told the answer to a request of a machine in this process.
+pub(crate) type Answered = Box<dyn FnOnce(Result<Vec<Fragment>, RequestError>) + Send>;
+
+/// Urgency of a request of a machine in this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// Somebody waits for it.
+    Foreground,
+    /// Nobody does.
+    Background,
+}
 
 /// Waiter for a request of the engine's own.
 pub(super) enum Own {
     Flush(Flushed),
     Read(ReadBack),
+    Within(Answered),
 }
 
 impl Own {
@@ -41,6 +57,7 @@ impl Own {
                 let bytes = |fragment: &Fragment| fragment.payload.to_vec();
                 read(result.map(|fragments| fragments.iter().flat_map(bytes).collect()));
             }
+            Own::Within(answered) => answered(result),
         }
     }
 }
@@ -144,7 +161,7 @@ impl Engine {
         loop {
             let connection = self.connections.get_mut(&id).expect("it is connected");
             let refusal = if connection.attached { None } else { self.admission.refusal(id) };
-            let next = connection.session.next(&Offer { exports: &self.exports, refusal });
+            let next = connection.session.next(&Offer { exports: &self.offered, refusal });
             if !connection.attached {
                 self.note_handshake(id);
             }
@@ -229,7 +246,7 @@ impl Engine {
             return flushed(true);
         };
         let volume = VolumeId(export.volume);
-        self.ask(volume, Action::Flush, Priority::Foreground, Own::Flush(flushed));
+        self.ask(NOBODY, (volume, Action::Flush, Priority::Foreground), Own::Flush(flushed));
     }
 
     /// Reads sectors of a volume when nobody else wants anything, and then says what is there.
@@ -242,13 +259,37 @@ impl Engine {
     ) {
         let deadline = Nanos(self.now().0 + READ_BACK_MAX.0);
         let action = Action::Read { offset, length };
-        self.ask(volume, action, Priority::Background { deadline }, Own::Read(read));
+        self.ask(NOBODY, (volume, action, Priority::Background { deadline }), Own::Read(read));
     }
 
-    /// Submits a request of the engine's own.
-    fn ask(&mut self, volume: VolumeId, action: Action, priority: Priority, own: Own) {
+    /// Carries out a request of a machine in this process that stands on a volume. It counts as a
+    /// client's.
+    pub(super) fn ask_within(
+        &mut self,
+        volume: VolumeId,
+        action: Action,
+        urgency: Urgency,
+        answered: Answered,
+    ) {
+        self.watch.note_request(volume, &action);
+        let priority = match urgency {
+            Urgency::Foreground => Priority::Foreground,
+            Urgency::Background => {
+                Priority::Background { deadline: Nanos(self.now().0 + HELD_BACK_MAX.0) }
+            }
+        };
+        self.ask(WITHIN, (volume, action, priority), Own::Within(answered));
+    }
+
+    /// Submits a request that no connection waits for.
+    fn ask(
+        &mut self,
+        waiter: u64,
+        (volume, action, priority): (VolumeId, Action, Priority),
+        own: Own,
+    ) {
         let (now, cookie, kind) = (self.now(), Cookie::default(), RequestKind::of(&action));
-        let origin = Origin { connection: NOBODY, cookie, kind, since: now };
+        let origin = Origin { connection: waiter, cookie, kind, since: now };
         let id = RequestId(u64::from(self.origins.insert(origin)));
         self.own.insert(id.0, own);
         self.submit(now, Request { id, volume, action, priority });

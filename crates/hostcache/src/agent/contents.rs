@@ -7,9 +7,11 @@
 //! by hash, and the policy's more.
 
 use crate::blocks::{Blocks, Put};
+use crate::flash::{Flash, FlashCounts, FlashFailed, FlashRead, FlashRequest, Found};
 use crate::index::{Index, push_tight};
 use crate::messages::{ContentId, Hash};
 use crate::settings::HashOf;
+use bytes::Bytes;
 use thermocline_units::situations::met;
 
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub(super) struct Contents {
     by_mark: Index,
     free: Vec<u32>,
     blocks: Blocks,
+    flash: Option<Flash>,
+    hash_of: HashOf,
     /// Ids of contents that are not held any more, which the server does not know yet.
     evicted: Vec<ContentId>,
 }
@@ -31,7 +35,12 @@ pub(super) fn mark_of(hash: &Hash) -> u64 {
 }
 
 impl Contents {
-    pub(super) fn new(blocks: Blocks, secret: u64) -> Contents {
+    pub(super) fn new(
+        blocks: Blocks,
+        flash: Option<Flash>,
+        hash_of: HashOf,
+        secret: u64,
+    ) -> Contents {
         Contents {
             ids: Vec::new(),
             refs: Vec::new(),
@@ -39,6 +48,8 @@ impl Contents {
             by_mark: Index::new(secret.rotate_left(17)),
             free: Vec::new(),
             blocks,
+            flash,
+            hash_of,
             evicted: Vec::new(),
         }
     }
@@ -111,6 +122,9 @@ impl Contents {
 
     fn forget_unused(&mut self, content: u32) {
         if self.refs[content as usize] == 0 && !self.blocks.holds(content) {
+            if let Some(flash) = &mut self.flash {
+                flash.forget(content);
+            }
             self.clear_id(content);
             self.free.push(content);
         }
@@ -138,9 +152,15 @@ impl Contents {
         }
         // The mark of what leaves is looked up by its number, so it must go before its slot does.
         let mark = hash.map_or(0, mark_of);
-        let by_mark = &mut self.by_mark;
+        let (by_mark, flash) = (&mut self.by_mark, &mut self.flash);
+        let (refs, hash_of) = (&self.refs, self.hash_of);
         let put = self.blocks.put(content, bytes, mark, |blocks, victim| {
             by_mark.remove(blocks.mark(victim), victim, |content| blocks.mark(content));
+            let shares = refs[victim as usize];
+            if let Some(flash) = flash.as_mut().filter(|_| shares > 0) {
+                let bytes = blocks.peek(victim).expect("it leaves, and is there");
+                flash.offer(victim, shares, bytes, || hash_of(bytes));
+            }
         });
         match put {
             Put::Kept(left) => {
@@ -182,11 +202,38 @@ impl Contents {
         self.blocks.lines()
     }
 
+    /// Looks for a content on the second level, and begins to read it if it is there. The content
+    /// must keep a reference until [`Contents::flash_ended`] has told of it.
+    pub(super) fn find_on_flash(&mut self, content: u32) -> Option<Found> {
+        self.flash.as_mut()?.find(content)
+    }
+
+    /// The next request to the second level's device.
+    pub(super) fn next_flash_request(&mut self) -> Option<(u64, FlashRequest)> {
+        self.flash.as_mut()?.next_request()
+    }
+
+    /// Takes the answer to one; what became of a read.
+    pub(super) fn flash_ended(
+        &mut self,
+        number: u64,
+        result: Result<Bytes, FlashFailed>,
+    ) -> Option<FlashRead> {
+        self.flash.as_mut()?.ended(number, result, self.hash_of)
+    }
+
+    /// Counts of the second level; `None`: there is none.
+    pub(super) fn flash_counts(&self) -> Option<FlashCounts> {
+        self.flash.as_ref().map(Flash::counts)
+    }
+
     /// Number of cached blocks, number of known contents, and bytes of memory without the blocks.
     pub(super) fn memory(&self) -> (u32, usize, u64) {
         let words = self.refs.capacity() + self.free.capacity();
         let own = self.ids.capacity() as u64 * 8 + words as u64 * 4;
-        let bytes = own + self.by_id.bytes() + self.by_mark.bytes() + self.blocks.overhead_bytes();
+        let flash = self.flash.as_ref().map_or(0, Flash::bytes);
+        let blocks = self.blocks.overhead_bytes() + flash;
+        let bytes = own + self.by_id.bytes() + self.by_mark.bytes() + blocks;
         (self.blocks.count(), self.ids.len() - self.free.len(), bytes)
     }
 }

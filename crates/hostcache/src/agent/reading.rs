@@ -1,8 +1,9 @@
 //! Reads: from the cache, by joining a request under way, or by a new request.
 //!
-//! 1. A block is taken from the cache (or from the unflushed writes) if the volume's map names it.
-//!    Otherwise it joins a request for the same block or the same content. Otherwise it is
-//!    requested, together with its neighbours.
+//! 1. A block is taken from the cache (or from the unflushed writes) if the volume's map names it,
+//!    then from the second level, which is a source of content like a request. Otherwise it joins a
+//!    request for the same block or the same content. Otherwise it is requested, together with its
+//!    neighbours.
 //! 2. Content that was requested has one *source*: a request, or a peer's token. When the source
 //!    fails or brings other content, the first waiting read requests the bytes from the server, and
 //!    becomes the source for the others.
@@ -15,10 +16,11 @@ use super::state::AgentState;
 use super::volume::State;
 use super::{AgentError, Event, Gone, Ticket, VolumeKey};
 use crate::BLOCKS_MAX;
+use crate::flash::{FlashFailed, Found};
 use crate::map::Known;
 use crate::messages::{ContentId, Hash, HostId, How, ReadItem, ToPeer, ToServer, Why};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -73,6 +75,8 @@ pub(super) struct Reads {
     under_way: BTreeMap<(VolumeKey, u32), u32>,
     /// Contents that were requested, and the reads that wait for them.
     awaited: BTreeMap<u32, Vec<Waiter>>,
+    /// Contents that are being read from the second level. Each read holds a reference.
+    on_flash: BTreeSet<u32>,
     deferred: BTreeMap<u64, Deferred>,
     /// Times at which deferred reads are given up, with their tokens.
     deadlines: VecDeque<(Nanos, u64)>,
@@ -165,7 +169,7 @@ impl Reads {
             it.parked.push(waiter);
             return None;
         }
-        if self.take_here(state, waiter) {
+        if self.take_here(state, waiter) || self.take_from_flash(state, waiter) {
             return None;
         }
         let it = state.volumes.get_mut(&volume)?;
@@ -252,6 +256,60 @@ impl Reads {
         state.counts.hits += 1;
         self.one_read(state, waiter.ticket);
         true
+    }
+
+    /// Serves a waiter from the second level, at once or when that has been read; false if the
+    /// block is not there.
+    fn take_from_flash(&mut self, state: &mut AgentState, waiter: Waiter) -> bool {
+        let Known::Content(content) = state.volumes[&waiter.volume].map.get(waiter.block) else {
+            return false;
+        };
+        if let Some(waiters) = self.awaited.get_mut(&content) {
+            // Whatever else it is awaited from may need the server.
+            let is_on_flash = self.on_flash.contains(&content);
+            if is_on_flash {
+                waiters.push(waiter);
+                state.counts.joined += 1;
+            }
+            return is_on_flash;
+        }
+        match state.contents.find_on_flash(content) {
+            None => false,
+            Some(Found::Here(bytes)) => {
+                state.counts.from_flash += 1;
+                self.deliver(state, waiter.block, waiter.ticket, Some(&bytes));
+                true
+            }
+            Some(Found::Reading) => {
+                self.await_content(state, content, vec![waiter]);
+                // The content keeps its number until the device has answered.
+                state.contents.change_refs(content, 1);
+                self.on_flash.insert(content);
+                true
+            }
+        }
+    }
+
+    /// Handles an answer of the second level's device.
+    pub(super) fn flash_ended(
+        &mut self,
+        state: &mut AgentState,
+        now: Nanos,
+        number: u64,
+        result: Result<Bytes, FlashFailed>,
+    ) {
+        let Some(read) = state.contents.flash_ended(number, result) else { return };
+        self.on_flash.remove(&read.content);
+        match read.bytes {
+            Some(bytes) => {
+                state.counts.from_flash += 1;
+                let hash = state.settings.protocol.names.then_some(&read.hash);
+                state.contents.cache(read.content, &bytes, hash);
+                self.resolve(state, read.content, &bytes);
+            }
+            None => self.source_failed(state, now, read.content),
+        }
+        state.contents.change_refs(read.content, -1);
     }
 
     fn one_read(&mut self, state: &mut AgentState, ticket: Ticket) {
@@ -527,6 +585,10 @@ impl Reads {
         self.deadlines.clear();
         let mut parked = Vec::new();
         for (content, waiters) in std::mem::take(&mut self.awaited) {
+            if self.on_flash.contains(&content) {
+                self.awaited.insert(content, waiters);
+                continue;
+            }
             parked.extend(waiters);
             state.contents.change_refs(content, -1);
         }

@@ -6,6 +6,7 @@ use super::contents::Contents;
 use super::volume::Volume;
 use super::{AgentCounts, Event, VolumeKey};
 use crate::blocks::Blocks;
+use crate::flash::Flash;
 use crate::map::Known;
 use crate::messages::{ContentId, ToServer};
 use crate::settings::{AgentSettings, SettingsError};
@@ -44,7 +45,16 @@ impl AgentState {
         )?;
         let admission = PolicySpec::parse(&settings.lookup)?.build_lookup()?.admission();
         let secret = Rng::seeded(settings.seed).next_u64();
-        let contents = Contents::new(Blocks::new(settings.block_bytes, policy), secret);
+        let flash = match &settings.flash {
+            None => None,
+            Some(of) => {
+                let (slots, seed) = (of.blocks.max(1), settings.seed);
+                let policy = crate::settings::cache(&of.policy, slots, settings.block_bytes, seed)?;
+                Some(Flash::new(policy, slots, admission.flash_shares_min))
+            }
+        };
+        let blocks = Blocks::new(settings.block_bytes, policy);
+        let contents = Contents::new(blocks, flash, settings.hash_of, secret);
         Ok(AgentState {
             settings,
             admission,

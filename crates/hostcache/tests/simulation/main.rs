@@ -16,8 +16,9 @@ use thermocline_units::Digest;
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 43] = [
+const SITUATIONS: [&str; 47] = [
     "a block was not admitted",
+    "a block was read from a write to the second level",
     "a block was requested while a write of it was not answered",
     "a clone took over its image's map",
     "a connection broke",
@@ -59,11 +60,14 @@ const SITUATIONS: [&str; 43] = [
     "content was swept while it was read",
     "the server died",
     "the server named content that was evicted",
+    "the second level brought wrong bytes",
+    "the second level served a read",
+    "the second level was given up",
     "the server wanted the bytes of a write",
 ];
 
 /// Bugs that a seed must catch. `tests/scripted.rs` has those that few seeds catch.
-const MUTANTS: [&str; 11] = [
+const MUTANTS: [&str; 12] = [
     "a_domain_is_not_asked_for",
     "a_fence_is_told_before_it_is_durable",
     "a_late_push_overtakes_a_write",
@@ -74,6 +78,7 @@ const MUTANTS: [&str; 11] = [
     "bytes_of_peers_are_not_checked",
     "earlier_leases_are_forgotten",
     "overlapping_writes_do_not_wait",
+    "the_second_level_is_not_checked",
     "unflushed_writes_are_not_said_again",
 ];
 

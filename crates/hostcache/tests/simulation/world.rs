@@ -3,17 +3,20 @@
 //!
 //! Each seed draws the protocol, policies, sizes and clocks, and then faults: connections break or
 //! stall, hosts and the server are killed at any point (the store loses unflushed writes, block by
-//! block), a sweep runs in two halves between other steps, peers send wrong bytes. After every step
+//! block), a sweep runs in two halves between other steps, peers send wrong bytes, the devices of
+//! second levels answer late and in any order, fail, and bring wrong bytes. After every step
 //! at most one host may serve a volume. At the end the faults stop: every guest's request must be
 //! answered, every block must have contents that its guest may see, a sweep must leave no garbage,
 //! and hosts must not know contents that nothing names.
 
+mod flash;
 mod scene;
 mod storage;
 
 use crate::guest::Guest;
 use crate::network::Connection;
 use bytes::Bytes;
+use flash::FlashDisk;
 use scene::{BLOCKS, Clock, HOSTS, Scene, Sizes, bytes_of};
 use std::collections::BTreeMap;
 use storage::Storage;
@@ -42,6 +45,8 @@ struct Host {
     clock: Clock,
     server: Option<Connection>,
     keys: BTreeMap<VolumeKey, usize>,
+    /// Device of its second level; it outlives the agent.
+    flash: FlashDisk,
 }
 
 pub(crate) struct World {
@@ -77,7 +82,9 @@ impl World {
         let volumes =
             vec![volume("a", &image), volume("b", &image), volume("other", &[0; BLOCKS as usize])];
         let server_clock = Clock::drawn(&mut rng);
-        let scene = Scene::drawn(&mut rng, protocol, sizes, values);
+        let mut scene = Scene::drawn(&mut rng, protocol, sizes, values);
+        // From numbers of its own: without it a seed is what it was.
+        scene.draw_flash(&mut Rng::seeded(seed ^ 0xf1a5_4000));
         storage.draw(&mut rng);
         let mut world = World {
             digest: digest.clone(),
@@ -98,7 +105,9 @@ impl World {
         for host in 0..HOSTS {
             let clock = Clock::drawn(&mut world.rng);
             let agent = world.scene.agent(host, world.rng.next_u64());
-            world.hosts.push(Host { agent, clock, server: None, keys: BTreeMap::new() });
+            let flash = FlashDisk::new(seed << 2 | host as u64);
+            let keys = BTreeMap::new();
+            world.hosts.push(Host { agent, clock, server: None, keys, flash });
         }
         world
     }
@@ -249,6 +258,7 @@ impl World {
         pairs.collect::<Vec<_>>().into_iter().for_each(|pair| self.break_peers(pair));
         self.hosts[host].agent = self.scene.agent(host, self.rng.next_u64());
         self.hosts[host].keys.clear();
+        self.hosts[host].flash.crash();
         for volume in &mut self.volumes {
             if volume.holder.is_some_and(|(holder, _)| holder == host) {
                 (volume.holder, volume.moves_to) = (None, None);
@@ -310,6 +320,7 @@ impl World {
             }
         }
         self.run_store();
+        self.run_flash();
         (0..HOSTS).for_each(|host| self.hear_events(host));
         self.move_those_that_can();
         self.check_writers();
@@ -440,6 +451,16 @@ impl World {
         self.storage.answer(&mut self.rng, self.is_mended, |op, answer| {
             server.stored(now, op, answer);
         });
+    }
+
+    fn run_flash(&mut self) {
+        for Host { agent, clock, flash, .. } in &mut self.hosts {
+            let now = clock.at(self.now);
+            while let Some((number, request)) = agent.next_flash_request() {
+                flash.ask(number, request);
+            }
+            flash.answer(self.is_mended, |number, result| agent.flash_ended(now, number, result));
+        }
     }
 
     fn hear_events(&mut self, host: usize) {

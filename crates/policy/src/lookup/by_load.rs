@@ -10,7 +10,8 @@
 //! is in the server's memory when the second asks. State: 56 B.
 
 use super::{
-    Admission, Asked, Common, FROM_PEERS, Lookup, PUSH, PUSH_CAP, Push, SHARES, Source, WRITTEN,
+    Admission, Asked, Common, FLASH_SHARES, FROM_PEERS, Lookup, PUSH, PUSH_CAP, Push, SHARES,
+    Source, WRITTEN,
 };
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::Nanos;
@@ -43,6 +44,7 @@ pub(crate) const ENTRY: Entry = Entry {
         SHARES,
         FROM_PEERS,
         WRITTEN,
+        FLASH_SHARES,
     ],
     build: Build::Lookup(|settings| Ok(Box::new(ByLoad::read(settings)?))),
 };

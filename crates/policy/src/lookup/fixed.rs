@@ -5,12 +5,13 @@
 //! holds (the order that the printed figures need). State: 24 B.
 
 use super::{
-    Admission, Asked, Common, FROM_PEERS, Lookup, PUSH, PUSH_CAP, Push, SHARES, Source, WRITTEN,
+    Admission, Asked, Common, FLASH_SHARES, FROM_PEERS, Lookup, PUSH, PUSH_CAP, Push, SHARES,
+    Source, WRITTEN,
 };
 use crate::registry::{Build, Entry, Setting};
 use thermocline_units::Nanos;
 
-const SETTINGS: &[Setting] = &[PUSH, PUSH_CAP, SHARES, FROM_PEERS, WRITTEN];
+const SETTINGS: &[Setting] = &[PUSH, PUSH_CAP, SHARES, FROM_PEERS, WRITTEN, FLASH_SHARES];
 
 pub(crate) const SERVER_FIRST: Entry = Entry {
     name: "server-first",

@@ -84,6 +84,9 @@ pub struct Admission {
     pub from_peers: bool,
     /// A block that a guest wrote enters the host's memory.
     pub written: bool,
+    /// Least number of a host's blocks that must share what its memory evicts, for that to enter
+    /// its second level; 0 and 1: all of it does.
+    pub flash_shares_min: u32,
 }
 
 /// Decides for one server, or for one host (which asks only for [`Lookup::admission`]).
@@ -133,6 +136,13 @@ const WRITTEN: Setting = Setting {
     help: "what a guest wrote enters the host's memory, or does not",
 };
 
+const FLASH_SHARES: Setting = Setting {
+    name: "flash-shares",
+    default: "0",
+    unit: "blocks",
+    help: "what fewer blocks of a host share does not enter the host's flash",
+};
+
 /// Settings that are the same whatever the source.
 #[derive(Debug, Clone, Copy)]
 struct Common {
@@ -153,6 +163,7 @@ impl Common {
             server_shares_min: settings.count("server-shares", 0, 1 << 20)? as u32,
             from_peers: keeps("from-peers")?,
             written: keeps("written")?,
+            flash_shares_min: settings.count("flash-shares", 0, 1 << 20)? as u32,
         };
         Ok(Common { push, admission })
     }

@@ -66,6 +66,14 @@ fn text(status: &HostStatus) -> String {
         status.named_blocks,
         status.peer_blocks
     );
+    if let Some(flash) = &status.flash {
+        let off = if flash.is_off { "; it was GIVEN UP" } else { "" };
+        let _ = writeln!(
+            text,
+            "{} blocks from flash ({} of {} blocks in it), {} with wrong bytes, {} failures{off}",
+            flash.hit_blocks, flash.blocks, flash.slots, flash.damaged_blocks, flash.failures
+        );
+    }
     let peers: Vec<String> = status.peers.iter().map(u16::to_string).collect();
     let _ = writeln!(
         text,

@@ -1,6 +1,7 @@
 //! `thermocline host …`: a host's agent.
 
 mod admin;
+mod flash;
 mod serve;
 
 use crate::config::hosting::HOST_SOCKET;

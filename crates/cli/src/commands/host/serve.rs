@@ -1,21 +1,25 @@
 //! `thermocline host serve`: an agent that runs until somebody stops it.
 
+use super::flash;
 use crate::commands::store::serve::{hosting_name, notes, start_error, stop};
 use crate::commands::store::volume_name;
+use crate::config::HttpConfig;
 use crate::config::hosting::{
-    HOST_SOCKET, HOSTS_MAX, HostServe, MEMORY, NBD_SOCKET, STORE_PORT, host_defaults, load_host,
-    protocol,
+    FLASH_POLICY, FlashPlace, HOST_SOCKET, HOSTS_MAX, HostServe, MEMORY, NBD_SOCKET, STORE_PORT,
+    host_defaults, load_host, protocol,
 };
 use crate::error::CliError;
 use crate::listeners::{self, LogFormat};
 use crate::output;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use thermocline_admin::http::HttpListeners;
 use thermocline_hostcache::{HostId, Protocol};
 use thermocline_hosting::{HostAgent, serve_host};
 use thermocline_units::Bytes;
+
+/// Address of the page when there is no configuration.
+const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7690);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,6 +64,16 @@ pub(crate) struct Args {
     /// Policy of that memory.
     #[arg(long, value_name = "POLICY", conflicts_with = "config", default_value = "lru")]
     policy: String,
+    /// File or block device for blocks that memory gives up: the cache's second level. It is empty
+    /// after each start.
+    #[arg(long, value_name = "PATH", conflicts_with = "config")]
+    flash: Option<PathBuf>,
+    /// Size of that file, when it is made.
+    #[arg(long, value_name = "SIZE", requires = "flash")]
+    flash_size: Option<Bytes>,
+    /// Policy of the second level.
+    #[arg(long, value_name = "POLICY", requires = "flash", default_value = FLASH_POLICY)]
+    flash_policy: String,
     /// Unix socket of the API.
     #[arg(long, value_name = "PATH", conflicts_with = "config", default_value = HOST_SOCKET)]
     socket: PathBuf,
@@ -81,17 +95,23 @@ impl Args {
         config.protocol = self.protocol;
         config.cache = self.cache;
         config.policy.clone_from(&self.policy);
-        Ok(HostServe { config, socket: self.socket.clone() })
+        let size = self.flash_size;
+        let flash = self.flash.clone().map(|path| FlashPlace { path, size });
+        config.flash_policy.clone_from(&self.flash_policy);
+        let admin = HttpConfig { socket: self.socket.clone(), tcp: None };
+        Ok(HostServe { config, flash, admin })
     }
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let HostServe { config, socket } = args.wanted()?;
+    let HostServe { config, flash, admin } = args.wanted()?;
+    let page = args.config.is_none().then_some(PAGE);
     let stop = stop().map_err(CliError::failed)?;
     let (nbd, store, host) = (config.nbd.clone(), config.store, config.host);
     let name = hosting_name(config.protocol);
-    let agent = HostAgent::start(config, notes(args.log)).map_err(start_error)?;
-    let listeners = HttpListeners { unix: Some(socket.clone()), tcp: None };
+    let flash = flash.map(|place| flash::open(&place)).transpose()?;
+    let agent = HostAgent::start(config, flash, notes(args.log)).map_err(start_error)?;
+    let (listeners, token) = listeners::admin_ways(&admin, page)?;
     let http = serve_host(listeners, agent.admin()).map_err(CliError::failed)?;
     let mut text = format!("host {}, store {store}, protocol {name}\n", host.0);
     let _ = writeln!(text, "NBD: {}", nbd.display());
@@ -102,7 +122,8 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if let Some(address) = peers {
         let _ = writeln!(text, "other hosts come in at {address}");
     }
-    let _ = write!(text, "API: {}\nstop with Ctrl-C or SIGTERM\n", socket.display());
+    text += &listeners::tell_ways(&http, &admin, token);
+    text += "stop with Ctrl-C or SIGTERM\n";
     output::print(&text)?;
     let ended = agent.run(stop).map_err(CliError::failed);
     drop(http);

@@ -1,10 +1,12 @@
 //! `thermocline store create`: an empty store on a file or a block device that is free.
 
+use super::beside::{Beside, OnVolume, Wanted};
+use crate::config::hosting::VolumePlace;
 use crate::error::CliError;
-use crate::listeners::random;
+use crate::listeners::{LogFormat, random};
 use crate::output;
 use std::path::{Path, PathBuf};
-use thermocline_content::Settings;
+use thermocline_content::{Settings, Status};
 use thermocline_engine::probe::{self, Contents, Existing, check_free, check_size};
 use thermocline_hosting::make_store;
 use thermocline_ports::Device;
@@ -14,21 +16,25 @@ use thermocline_units::Bytes;
 const EXAMPLES: &str = "\
 Examples:
   thermocline store create store.img --size 100GiB
-  thermocline store create /dev/nvme1n1";
+  thermocline store create /dev/nvme1n1
+  thermocline store create --engine thermocline.toml --volume content --size 2TiB";
 
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The file, which is made if there is none, or the block device.
-    device: PathBuf,
-    /// Size of the file that is made.
+    #[arg(required_unless_present = "engine", conflicts_with = "engine")]
+    device: Option<PathBuf>,
+    #[command(flatten)]
+    on_volume: OnVolume,
+    /// Size of the file or the volume that is made.
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Bytes of a segment, which is freed as a whole.
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = segment)]
     segment: Segment,
-    /// Destroy what the device holds.
+    /// Destroy what the device or the volume holds.
     #[arg(long)]
     destroy_contents: bool,
 }
@@ -67,21 +73,57 @@ fn settings(size: Bytes, segment: Option<Bytes>) -> Settings {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
-    let path = &args.device;
+    if let Some(place) = args.on_volume.place() {
+        return on_volume(args, place);
+    }
+    let Some(path) = &args.device else {
+        return Err(CliError::input("name a file or a block device, or a volume of an engine"));
+    };
     let is_new = !path.exists();
     if is_new && args.size.is_none() {
         let text = format!("{}: there is no such file; pass --size to make it", path.display());
         return Err(CliError::input(text));
     }
-    let made = make(args, is_new);
+    let made = make(args, path, is_new);
     if made.is_err() && is_new {
         let _ = std::fs::remove_file(path); // It was not there.
     }
     made
 }
 
-fn make(args: &Args, is_new: bool) -> Result<(), CliError> {
-    let path: &Path = &args.device;
+/// Makes a store on a volume of an engine, which runs meanwhile.
+fn on_volume(args: &Args, place: VolumePlace) -> Result<(), CliError> {
+    let wanted = match args.destroy_contents {
+        true => Wanted::MakeAnyway(args.size),
+        false => Wanted::Make(args.size),
+    };
+    let (config, volume) = (place.config.clone(), place.volume.clone());
+    let (device, engine) = Beside::start(place, wanted, LogFormat::Text)?;
+    let size = device.geometry().size;
+    let settings = settings(size, args.segment.0);
+    let made = make_store(Box::new(device), settings, random()?).map_err(CliError::failed);
+    let ended = engine.end();
+    let status = made?;
+    ended?;
+    let serve = format!("--engine {} --volume {volume}", config.display());
+    tell(&format!("volume {volume}"), (size, settings.segment), &status, &serve)
+}
+
+/// Tells what was made.
+fn tell(
+    place: &str,
+    (size, segment): (Bytes, Bytes),
+    status: &Status,
+    serve: &str,
+) -> Result<(), CliError> {
+    let (capacity, segments) = (status.capacity, status.segments.0);
+    output::print(&format!(
+        "{place}: an empty store of {size}, for {capacity} of blocks, in {segments} segments of \
+         {segment}\nserve it with `thermocline store serve {serve}`\n"
+    ))
+}
+
+fn make(args: &Args, path: &Path, is_new: bool) -> Result<(), CliError> {
     let create = args.size.filter(|_| is_new);
     let options = OpenOptions { create, ..OpenOptions::default() };
     let disk = Disk::open(path, options, None).map_err(CliError::input)?;
@@ -99,15 +141,7 @@ fn make(args: &Args, is_new: bool) -> Result<(), CliError> {
         }
     }
     let settings = settings(size, args.segment.0);
-    let status = make_store(disk, settings, random()?).map_err(CliError::failed)?;
-    output::print(&format!(
-        "{}: an empty store of {}, for {} of blocks, in {} segments of {}\nserve it with \
-         `thermocline store serve {}`\n",
-        path.display(),
-        size,
-        status.capacity,
-        status.segments.0,
-        settings.segment,
-        path.display()
-    ))
+    let status = make_store(Box::new(disk), settings, random()?).map_err(CliError::failed)?;
+    let path = path.display().to_string();
+    tell(&path, (size, settings.segment), &status, &path)
 }

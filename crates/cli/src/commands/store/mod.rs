@@ -1,6 +1,7 @@
 //! `thermocline store …`: a server of volumes whose equal blocks are stored once.
 
 mod admin;
+mod beside;
 mod create;
 mod image;
 pub(crate) mod serve;

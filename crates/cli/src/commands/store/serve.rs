@@ -1,29 +1,37 @@
 //! `thermocline store serve`: a storage server that runs until somebody stops it.
 
+use super::beside::{Beside, OnVolume, Wanted};
+use crate::config::HttpConfig;
 use crate::config::hosting::{
-    LOOKUP, MEMORY, STORE_PORT, STORE_SOCKET, StoreServe, load_store, protocol, store_defaults,
+    LOOKUP, MEMORY, STORE_PORT, STORE_SOCKET, StorePlace, StoreServe, load_store, protocol,
+    store_defaults,
 };
 use crate::error::CliError;
 use crate::listeners::{self, LogFormat};
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use thermocline_admin::http::HttpListeners;
 use thermocline_content::Settings;
 use thermocline_hostcache::Protocol;
-use thermocline_hosting::{HostingError, Notes, StoreServer, serve_store};
+use thermocline_hosting::{
+    HostingError, Notes, StoreConfig, StoreDevice, StoreServer, serve_store,
+};
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_units::{Bytes, Nanos};
+
+/// Address of the page when there is no configuration.
+const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7680);
 
 const EXAMPLES: &str = "\
 Examples:
   thermocline store serve store.img
   thermocline store serve --config store.toml
+  thermocline store serve --engine thermocline.toml --volume content
 
 Without a configuration hosts of this machine alone can come in. A configuration with keys lets
 others in: docs/formats/hosting.md.";
@@ -33,10 +41,13 @@ others in: docs/formats/hosting.md.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The store's file or block device.
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    #[arg(required_unless_present_any = ["config", "engine"],
+        conflicts_with_all = ["config", "engine"])]
     device: Option<PathBuf>,
+    #[command(flatten)]
+    on_volume: OnVolume,
     /// A configuration file instead of what follows.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     config: Option<PathBuf>,
     /// Address where hosts come in.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "config",
@@ -73,43 +84,76 @@ fn lease(text: &str) -> Result<Nanos, String> {
 
 impl Args {
     fn wanted(&self) -> Result<StoreServe, CliError> {
-        match (&self.config, &self.device) {
+        let device = self.device.clone().map(StorePlace::Device);
+        let place = device.or_else(|| self.on_volume.place().map(StorePlace::Volume));
+        match (&self.config, place) {
             (Some(path), _) => load_store(path).map_err(CliError::input),
-            (None, Some(device)) => {
+            (None, Some(place)) => {
                 let mut config = store_defaults(self.listen);
                 config.protocol = self.protocol;
                 config.lookup.clone_from(&self.lookup);
                 config.memory = self.memory;
                 config.lease = self.lease;
-                let (device, socket) = (device.clone(), self.socket.clone());
-                Ok(StoreServe { device, config, socket })
+                let admin = HttpConfig { socket: self.socket.clone(), tcp: None };
+                Ok(StoreServe { place, config, admin })
             }
-            (None, None) => Err(CliError::input("name the store's file or block device")),
+            (None, None) => {
+                Err(CliError::input("name the store's file or block device, or a volume"))
+            }
         }
     }
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let StoreServe { device, config, socket } = args.wanted()?;
+    let StoreServe { place, config, admin } = args.wanted()?;
+    let page = args.config.is_none().then_some(PAGE);
     let stop = stop().map_err(CliError::failed)?;
-    let disk = Disk::open(&device, OpenOptions::default(), None).map_err(CliError::input)?;
+    let (device, engine) = open(place, args.log)?;
+    let served = serve(device, config, (&admin, page), (stop, args.log), engine.as_ref());
+    // The engine ends after the store that stands on it, however that ended.
+    let ended = engine.map_or(Ok(()), Beside::end);
+    ended.and(served)?;
+    listeners::say("stopped; everything that was answered is durable");
+    Ok(())
+}
+
+/// Opens the device of a store; for a volume, with the engine around it.
+fn open(place: StorePlace, log: LogFormat) -> Result<(StoreDevice, Option<Beside>), CliError> {
+    match place {
+        StorePlace::Device(path) => {
+            let disk = Disk::open(&path, OpenOptions::default(), None).map_err(CliError::input)?;
+            Ok((Box::new(disk), None))
+        }
+        StorePlace::Volume(place) => {
+            let (device, engine) = Beside::start(place, Wanted::Serve, log)?;
+            Ok((Box::new(device), Some(engine)))
+        }
+    }
+}
+
+fn serve(
+    device: StoreDevice,
+    config: StoreConfig,
+    (admin, page): (&HttpConfig, Option<SocketAddr>),
+    (stop, log): (UnixStream, LogFormat),
+    engine: Option<&Beside>,
+) -> Result<(), CliError> {
     // Names of blocks that were read need not be found out again.
     let settings = Settings { known_blocks: 1 << 20, ..Settings::default() };
-    let notes = notes(args.log);
+    let notes = notes(log);
     let name = hosting_name(config.protocol);
-    let server = StoreServer::start(config, disk, settings, notes).map_err(start_error)?;
-    let listeners = HttpListeners { unix: Some(socket.clone()), tcp: None };
+    let server = StoreServer::start(config, device, settings, notes).map_err(start_error)?;
+    let (listeners, token) = listeners::admin_ways(admin, page)?;
     let http = serve_store(listeners, server.admin()).map_err(CliError::failed)?;
+    let ways = listeners::tell_ways(&http, admin, token);
+    let engine = engine.map_or("", |engine| &engine.told);
     output::print(&format!(
-        "listening on {}, protocol {name}\nAPI: {}\nstop with Ctrl-C or SIGTERM\n",
-        server.address(),
-        socket.display()
+        "{engine}listening on {}, protocol {name}\n{ways}stop with Ctrl-C or SIGTERM\n",
+        server.address()
     ))?;
     let ended = server.run(stop).map_err(CliError::failed);
     drop(http);
-    ended?;
-    listeners::say("stopped; everything that was answered is durable");
-    Ok(())
+    ended
 }
 
 /// A protocol's name.

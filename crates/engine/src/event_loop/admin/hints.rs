@@ -11,8 +11,9 @@ use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::past::wall_clock;
 use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
-use thermocline_policy::hints::{Level, Wishes};
-use thermocline_units::{Nanos, VolumeId};
+use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
+use thermocline_ports_os::Worth;
+use thermocline_units::{Bytes, Nanos, VolumeId};
 
 impl AdminApi<'_> {
     /// Takes hints of a source, the first of them number `first` of its document, one by one: one
@@ -81,6 +82,29 @@ impl AdminApi<'_> {
                     let _ = group.hint(now, &hint);
                 }
             }
+        }
+    }
+
+    /// Takes what the holder of a volume says of its parts, instead of what it said before. What
+    /// there is no room for is left out: it costs speed.
+    pub(crate) fn note_worth(
+        &mut self,
+        volume: VolumeId,
+        source: &str,
+        parts: &[(Bytes, Bytes, Worth)],
+    ) {
+        let now = self.engine.now();
+        let group = &mut self.engine.group;
+        group.forget_hints(source);
+        for &(Bytes(start), Bytes(end), worth) in parts {
+            let facts = &match worth {
+                Worth::Metadata => Facts { metadata: true, ..Facts::default() },
+                Worth::Shared => Facts { usage: Usage::ReadIntensive, ..Facts::default() },
+            };
+            let (level, wishes, until) = (Level::Range, Wishes::default(), None);
+            let (volume, range) = (Some(volume), (start, end));
+            let hint = Hint { source, level, volume, range, facts, wishes, until };
+            let _ = group.hint(now, &hint);
         }
     }
 

@@ -1,13 +1,15 @@
 //! Volumes: made, grown, deleted; where they live and where they are used.
 
+use super::super::clients::{Answered, Urgency};
 use super::super::heat::{COLUMNS, ROW};
 use super::{AdminApi, refused};
+use crate::VolumeDevice;
 use crate::api::{Extent, Heat, Volume};
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_nbd::Export;
 use thermocline_policy::placement::Sla;
 use thermocline_units::{Bytes, ChunkId, VolumeId};
-use thermocline_volume::VolumeStatus;
+use thermocline_volume::{Action, VolumeStatus};
 
 /// Extents told at once.
 const EXTENTS_MAX: usize = 10_000;
@@ -79,12 +81,50 @@ impl AdminApi<'_> {
         Ok(self.volume_told(name))
     }
 
+    /// Gives a volume to a machine in this process, as a device; from then on no client may attach
+    /// it, and nobody deletes it.
+    ///
+    /// # Errors
+    /// When there is no such volume, it is held already, clients have it attached, or the system
+    /// gives no pair of sockets.
+    pub fn hold_volume(&mut self, name: &str, holder: &str) -> Result<VolumeDevice, Refused> {
+        let id = self.volume(name)?;
+        if let Some(holder) = self.engine.holders.get(&id) {
+            return Err(Refused::conflict(format!("{name} is in use by {holder} already")));
+        }
+        if let [client, ..] = &self.engine.attached(id)[..] {
+            let text = format!("{name} is attached by {client}; detach it there first");
+            return Err(Refused::conflict(text));
+        }
+        let (mailbox, size) = (self.engine.mailbox(), Bytes(self.size_of(id)));
+        let device = VolumeDevice::new(mailbox, (id, name), size);
+        let device = device.map_err(|error| Refused::unavailable(error.to_string()))?;
+        self.engine.holders.insert(id, holder.to_string());
+        self.engine.name_exports();
+        Ok(device)
+    }
+
+    /// Carries out a request of a machine that holds a volume.
+    pub(crate) fn ask_within(
+        &mut self,
+        volume: VolumeId,
+        action: Action,
+        urgency: Urgency,
+        answered: Answered,
+    ) {
+        self.engine.ask_within(volume, action, urgency, answered);
+    }
+
     /// Deletes a volume with all it holds.
     ///
     /// # Errors
     /// When there is no such volume, or clients have it attached.
     pub fn delete_volume(&mut self, name: &str) -> Result<(), Refused> {
         let id = self.volume(name)?;
+        if let Some(holder) = self.engine.holders.get(&id) {
+            let text = format!("{name} is in use by {holder} in this process");
+            return Err(Refused::conflict(text));
+        }
         let attached = self.engine.attached(id);
         if let Some((last, others)) = attached.split_last() {
             let mut who = last.clone();

@@ -1,7 +1,7 @@
 //! Random choices of a seed at its beginning: clocks, sizes, settings, the image.
 
 use thermocline_hostcache::{
-    Agent, AgentSettings, BLOCK_BYTES, Hash, HostId, Protocol, ServerSettings,
+    Agent, AgentSettings, BLOCK_BYTES, FlashSettings, Hash, HostId, Protocol, ServerSettings,
 };
 use thermocline_units::{Nanos, Rng};
 
@@ -76,6 +76,7 @@ pub(super) struct Scene {
     sizes: Sizes,
     cache_policy: &'static str,
     hash_first_always: bool,
+    flash: Option<FlashSettings>,
 }
 
 impl Scene {
@@ -100,7 +101,16 @@ impl Scene {
             lookup: lookups[rng.below(4) as usize],
             cache_policy: policies[rng.below(4) as usize],
             hash_first_always: rng.below(3) > 0,
+            flash: None,
         }
+    }
+
+    /// Second levels of hosts, in half of the seeds.
+    pub(super) fn draw_flash(&mut self, rng: &mut Rng) {
+        let policies = ["fifo", "lru", "s3-fifo", "larc+lru"];
+        let policy = policies[rng.below(4) as usize].to_string();
+        let blocks = one(rng, &[2, 6, 30]);
+        self.flash = (rng.below(2) == 0).then_some(FlashSettings { blocks, policy });
     }
 
     /// The agent of a host that begins to run.
@@ -114,6 +124,7 @@ impl Scene {
         settings.peer_within = Nanos::from_micros(40_000);
         settings.answer_within = Nanos::from_secs(4);
         settings.unflushed_bytes_max = self.sizes.unflushed_bytes;
+        settings.flash.clone_from(&self.flash);
         Agent::new(settings).expect("the settings fit")
     }
 
