@@ -137,7 +137,7 @@ fn tell_losses(engine: &Engine) {
     }
 }
 
-/// Promises volumes what the configuration says; what is not there any more is promised nothing.
+/// Gives volumes the SLAs of the configuration. Those of others end.
 fn set_slas(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
     for volume in &config.volumes {
         if is_there(engine, volume) {

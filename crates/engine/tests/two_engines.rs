@@ -19,8 +19,7 @@ const BLOCK: usize = 4096;
 
 /// Serves a new group in `folder` until `stop` can be read; says when clients may come.
 fn serve(folder: &Path, identity: u64, stop: &UnixStream, ready: &mpsc::Sender<()>) {
-    let options =
-        OpenOptions { create: Some(POOL), buffered: true, patience: Patience::DEFAULT };
+    let options = OpenOptions { create: Some(POOL), buffered: true, patience: Patience::DEFAULT };
     let disk = Disk::open(&folder.join("pool"), options, None).unwrap();
     let geometry = disk.geometry();
     let spec = PoolSpec { name: "file".to_string(), geometry, zeroed: true, reserve_chunks: 0 };

@@ -271,7 +271,7 @@ impl Engine {
         urgency: Urgency,
         answered: Answered,
     ) {
-        self.watch.note_request(volume, &action);
+        self.counts.note_request(volume, &action);
         let priority = match urgency {
             Urgency::Foreground => Priority::Foreground,
             Urgency::Background => {

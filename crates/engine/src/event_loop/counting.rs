@@ -110,20 +110,20 @@ impl Engine {
             self.counts.next.0 += SECOND.0;
         }
         let pools = (0..self.group.pool_count()).map(|id| self.pool_second(PoolId(id))).collect();
-        let watch = &mut self.counts;
-        let counts = std::mem::take(&mut watch.counts);
-        watch.seconds.end(Second {
-            number: watch.seconds.number(),
+        let all = &mut self.counts;
+        let counts = std::mem::take(&mut all.counts);
+        all.seconds.end(Second {
+            number: all.seconds.number(),
             at_ms: wall_clock(),
             reads: counts[RequestKind::Read as usize],
             writes: counts[RequestKind::Write as usize],
-            p99_us: watch.lately.quantile(0.99).0 as f64 / 1e3,
+            p99_us: all.lately.quantile(0.99).0 as f64 / 1e3,
             pools,
         });
-        watch.lately.clear();
-        while watch.next_row <= now {
-            watch.next_row.0 += ROW.0;
-            watch.heat.values_mut().for_each(HeatMap::close_row);
+        all.lately.clear();
+        while all.next_row <= now {
+            all.next_row.0 += ROW.0;
+            all.heat.values_mut().for_each(HeatMap::close_row);
         }
         self.judge_room();
         self.end_jobs();
