@@ -33,9 +33,12 @@ fn a_flush_costs_the_requests_that_the_documentation_states() {
         cost(&mut world, block, block + 1);
     }
     let (new, flush) = cost(&mut world, 20, 30);
-    println!("new {new:?} {flush:?}");
+    // The block, and the announcement to both pools that its chunk is written again.
+    assert_eq!((new.writes, new.forced, new.flushes), (3, 2, 0));
+    assert_eq!((flush.writes, flush.forced, flush.flushes), (1, 1, 1));
     let (known, of_known) = cost(&mut world, 21, 30);
-    println!("known {known:?} {of_known:?}");
+    assert_eq!(known, Counts::default(), "nothing is stored, and nothing is asked");
+    assert_eq!((of_known.forced, of_known.flushes), (1, 0));
     let before = world.counts();
     world.ask(Action::Flush).result.unwrap();
     assert_eq!(before, world.counts(), "nothing has changed: nothing is asked");

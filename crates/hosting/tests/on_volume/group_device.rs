@@ -38,6 +38,8 @@ pub(crate) struct GroupDevice {
     volume: VolumeId,
     size: Bytes,
     fault: Fault,
+    /// The latest moment: opening a group takes time.
+    now: Nanos,
     /// True if something was asked since it was driven last.
     is_touched: bool,
     next: u64,
@@ -61,7 +63,7 @@ impl GroupDevice {
         let group = Group::create(settings, &specs, 1).expect("the pools make a group");
         let mut device = GroupDevice::around(group, disks, size);
         device.open_up(Nanos(0));
-        let made = device.group.create_volume(Nanos(0), size);
+        let made = device.group.create_volume(device.now, size);
         device.volume = made.expect("there is room for a volume");
         device
     }
@@ -89,6 +91,7 @@ impl GroupDevice {
             volume: VolumeId(0),
             size,
             fault: Fault::None,
+            now: Nanos(0),
             is_touched: false,
             next: 0,
             tickets: BTreeMap::new(),
@@ -115,6 +118,10 @@ impl GroupDevice {
         &mut self.group
     }
 
+    pub(crate) fn now(&self) -> Nanos {
+        self.now
+    }
+
     pub(crate) fn volume(&self) -> VolumeId {
         self.volume
     }
@@ -125,6 +132,8 @@ impl GroupDevice {
 
     /// Moves all that can move now.
     pub(crate) fn drive(&mut self, now: Nanos) {
+        let now = now.max(self.now);
+        self.now = now;
         let (mut asked, mut done, mut replies) = (Vec::new(), Vec::new(), Vec::new());
         self.is_touched = false;
         loop {
@@ -210,7 +219,7 @@ impl Device for GroupDevice {
 
     fn next_event(&self) -> Option<Nanos> {
         if !self.done.is_empty() || self.is_touched {
-            return Some(Nanos(0));
+            return Some(self.now);
         }
         let disks = self.disks.iter().filter_map(Device::next_event);
         disks.chain(self.group.next_tick()).min()

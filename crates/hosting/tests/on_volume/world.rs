@@ -119,11 +119,12 @@ impl World {
         let mut rng = Rng::seeded(seed);
         let disks = disks(&mut rng);
         let device = GroupDevice::format(group_settings(), disks, SIZE).with_fault(fault);
-        let store = Store::format(Nanos(0), device, store_settings(), rng.next_u64());
+        let now = device.now();
+        let store = Store::format(now, device, store_settings(), rng.next_u64());
         let mut world = World {
             rng,
             store: Some(store.unwrap()),
-            now: Nanos(0),
+            now,
             next: 0,
             volumes: Vec::new(),
             blocks: BTreeMap::new(),
@@ -333,6 +334,7 @@ impl World {
         disks.iter_mut().for_each(|disk| disk.crash(&mut self.rng, survival));
         let device = GroupDevice::open(self.now, group_settings(), disks, SIZE);
         let device = device.with_fault(self.fault);
+        self.now = device.now();
         let opened = Store::open(self.now, device, store_settings());
         self.store = Some(opened.map_err(|error| error.to_string())?);
         self.reopened()?;

@@ -12,6 +12,7 @@ use thermocline_admin::client::Client;
 
 /// The commands.
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant)] // One value in a run.
 pub(crate) enum Command {
     /// Attach volumes of a storage server and export them over NBD.
     Serve(serve::Args),

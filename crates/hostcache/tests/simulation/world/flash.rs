@@ -15,11 +15,15 @@ pub(super) struct FlashDisk {
     rng: Rng,
     blocks: BTreeMap<u32, Bytes>,
     asked: Vec<(u64, FlashRequest)>,
+    /// Requests after which it fails for good.
+    lives_for: u64,
 }
 
 impl FlashDisk {
     pub(super) fn new(seed: u64) -> FlashDisk {
-        FlashDisk { rng: Rng::seeded(seed), blocks: BTreeMap::new(), asked: Vec::new() }
+        let mut rng = Rng::seeded(seed);
+        let lives_for = if rng.below(5) == 0 { rng.below(60) } else { u64::MAX };
+        FlashDisk { rng, blocks: BTreeMap::new(), asked: Vec::new(), lives_for }
     }
 
     pub(super) fn ask(&mut self, number: u64, request: FlashRequest) {
@@ -31,7 +35,8 @@ impl FlashDisk {
         self.asked.clear();
     }
 
-    /// Answers some requests, in any order; all of them, and rightly, when the faults are over.
+    /// Answers some requests, in any order; all of them, and rightly, when the faults are over. A
+    /// dead device fails to the end.
     pub(super) fn answer(
         &mut self,
         is_mended: bool,
@@ -45,7 +50,9 @@ impl FlashDisk {
                 self.asked.push((number, request));
                 continue;
             }
-            let fails = !is_mended && self.rng.below(FAILS) == 0;
+            self.lives_for = self.lives_for.saturating_sub(1);
+            let is_dead = self.lives_for == 0;
+            let fails = is_dead || !is_mended && self.rng.below(FAILS) == 0;
             let is_wrong = !is_mended && self.rng.below(WRONG) == 0;
             let result = match request {
                 _ if fails => Err(FlashFailed),
