@@ -1,4 +1,5 @@
-//! What a machine may ask of the world: block devices, links, accelerators.
+//! What a machine may ask of the world: block devices, links, accelerators, network
+//! interfaces.
 //!
 //! Completion style: `submit` never blocks and never fails, what becomes of it comes out of `poll`
 //! later. Time is an argument everywhere, so the same machine runs on the wall clock, in virtual
@@ -15,6 +16,7 @@ pub mod faulty;
 mod link;
 pub mod model;
 mod overlay;
+pub mod packets;
 pub mod pattern;
 mod payload;
 
@@ -22,4 +24,5 @@ pub use accelerator::Accelerator;
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};
 pub use overlay::Overlay;
+pub use packets::{Medium, Packets};
 pub use payload::Payload;
