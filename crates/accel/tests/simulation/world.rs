@@ -263,7 +263,7 @@ impl World {
         bytes[8..].copy_from_slice(&self.rng.next_u64().to_le_bytes());
         let bytes = Bytes::from(bytes);
         self.originals.insert((group, flow, known.sent), bytes.clone());
-        let way = if flow.0 % 2 == 0 { Way::Forth } else { Way::Back };
+        let way = if flow.0.is_multiple_of(2) { Way::Forth } else { Way::Back };
         self.platform.offer_on(self.now, (group, flow), way, bytes);
         self.look();
     }
