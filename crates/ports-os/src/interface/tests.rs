@@ -86,10 +86,10 @@ fn a_veth_pair_keeps_the_contract() {
 }
 
 fn within() {
-    assert!(ip("link add a type veth peer name b"), "a veth pair");
-    assert!(ip("link set a up") && ip("link set b up"), "both are up");
-    let mut a = Interface::open("packet:a").expect("a socket");
-    let mut b = Interface::open("packet:b").expect("a socket");
+    assert!(ip("link add left type veth peer name right"), "a veth pair");
+    assert!(ip("link set left up") && ip("link set right up"), "both are up");
+    let mut a = Interface::open("packet:left").expect("a socket");
+    let mut b = Interface::open("packet:right").expect("a socket");
     assert!(matches!(a.medium(), Medium::Ethernet { .. }) && a.mtu() == 1500);
     let begun = Instant::now();
     let mut wait = |_: &Interface, _: &Interface, _: Nanos| {
