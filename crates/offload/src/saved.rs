@@ -57,8 +57,11 @@ pub fn decode(bytes: &[u8]) -> Result<Saved, SavedError> {
     Ok(saved)
 }
 
+/// Tenant, share and state.
+type Entry = (String, u64, Vec<u8>);
+
 /// The first state, and the bytes behind it.
-fn next(body: &[u8]) -> Option<((String, u64, Vec<u8>), &[u8])> {
+fn next(body: &[u8]) -> Option<(Entry, &[u8])> {
     let (length, body) = body.split_first()?;
     let (tenant, body) = body.split_at_checked(usize::from(*length))?;
     let tenant = String::from_utf8(tenant.to_vec()).ok()?;

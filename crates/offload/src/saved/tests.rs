@@ -1,5 +1,5 @@
 //! The format of saved mappings: there and back, every truncation, every flipped bit.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::{Saved, SavedError, decode, encode};
 use thermocline_units::with_one_bit_changed;
