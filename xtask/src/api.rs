@@ -21,7 +21,7 @@ use std::process::Command;
 /// Folder of the documents of the last release.
 const RECORDED: &str = "docs/formats/api";
 /// Programs with an API, as `thermocline openapi` names them.
-const PROGRAMS: [&str; 5] = ["balance", "engine", "host", "store", "tunnel"];
+const PROGRAMS: [&str; 6] = ["accel", "balance", "engine", "host", "store", "tunnel"];
 
 /// The subcommand.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {

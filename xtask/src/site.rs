@@ -19,7 +19,7 @@ use std::process::Command;
 
 const INDEX: &str = "docs/README.md";
 /// The programs that have an API.
-const PROGRAMS: [&str; 5] = ["engine", "balance", "tunnel", "store", "host"];
+const PROGRAMS: [&str; 6] = ["engine", "balance", "tunnel", "store", "host", "accel"];
 /// Folder of the pages about them, in the book only.
 const APIS: &str = "docs/api/";
 const BOOK: &str = "[book]\ntitle = \"thermocline\"\nlanguage = \"en\"\n\n\

@@ -7,7 +7,7 @@
 //! of held packets is the sum over flows.
 
 use crate::switch::Tag;
-use crate::work::{FlowKey, GroupId};
+use crate::work::{FlowKey, GroupId, Way};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::{Nanos, Slab};
@@ -29,6 +29,9 @@ pub(crate) enum Moving {
     Transfers(Tag),
 }
 
+/// A packet that waits: the time at which it came, its direction, and itself.
+pub(crate) type Held = (Nanos, Way, Bytes);
+
 /// A flow.
 #[derive(Debug)]
 pub(crate) struct Flow {
@@ -40,7 +43,7 @@ pub(crate) struct Flow {
     pub(crate) under_way: u32,
     /// Packets since the last look at the balance.
     pub(crate) recent: u32,
-    held: VecDeque<(Nanos, Bytes)>,
+    held: VecDeque<Held>,
     seen: Nanos,
     before: u32,
     after: u32,
@@ -160,7 +163,7 @@ impl Flows {
     pub(crate) fn hold(
         &mut self,
         at: FlowIndex,
-        packet: (Nanos, Bytes),
+        packet: Held,
         (flow_max, all_max): (usize, usize),
     ) -> bool {
         let held = &mut self.flows[at].held;
@@ -174,7 +177,7 @@ impl Flows {
     }
 
     /// Takes all held packets of a flow, in order.
-    pub(crate) fn take_held(&mut self, at: FlowIndex) -> VecDeque<(Nanos, Bytes)> {
+    pub(crate) fn take_held(&mut self, at: FlowIndex) -> VecDeque<Held> {
         let held = std::mem::take(&mut self.flows[at].held);
         assert!(self.held >= held.len(), "held packets are counted");
         self.held -= held.len();

@@ -5,7 +5,7 @@
 
 use crate::flows::FlowIndex;
 use crate::switch::Tag;
-use crate::work::{Ticket, Verdict};
+use crate::work::{Ticket, Verdict, Way};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use thermocline_units::Nanos;
@@ -17,6 +17,7 @@ use thermocline_units::situations::met_if;
 pub(crate) struct Carried {
     pub(crate) flow: FlowIndex,
     pub(crate) tag: Tag,
+    pub(crate) way: Way,
     /// Time at which it came to the platform.
     pub(crate) came: Nanos,
     pub(crate) bytes: Bytes,

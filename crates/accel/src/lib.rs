@@ -49,4 +49,4 @@ pub use status::{CardStatus, Counters, Event, FunctionStatus, SlotState, SlotSta
 pub use switch::Tag;
 /// Number of a network function.
 pub use thermocline_policy::accel::FunctionId;
-pub use work::{Answer, Batched, FlowKey, GroupId, Place, SlotId, Ticket, Verdict, Work};
+pub use work::{Answer, Batched, FlowKey, GroupId, Place, SlotId, Ticket, Verdict, Way, Work};

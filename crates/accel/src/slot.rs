@@ -16,7 +16,7 @@
 
 use crate::image::Image;
 use crate::lane::Lane;
-use crate::work::{SlotId, Ticket};
+use crate::work::{GroupId, SlotId, Ticket};
 use thermocline_policy::accel::{FunctionId, Holding};
 use thermocline_units::Nanos;
 
@@ -59,6 +59,8 @@ pub(crate) struct Slot {
     pub(crate) asked: Nanos,
     /// Image that is in it, or that it was asked to load.
     pub(crate) image: Option<Image>,
+    /// Group to which it belongs; `None`: to all.
+    pub(crate) reserved: Option<GroupId>,
 }
 
 impl Slot {
@@ -73,6 +75,7 @@ impl Slot {
             failures: 0,
             asked: Nanos(0),
             image: None,
+            reserved: None,
         }
     }
 
@@ -91,6 +94,11 @@ impl Slot {
     /// True if new flows of `function` may go there.
     pub(crate) fn welcomes(&self, function: FunctionId) -> bool {
         self.life == Life::Running { function }
+    }
+
+    /// True if flows of the group may go there.
+    pub(crate) fn serves(&self, group: GroupId) -> bool {
+        self.reserved.is_none_or(|of| of == group)
     }
 
     pub(crate) fn holding(&self) -> Holding {

@@ -84,6 +84,8 @@ pub struct SlotStatus {
     pub function: Option<FunctionId>,
     /// Number of its card.
     pub card: u16,
+    /// Group to which it belongs; `None`: to all.
+    pub reserved: Option<GroupId>,
     /// Flows that go through it.
     pub flows: u32,
     /// Packets that wait for it.

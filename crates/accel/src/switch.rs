@@ -7,7 +7,7 @@
 //! tags, and is kept for each worker.
 
 use crate::nsh;
-use crate::work::Place;
+use crate::work::{Place, Way};
 use std::collections::BTreeMap;
 use thermocline_policy::accel::FunctionId;
 
@@ -104,23 +104,29 @@ impl Switch {
     }
 
     /// The out-port for a packet that comes from `from`, `None` standing for the outside; `None`
-    /// when it is through.
-    pub(crate) fn next(&self, tag: Tag, from: Option<Place>) -> Option<Stage> {
+    /// when it is through. Packets on their way back meet the functions in the opposite order.
+    pub(crate) fn next(&self, tag: Tag, way: Way, from: Option<Place>) -> Option<Stage> {
         let path = self.path(tag);
-        match from {
-            None => path.first().copied(),
-            Some(from) => {
-                let at = path.iter().position(|stage| stage.place == from);
-                path.get(at.expect("a packet comes from its path") + 1).copied()
-            }
-        }
+        let at = from.map(|from| {
+            let at = path.iter().position(|stage| stage.place == from);
+            at.expect("a packet comes from its path")
+        });
+        let next = match (way, at) {
+            (Way::Forth, None) => Some(0),
+            (Way::Forth, Some(at)) => Some(at + 1),
+            (Way::Back, at) => at.unwrap_or(path.len()).checked_sub(1),
+        };
+        path.get(next?).copied()
     }
 
     /// Functions that are left when a packet goes to `place`, this one included.
-    pub(crate) fn left(&self, tag: Tag, place: Place) -> u8 {
+    pub(crate) fn left(&self, tag: Tag, way: Way, place: Place) -> u8 {
         let path = self.path(tag);
         let at = path.iter().position(|stage| stage.place == place).expect("it is on the path");
-        (path.len() - at) as u8
+        match way {
+            Way::Forth => (path.len() - at) as u8,
+            Way::Back => at as u8 + 1,
+        }
     }
 
     /// Users of paths through a worker.

@@ -13,6 +13,15 @@ pub struct GroupId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey(pub u64);
 
+/// Direction of a packet through its chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// From the chain's first function to its last.
+    Forth,
+    /// From its last function to its first.
+    Back,
+}
+
 /// Number of a slot, dense from 0 on over all cards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(pub u16);
@@ -46,6 +55,8 @@ pub struct Batched {
     pub flow: FlowKey,
     /// Origin.
     pub group: GroupId,
+    /// Direction.
+    pub way: Way,
     /// The packet.
     pub bytes: Bytes,
 }

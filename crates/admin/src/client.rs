@@ -33,6 +33,8 @@ pub enum Peer {
     Store,
     /// `thermocline host serve`.
     Host,
+    /// `thermocline accel up`.
+    Pool,
 }
 
 impl Peer {
@@ -43,6 +45,7 @@ impl Peer {
             Peer::TunnelEnd => "end of a tunnel",
             Peer::Store => "storage server",
             Peer::Host => "agent",
+            Peer::Pool => "pool of accelerators",
         }
     }
 
@@ -56,6 +59,7 @@ impl Peer {
                 "is a storage server running there? `thermocline store serve` starts one"
             }
             Peer::Host => "is an agent running there? `thermocline host serve` starts one",
+            Peer::Pool => "is a pool running there? `thermocline accel up` starts one",
         }
     }
 }
@@ -104,6 +108,11 @@ pub struct Client {
 }
 
 impl Client {
+    /// The pool of accelerators that listens on `socket`; nothing is sent yet.
+    pub fn of_pool(socket: &Path) -> Client {
+        Client { peer: Peer::Pool, ..Client::new(socket) }
+    }
+
     /// The engine that listens on `socket`; nothing is sent yet.
     pub fn new(socket: &Path) -> Client {
         Client { peer: Peer::Engine, socket: socket.to_path_buf(), within: CALL_TIME }

@@ -103,6 +103,22 @@ pub struct Http {
 /// # Errors
 /// When a socket cannot be made, or the token would cross a network in the clear.
 pub fn serve(listeners: HttpListeners, router: Router) -> Result<Http, HttpError> {
+    let token = listeners.tcp.as_ref().map(|listen| listen.token.clone()).unwrap_or_default();
+    let token: Arc<str> = token.into();
+    let guard = middleware::from_fn_with_state(token, check_token);
+    serve_apart(listeners, router.clone(), router.layer(guard))
+}
+
+/// Listens, and answers by one set of routes over the unix socket and by another over TCP. The
+/// latter check for themselves who asks; [`TcpListen::token`] is not looked at.
+///
+/// # Errors
+/// As for [`serve`].
+pub fn serve_apart(
+    listeners: HttpListeners,
+    local: Router,
+    remote: Router,
+) -> Result<Http, HttpError> {
     let (unix, name) = match &listeners.unix {
         None => (None, None),
         Some(path) => {
@@ -132,26 +148,23 @@ pub fn serve(listeners: HttpListeners, router: Router) -> Result<Http, HttpError
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(HttpError::Thread)?;
-    let run = move || runtime.block_on(answer_all(router, unix, tcp));
+    let run = move || runtime.block_on(answer_all((local, unix), (remote, tcp)));
     std::thread::Builder::new().name("http".to_string()).spawn(run).map_err(HttpError::Thread)?;
     Ok(Http { address, _unix: name })
 }
 
 async fn answer_all(
-    router: Router,
-    unix: Option<UnixListener>,
-    tcp: Option<(TcpListener, TcpListen)>,
+    (local, unix): (Router, Option<UnixListener>),
+    (remote, tcp): (Router, Option<(TcpListener, TcpListen)>),
 ) {
     let unix = async {
         if let Some(listener) = unix {
-            answer_unix(router.clone(), listener).await;
+            answer_unix(local, listener).await;
         }
     };
     let tcp = async {
         if let Some((listener, listen)) = tcp {
-            let token: Arc<str> = listen.token.into();
-            let guard = middleware::from_fn_with_state(token, check_token);
-            answer_tcp(router.clone().layer(guard), listener, listen.tls).await;
+            answer_tcp(remote, listener, listen.tls).await;
         }
     };
     tokio::join!(unix, tcp);
@@ -225,6 +238,6 @@ async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next
 }
 
 /// Compares in a time that does not tell where the first difference is.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
+pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }

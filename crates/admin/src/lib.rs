@@ -10,6 +10,7 @@ pub mod api;
 pub mod client;
 pub mod http;
 pub mod metrics;
+pub mod notes;
 pub mod past;
 pub mod tls;
 pub mod unix_socket;

@@ -92,6 +92,9 @@ enum Command {
     /// A host's agent: volumes of a storage server as NBD exports, with one cache for all guests.
     #[command(subcommand)]
     Host(commands::host::Command),
+    /// A pool of accelerators: NAT and inspection on slots, between two network interfaces.
+    #[command(subcommand)]
+    Accel(commands::accel::Command),
     /// List the policies that there are, with source and settings; `policy` is a running engine's.
     Policies(commands::policies::Args),
     /// Print the OpenAPI document of a program's API.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Tunnel(command) => commands::tunnel::run(command),
         Command::Store(command) => commands::store::run(command),
         Command::Host(command) => commands::host::run(command),
+        Command::Accel(command) => commands::accel::run(command),
         Command::Policies(args) => commands::policies::run(args),
         Command::Openapi(args) => commands::openapi::run(&args),
         Command::Completions(args) => commands::shell::completions(&args, Cli::command()),

@@ -20,7 +20,6 @@ use super::history::History;
 use super::line::{Line, Traffic, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting;
-use super::notes::Notes;
 use super::store::protocol_name;
 use super::{Clock, HostingError, hash_of, random_number};
 use second::{Second, flash_slots};
@@ -32,6 +31,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thermocline_admin::api::{Refused, Severity};
+use thermocline_admin::notes::Notes;
 use thermocline_admin::unix_socket::{self, SocketName};
 use thermocline_hostcache::{
     Agent, AgentSettings, BLOCK_BYTES, Event, FlashSettings, HostId, ToAgent, ToServer, VolumeKey,

@@ -28,7 +28,6 @@ mod host;
 mod line;
 mod mailbox;
 mod meeting;
-mod notes;
 mod ranges;
 mod routes;
 mod store;
@@ -36,9 +35,9 @@ mod store;
 pub use config::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
 pub use host::{FLASH_LABEL, HostAgent, HostApi, label_flash};
 pub use meeting::MeetError;
-pub use notes::Notes;
 pub use routes::{host_openapi, store_openapi};
 pub use store::{StoreApi, StoreDevice, StoreServer, make_store};
+pub use thermocline_admin::notes::Notes;
 
 use thermocline_admin::http::{Http, HttpError, HttpListeners, serve};
 

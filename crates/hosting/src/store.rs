@@ -10,7 +10,6 @@ use super::history::History;
 use super::line::{Line, Traffic, carry, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
-use super::notes::Notes;
 use super::{Clock, HostingError, hash_of, random_bytes, random_number};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,6 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::Instant;
 use thermocline_admin::api::{Refused, Severity};
+use thermocline_admin::notes::Notes;
 use thermocline_content::{
     Action, Completed, RequestError, Service, Settings, Status, Store, VolumeStatus, Worth,
 };

@@ -1,5 +1,5 @@
 //! The real ports: files and block devices through io_uring, buckets of object stores over HTTP,
-//! accelerators in other processes.
+//! accelerators in other processes, network interfaces.
 //!
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
@@ -14,8 +14,10 @@ mod closed_loop;
 mod disk;
 mod emulated;
 mod file;
+mod interface;
 mod memory;
 pub mod objects;
+mod packet_socket;
 mod patience;
 mod ring;
 mod shaper;
@@ -29,5 +31,6 @@ pub use emulated::Emulated;
 pub use file::{
     FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file, take_back_file,
 };
+pub use interface::Interface;
 pub use patience::{Health, Patience};
 pub use shaper::{Carried, Shaper};

@@ -10,8 +10,10 @@
 //! Contents are not checked: models have none. Failures panic with the seed.
 
 mod accelerators;
+mod packets;
 
 pub use accelerators::check_accelerator;
+pub use packets::check_packets;
 
 use crate::{Completion, Device, Io, Payload, SECTOR, Ticket};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! Ports, through which a machine reaches the world: block devices, links, accelerators.
+//! Ports, through which a machine reaches the world: block devices, links, accelerators, network
+//! interfaces.
 //!
 //! Completion style: `submit` never blocks and never fails, what becomes of it comes out of `poll`
 //! later. Time is an argument everywhere, so the same machine runs on the wall clock, in virtual
@@ -14,6 +15,7 @@ mod device;
 pub mod faulty;
 mod link;
 pub mod model;
+pub mod packets;
 pub mod pattern;
 mod payload;
 mod scratch;
@@ -21,5 +23,6 @@ mod scratch;
 pub use accelerator::Accelerator;
 pub use device::{Completion, Device, DeviceError, Geometry, Io, SECTOR, Ticket};
 pub use link::{Link, Packet};
+pub use packets::{Medium, Packets};
 pub use payload::Payload;
 pub use scratch::ScratchDevice;

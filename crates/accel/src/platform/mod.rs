@@ -15,7 +15,7 @@ mod moving;
 mod planning;
 
 use crate::error::Refusal;
-use crate::flows::{FlowIndex, Flows, Moving};
+use crate::flows::{FlowIndex, Flows, Held, Moving};
 use crate::image::{Catalogue, FunctionSettings, Image};
 use crate::lane::{Carried, Lane};
 use crate::loader::Loader;
@@ -26,7 +26,7 @@ use crate::shifts::Shifts;
 use crate::slot::Slot;
 use crate::status::{CardStatus, Counters, Event, FunctionStatus, SlotState, SlotStatus, Status};
 use crate::switch::{Stage, Switch};
-use crate::work::{Answer, Batched, FlowKey, GroupId, Place, SlotId, Ticket, Verdict, Work};
+use crate::work::{Answer, Batched, FlowKey, GroupId, Place, SlotId, Ticket, Verdict, Way, Work};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::accel::{FunctionId, Holding, Scheduler};
@@ -48,6 +48,8 @@ pub struct Passed {
     pub group: GroupId,
     /// Its flow.
     pub flow: FlowKey,
+    /// Direction.
+    pub way: Way,
     /// Time at which it was offered.
     pub came: Nanos,
     /// The packet, as the last function left it.
@@ -196,8 +198,19 @@ impl Platform {
         self.catalogue.admit(image, most)
     }
 
-    /// A packet has come.
+    /// A packet has come, and meets the functions in the chain's order.
     pub fn offer(&mut self, now: Nanos, group: GroupId, key: FlowKey, bytes: Bytes) {
+        self.offer_on(now, (group, key), Way::Forth, bytes);
+    }
+
+    /// A packet has come from either end of the chain.
+    pub fn offer_on(
+        &mut self,
+        now: Nanos,
+        (group, key): (GroupId, FlowKey),
+        way: Way,
+        bytes: Bytes,
+    ) {
         self.counters.offered += 1;
         let Some(chain) = self.chains.get(&group) else {
             self.counters.dropped_unserved += 1;
@@ -213,11 +226,11 @@ impl Platform {
         };
         self.flows.touch(now, at);
         if self.flows.get(at).moving == Moving::No {
-            self.enter(now, at, now, bytes);
+            self.enter(now, at, (now, way, bytes));
         } else {
             met("a packet was held");
             let bounds = (self.settings.held_per_flow_max, self.settings.held_max);
-            if !self.flows.hold(at, (now, bytes), bounds) {
+            if !self.flows.hold(at, (now, way, bytes), bounds) {
                 met("too many packets were held");
                 self.counters.dropped_held += 1;
             }
@@ -259,21 +272,21 @@ impl Platform {
     }
 
     /// Lets a packet of a flow that does not move onto its path.
-    fn enter(&mut self, now: Nanos, at: FlowIndex, came: Nanos, bytes: Bytes) {
+    fn enter(&mut self, now: Nanos, at: FlowIndex, (came, way, bytes): Held) {
         let flow = self.flows.get_mut(at);
         assert_eq!(flow.moving, Moving::No, "a flow that moves has no path");
         flow.under_way += 1;
-        let packet = Carried { flow: at, tag: flow.tag, came, bytes };
+        let packet = Carried { flow: at, tag: flow.tag, way, came, bytes };
         self.forward(now, packet, None);
     }
 
     /// Takes a packet from `from` (`None`: the outside) to its next worker, or out.
     fn forward(&mut self, now: Nanos, packet: Carried, from: Option<Place>) {
-        let Some(Stage { function, place }) = self.switch.next(packet.tag, from) else {
+        let Some(Stage { function, place }) = self.switch.next(packet.tag, packet.way, from) else {
             let flow = self.flows.get(packet.flow);
             let (group, key) = (flow.group, flow.key);
-            let Carried { flow: at, came, bytes, .. } = packet;
-            self.passed.push_back(Passed { group, flow: key, came, bytes });
+            let Carried { flow: at, way, came, bytes, .. } = packet;
+            self.passed.push_back(Passed { group, flow: key, way, came, bytes });
             self.counters.passed += 1;
             return self.packet_gone(at);
         };
@@ -326,11 +339,12 @@ impl Platform {
             let Some(batch) = lane.next_batch(now, ticket, batch_max, batches_max) else { return };
             let batched = |packet: &Carried| {
                 let flow = self.flows.get(packet.flow);
-                let index = self.switch.left(packet.tag, place);
+                let index = self.switch.left(packet.tag, packet.way, place);
                 Batched {
                     header: Header { path: packet.tag.0, index },
                     flow: flow.key,
                     group: flow.group,
+                    way: packet.way,
                     bytes: packet.bytes.clone(),
                 }
             };
@@ -522,6 +536,7 @@ impl Platform {
             state,
             function,
             card: known.card,
+            reserved: known.reserved,
             flows: self.switch.users(place),
             waiting: known.lane.waiting(),
             version: known.image.map_or(0, |image| image.version),

@@ -26,20 +26,25 @@ impl Platform {
     /// A path for a new flow of the group: for each function the worker with the least load.
     pub(super) fn choose_path(&self, group: GroupId) -> Option<Vec<Stage>> {
         let chain = self.chains.get(&group)?;
-        let stage =
-            |&function: &FunctionId| Some(Stage { function, place: self.choose_place(function)? });
+        let stage = |&function: &FunctionId| {
+            Some(Stage { function, place: self.choose_place(group, function)? })
+        };
         chain.iter().map(stage).collect()
     }
 
     /// The slot with the fewest flows for its speed; the processor if no slot runs the function.
-    fn choose_place(&self, function: FunctionId) -> Option<Place> {
+    fn choose_place(&self, group: GroupId, function: FunctionId) -> Option<Place> {
         let slots = (0..self.slots.len() as u16).map(SlotId);
-        let runs = slots.filter(|slot| self.slots[slot.index()].welcomes(function));
+        let known = |slot: &SlotId| &self.slots[slot.index()];
+        let runs = slots.filter(|slot| known(slot).welcomes(function) && known(slot).serves(group));
         let load = |slot: &SlotId| {
             let place = Place::Slot(*slot);
             let card = &self.cards[usize::from(self.slots[slot.index()].card)];
             let flows = f64::from(self.switch.users(place) + 1);
-            (card.closed, flows * self.meter.cost(function, place).unwrap_or(1.0))
+            (
+                (card.closed, known(slot).reserved.is_none()),
+                flows * self.meter.cost(function, place).unwrap_or(1.0),
+            )
         };
         let best = runs.min_by(|a, b| {
             let (a, b) = (load(a), load(b));
@@ -53,6 +58,14 @@ impl Platform {
     fn is_welcome(&self, tag: Tag) -> bool {
         self.switch.path(tag).iter().all(|stage| match stage.place {
             Place::Slot(slot) => self.slots[slot.index()].welcomes(stage.function),
+            Place::Processor(_) => true,
+        })
+    }
+
+    /// True if flows of the group may go along the path.
+    fn is_served(&self, group: GroupId, tag: Tag) -> bool {
+        self.switch.path(tag).iter().all(|stage| match stage.place {
+            Place::Slot(slot) => self.slots[slot.index()].serves(group),
             Place::Processor(_) => true,
         })
     }
@@ -229,8 +242,9 @@ impl Platform {
     }
 
     fn end_shift(&mut self, now: Nanos, shift: Shift) {
-        let is_welcome = self.is_welcome(shift.to);
+        let is_open = self.is_welcome(shift.to);
         for at in shift.flows {
+            let is_welcome = is_open && self.is_served(self.flows.get(at).group, shift.to);
             let flow = self.flows.get_mut(at);
             assert_eq!(flow.moving, Moving::Transfers(shift.to), "it was on the way");
             assert!(
@@ -253,8 +267,8 @@ impl Platform {
             if mutant("held_packets_enter_backwards") {
                 held.make_contiguous().reverse();
             }
-            for (came, bytes) in held {
-                self.enter(now, at, came, bytes);
+            for packet in held {
+                self.enter(now, at, packet);
             }
         }
     }

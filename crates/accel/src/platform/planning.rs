@@ -86,6 +86,45 @@ impl Platform {
         Ok(())
     }
 
+    /// Keeps a slot for one group's flows, or gives it back to all. Flows of others leave it with
+    /// their state, and those of the group may come. The scheduler takes no reserved slot from its
+    /// function.
+    ///
+    /// # Errors
+    /// When there is no such slot, or another group has it.
+    pub fn reserve(
+        &mut self,
+        now: Nanos,
+        slot: SlotId,
+        group: Option<GroupId>,
+    ) -> Result<(), Refusal> {
+        let known = self.slots.get_mut(slot.index()).ok_or(Refusal::NoSuch("slot"))?;
+        let before = known.reserved;
+        if before == group {
+            return Ok(());
+        }
+        if before.is_some() && group.is_some() {
+            let wanted = "its owner gives it back first";
+            return Err(Refusal::Busy { slot: slot.0, state: "reserved", wanted });
+        }
+        known.reserved = group;
+        let place = Place::Slot(slot);
+        let mine = group.or(before);
+        self.displace_all(|platform, at| {
+            let flow = platform.flows.get(at);
+            let goes = |tag| platform.switch.path(tag).iter().any(|stage| stage.place == place);
+            let leaves = match flow.moving {
+                Moving::No => goes(flow.tag),
+                Moving::Waits(to) => to.is_some_and(goes),
+                Moving::Transfers(_) => false,
+            };
+            Some(flow.group) == mine || leaves
+        });
+        self.settle(now);
+        assert_eq!(self.slots[slot.index()].reserved, group, "it is as asked");
+        Ok(())
+    }
+
     /// Time of the next tick that has something to do.
     pub fn next_tick(&self) -> Nanos {
         self.next_period
@@ -321,6 +360,11 @@ impl Platform {
                 met("a function was loaded in advance");
                 self.provision(now, id(slot), (function, true), None);
             }
+            Act::Reload { slot, .. } | Act::Release { slot } | Act::Move { from: slot, .. }
+                if self.slots.get(slot).is_some_and(|known| known.reserved.is_some()) =>
+            {
+                return false;
+            }
             Act::Reload { slot, function } => {
                 let image = self.catalogue.image(function).map(|image| image.room);
                 let other = runs(self, slot).filter(|other| *other != function);
@@ -357,7 +401,12 @@ impl Platform {
             }
             let (tag, recent) = (self.flows.get(at).tag, f64::from(self.flows.get(at).recent));
             let path = self.switch.path(tag).to_vec();
-            let Some(better) = rearrange(&mut loads, &path, recent) else { continue };
+            let group = self.flows.get(at).group;
+            let serves = |place| match place {
+                Place::Slot(slot) => self.slots[SlotId::index(slot)].serves(group),
+                Place::Processor(_) => true,
+            };
+            let Some(better) = rearrange(&mut loads, &path, recent, &serves) else { continue };
             assert_ne!(better, path, "another path");
             if let Some(to) = self.switch.acquire(&better) {
                 met("a flow moved for balance");
@@ -429,11 +478,14 @@ impl Platform {
             let known = users.get(&Place::Slot(slot)).copied().unwrap_or(0);
             assert_eq!(known, self.switch.users(Place::Slot(slot)), "users of slot {}", slot.0);
             let takes = self.slots[slot.index()].takes();
+            let serves = |group| self.slots[slot.index()].serves(group);
             for (_, flow) in self.flows.iter().filter(|(_, flow)| flow.moving == Moving::No) {
                 let path = self.switch.path(flow.tag);
                 let stage = path.iter().find(|stage| stage.place == Place::Slot(slot));
                 let is_right = stage.is_none_or(|stage| takes == Some(stage.function));
                 assert!(is_right, "a flow is on slot {}, which does not run", slot.0);
+                let is_served = stage.is_none() || serves(flow.group);
+                assert!(is_served, "a flow is on slot {}, which is another group's", slot.0);
             }
         }
         let is_used = self.flows.len() > 0;
@@ -447,7 +499,12 @@ impl Platform {
 
 /// A better path for a flow whose workers have too much, if others have too little. All of them
 /// change at once, because a flow waits for its packets with every change.
-fn rearrange(loads: &mut BTreeMap<Stage, Load>, path: &[Stage], recent: f64) -> Option<Vec<Stage>> {
+fn rearrange(
+    loads: &mut BTreeMap<Stage, Load>,
+    path: &[Stage],
+    recent: f64,
+    serves: &dyn Fn(Place) -> bool,
+) -> Option<Vec<Stage>> {
     let mut better = path.to_vec();
     for stage in &mut better {
         let Some(load) = loads.get(stage) else { continue };
@@ -458,7 +515,7 @@ fn rearrange(loads: &mut BTreeMap<Stage, Load>, path: &[Stage], recent: f64) -> 
         let is_other =
             |other: &Stage| other.function == stage.function && other.place != stage.place;
         let lack = |load: &Load| load.wants - load.has;
-        let others = loads.iter().filter(|(other, _)| is_other(other));
+        let others = loads.iter().filter(|(other, _)| is_other(other) && serves(other.place));
         let most = others.max_by(|a, b| lack(a.1).total_cmp(&lack(b.1)));
         let Some((&to, _)) = most.filter(|(_, load)| lack(load) > recent / 2.0) else { continue };
         loads.get_mut(stage).expect("it was found").has -= recent;

@@ -16,7 +16,7 @@ use thermocline_units::situations;
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 34] = [
+const SITUATIONS: [&str; 35] = [
     "a draining slot failed",
     "a failed slot was tried again",
     "a flow had no place",
@@ -51,6 +51,7 @@ const SITUATIONS: [&str; 34] = [
     "a card was emptied while it ran",
     "a chain was changed while it ran",
     "a version was replaced",
+    "a slot was reserved or given back",
 ];
 
 /// Bugs that a seed must catch.

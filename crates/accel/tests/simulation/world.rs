@@ -12,7 +12,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use thermocline_accel::{
     Answer, CardSettings, Counters, Event, FlowKey, FunctionSettings, GroupId, Image, Platform,
-    Settings, Signature, SlotId, SlotSettings, Ticket, Verdict, Work, nsh,
+    Settings, Signature, SlotId, SlotSettings, Ticket, Verdict, Way, Work, nsh,
 };
 use thermocline_policy::accel::{NothingComing, Scheduler};
 use thermocline_policy::registry::PolicySpec;
@@ -212,6 +212,15 @@ impl World {
                 let slot = SlotId(self.rng.below(self.cards.len() as u64) as u16);
                 let _ = self.platform.reset(slot);
             }
+            6 => {
+                met("a slot was reserved or given back");
+                let slot = SlotId(self.rng.below(self.cards.len() as u64) as u16);
+                let group = GroupId(self.rng.below(GROUPS) as u32);
+                let group = (self.rng.below(2) == 0).then_some(group);
+                // Refused where another group has it.
+                let _ = self.platform.reserve(self.now, slot, group);
+                self.look();
+            }
             4..=5 => {
                 let stray = Ticket(self.rng.below(2_000));
                 // Only one that nobody waits for: a real one's turn comes later.
@@ -254,7 +263,8 @@ impl World {
         bytes[8..].copy_from_slice(&self.rng.next_u64().to_le_bytes());
         let bytes = Bytes::from(bytes);
         self.originals.insert((group, flow, known.sent), bytes.clone());
-        self.platform.offer(self.now, group, flow, bytes);
+        let way = if flow.0.is_multiple_of(2) { Way::Forth } else { Way::Back };
+        self.platform.offer_on(self.now, (group, flow), way, bytes);
         self.look();
     }
 

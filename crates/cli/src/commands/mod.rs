@@ -1,5 +1,6 @@
 //! One file a command: its arguments, what it wires together, what it prints.
 
+pub(crate) mod accel;
 pub(crate) mod advise;
 pub(crate) mod balance;
 pub(crate) mod calibrate;

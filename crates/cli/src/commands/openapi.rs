@@ -34,6 +34,8 @@ enum Program {
     Store,
     /// `thermocline host`.
     Host,
+    /// `thermocline accel`.
+    Accel,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), CliError> {
@@ -43,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         Program::Tunnel => thermocline_gateway::admin::openapi(),
         Program::Store => thermocline_hosting::store_openapi(),
         Program::Host => thermocline_hosting::host_openapi(),
+        Program::Accel => thermocline_offload::openapi(),
     };
     if args.markdown {
         return output::print(&reference(&document));

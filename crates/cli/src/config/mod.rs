@@ -7,6 +7,7 @@
 //! Relative paths: `data`, profiles, certificates and tokens are beside the configuration file;
 //! pools and sockets are in the data folder.
 
+pub(crate) mod accel;
 pub(crate) mod balance;
 mod bucket;
 mod hints;

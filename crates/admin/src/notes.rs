@@ -1,8 +1,8 @@
 //! The last thousand events, and the listeners that are told of each.
 
+use crate::api::{Event, Severity};
+use crate::past::Events;
 use std::sync::{Arc, Mutex, PoisonError};
-use thermocline_admin::api::{Event, Severity};
-use thermocline_admin::past::Events;
 
 /// Events, and whoever is told of them.
 #[derive(Clone)]
@@ -18,7 +18,7 @@ impl Notes {
     }
 
     /// Writes down that something happened.
-    pub(super) fn note(&self, severity: Severity, subject: impl ToString, text: impl ToString) {
+    pub fn note(&self, severity: Severity, subject: impl ToString, text: impl ToString) {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         let event = past.note(severity, &subject.to_string(), text.to_string()).clone();
         drop(past);
@@ -26,7 +26,7 @@ impl Notes {
     }
 
     /// Events from number `from` on.
-    pub(super) fn events(&self, from: u64) -> Vec<Event> {
+    pub fn events(&self, from: u64) -> Vec<Event> {
         self.past.lock().unwrap_or_else(PoisonError::into_inner).from(from)
     }
 }

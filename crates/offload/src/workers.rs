@@ -1,0 +1,284 @@
+//! Workers: a thread for each slot, and the processor, which is the pool's own thread.
+//!
+//! A worker has an instance of its function for each share of a tenant's hosts that goes through
+//! it. The state of a share moves as a whole: what one worker exports, another imports. Instances
+//! are behind a lock, so that state can be saved while packets flow.
+
+use crate::config::{FUNCTIONS, Rules};
+use crate::saved::{self, Saved};
+use crate::tenants::Tenants;
+use bytes::{Buf, BufMut, Bytes};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use thermocline_accel::{Answer, Batched, FlowKey, FunctionId, GroupId, Verdict, Way, Work};
+use thermocline_functions::dpi::{self, Dpi, Limits, RuleError, Ruleset};
+use thermocline_functions::nat::{self, Nat};
+use thermocline_functions::{Event, Function, Output, Part, Reason, Side};
+use thermocline_units::{Bytes as Size, Nanos};
+
+/// Number of the function `nat`.
+pub(crate) const NAT: FunctionId = FunctionId(0);
+const _: () = assert!(FUNCTIONS.len() == 2, "nat and dpi");
+/// Memory for bytes ahead of gaps, of one share.
+const REORDER: Size = Size::from_mib(2);
+
+/// A share of a tenant's hosts.
+pub(crate) type Share = (GroupId, FlowKey);
+
+/// The time since the pool began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(pub(crate) Instant);
+
+impl Clock {
+    pub(crate) fn now(self) -> Nanos {
+        Nanos(u64::try_from(self.0.elapsed().as_nanos()).expect("584 years"))
+    }
+}
+
+/// Makes instances of functions, with the state that was saved.
+pub(crate) struct Maker {
+    pub(crate) tenants: Tenants,
+    rules: Arc<Ruleset>,
+    flows_max: usize,
+    seed: u64,
+    pub(crate) clock: Clock,
+    /// States that no instance has taken yet, and the last that were seen of all others.
+    saved: Mutex<Saved>,
+    /// The worker that had each share last. What others still have of it is old.
+    owners: Mutex<BTreeMap<(FunctionId, Share), usize>>,
+    /// A mapping was made or ended since the last save.
+    pub(crate) is_dirty: AtomicBool,
+}
+
+impl Maker {
+    /// # Errors
+    /// Rules that are not understood, by line.
+    pub(crate) fn new(
+        tenants: Tenants,
+        rules: Option<&Rules>,
+        flows_max: usize,
+        seed: u64,
+        saved: Saved,
+    ) -> Result<Maker, RuleError> {
+        let (file, text) = rules.map_or(("no rules", ""), |rules| (&rules.file, &rules.text));
+        let rules = Arc::new(Ruleset::compile(file, text, Limits::default())?);
+        let flows_max = (flows_max / tenants.shares as usize).max(16);
+        let (saved, clock) = (Mutex::new(saved), Clock(Instant::now()));
+        let (owners, is_dirty) = (Mutex::default(), false.into());
+        Ok(Maker { tenants, rules, flows_max, seed, clock, saved, owners, is_dirty })
+    }
+
+    /// Text of the rule of this number.
+    pub(crate) fn message(&self, sid: u32) -> &str {
+        self.rules.message(sid).unwrap_or_default()
+    }
+
+    /// An instance without state.
+    fn fresh(&self, function: FunctionId, (group, key): Share) -> Instance {
+        let seed = self.seed ^ u64::from(group.0) << 32 ^ key.0;
+        let tenant = self.tenants.get(group);
+        if function == NAT
+            && let Some(tenant) = tenant.filter(|tenant| !tenant.external.is_empty())
+        {
+            let mut settings = nat::Settings::new(tenant.external.clone());
+            settings.inside.clone_from(&tenant.networks);
+            settings.ports = self.tenants.ports(key);
+            settings.host_ports_max = u32::from(settings.ports.1 - settings.ports.0) + 1;
+            settings.flows_max = self.flows_max;
+            settings.half_open_max = (self.flows_max / 8).max(1);
+            settings.fragments_max = 64;
+            // Nothing is held: a packet that comes later than its answer could not be sent on.
+            settings.fragment_memory = Size(0);
+            settings.seed = seed;
+            return Box::new(Nat::new(settings).expect("the configuration was checked"));
+        }
+        let settings = dpi::Settings {
+            flows_max: self.flows_max,
+            reorder_memory: REORDER,
+            partial_max: self.flows_max,
+            seed,
+            ..dpi::Settings::default()
+        };
+        Box::new(Dpi::new(self.rules.clone(), settings))
+    }
+
+    /// An instance with the state that was saved for it.
+    fn make(&self, function: FunctionId, share: Share, notes: &mut Vec<String>) -> Instance {
+        let mut instance = self.fresh(function, share);
+        let saved = locked(&self.saved);
+        let state = (function == NAT).then(|| saved.get(&self.name(share))).flatten();
+        if let Some(state) = state
+            && let Err(error) = instance.import(self.clock.now(), state)
+        {
+            notes.push(format!("saved mappings of {:?} are not used: {error}", self.name(share)));
+        }
+        instance
+    }
+
+    /// Name of a share that a restart with other tenants does not change.
+    fn name(&self, (group, key): Share) -> (String, u64) {
+        let tenant = self.tenants.get(group);
+        (tenant.map_or(String::new(), |tenant| tenant.name.clone()), key.0)
+    }
+
+    /// Notes the states of all NATs at these workers; the bytes to be saved.
+    pub(crate) fn save(&self, benches: &[Bench]) -> Vec<u8> {
+        self.is_dirty.store(false, Ordering::SeqCst);
+        // Workers take the lock of what is saved while they hold their own, so not here.
+        let mut states = Vec::new();
+        for bench in benches {
+            let mut instances = locked(&bench.0);
+            let owners = locked(&self.owners);
+            instances.retain(|key, _| owners.get(key) == Some(&bench.id()));
+            for ((function, share), instance) in &mut *instances {
+                instance.expire(self.clock.now(), &mut Output::default());
+                if *function == NAT {
+                    let mut state = Vec::new();
+                    instance.export(self.clock.now(), Part::All, &mut state);
+                    states.push((self.name(*share), state));
+                }
+            }
+        }
+        let mut saved = locked(&self.saved);
+        saved.extend(states);
+        saved::encode(&saved)
+    }
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type Instance = Box<dyn Function + Send>;
+
+/// The instances of one worker.
+#[derive(Clone, Default)]
+pub(crate) struct Bench(Arc<Mutex<BTreeMap<(FunctionId, Share), Instance>>>);
+
+/// Results of work beside its answer.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Events of functions.
+    pub(crate) events: Vec<(GroupId, Event)>,
+    /// Reasons of dropped packets.
+    pub(crate) drops: Vec<Reason>,
+    /// Sentences for people.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Bench {
+    /// Its name among workers.
+    fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Flows that the instances of a function know.
+    pub(crate) fn flows(&self, function: FunctionId) -> usize {
+        let instances = locked(&self.0);
+        let of = instances.iter().filter(|((own, _), _)| *own == function);
+        of.map(|(_, instance)| instance.flows()).sum()
+    }
+
+    /// Does a piece of work.
+    pub(crate) fn work(&self, maker: &Maker, work: Work, told: &mut Told) -> Answer {
+        let mut instances = locked(&self.0);
+        match work {
+            Work::Load { .. } => {
+                instances.clear();
+                Answer::Loaded
+            }
+            Work::Process { function, packets, .. } => {
+                let one = |packet: Batched| {
+                    let share = (packet.group, packet.flow);
+                    let owner = locked(&maker.owners).insert((function, share), self.id());
+                    if owner.is_some_and(|owner| owner != self.id()) {
+                        instances.remove(&(function, share));
+                    }
+                    let instance = instances
+                        .entry((function, share))
+                        .or_insert_with(|| maker.make(function, share, &mut told.notes));
+                    process(instance, maker, packet, (&mut told.events, &mut told.drops))
+                };
+                Answer::Processed(packets.into_iter().map(one).collect())
+            }
+            Work::Export { function, flows, .. } => {
+                let mut all = Vec::new();
+                for (group, key) in flows {
+                    let Some(instance) = instances.remove(&(function, (group, key))) else {
+                        continue;
+                    };
+                    let mut state = Vec::new();
+                    instance.export(maker.clock.now(), Part::All, &mut state);
+                    all.put_u32(group.0);
+                    all.put_u64(key.0);
+                    all.put_u32(state.len() as u32);
+                    all.extend(state);
+                }
+                Answer::Exported(all.into())
+            }
+            Work::Import { function, mut state, .. } => {
+                while let Some((share, state)) = next_state(&mut state) {
+                    let mut instance = maker.fresh(function, share);
+                    if let Err(error) = instance.import(maker.clock.now(), &state) {
+                        told.notes.push(format!("state of {:?} is lost: {error}", share.1.0));
+                    }
+                    locked(&maker.owners).insert((function, share), self.id());
+                    instances.insert((function, share), instance);
+                }
+                Answer::Imported
+            }
+        }
+    }
+}
+
+/// The next share of what [`Work::Export`] made.
+fn next_state(state: &mut Bytes) -> Option<(Share, Bytes)> {
+    const HEAD: usize = 16;
+    if state.remaining() < HEAD {
+        return None;
+    }
+    let share = (GroupId(state.get_u32()), FlowKey(state.get_u64()));
+    let length = state.get_u32() as usize;
+    (length <= state.remaining()).then(|| (share, state.split_to(length)))
+}
+
+fn process(
+    instance: &mut Instance,
+    maker: &Maker,
+    packet: Batched,
+    (events, drops): (&mut Vec<(GroupId, Event)>, &mut Vec<Reason>),
+) -> Verdict {
+    use thermocline_functions::Verdict as Said;
+    let from = match packet.way {
+        Way::Forth => Side::Inside,
+        Way::Back => Side::Outside,
+    };
+    let (mut output, mut bytes) = (Output::default(), packet.bytes.to_vec());
+    let said = instance.process(maker.clock.now(), from, &mut bytes, &mut output);
+    let mut alert = None;
+    for event in output.events {
+        match event {
+            Event::Matched { sid, dropped: false, .. } => alert = Some(sid),
+            Event::Mapped { .. } | Event::Unmapped { .. } => {
+                maker.is_dirty.store(true, Ordering::SeqCst);
+            }
+            _ => {}
+        }
+        events.push((packet.group, event));
+    }
+    match (said, alert) {
+        (Said::Pass, None) => Verdict::Pass,
+        (Said::Pass, Some(sid)) => Verdict::Alert(sid),
+        (Said::Changed | Said::Turned, _) => Verdict::Replace(bytes.into()),
+        (Said::Dropped(reason), _) => {
+            drops.push(reason);
+            Verdict::Drop
+        }
+        (Said::Held, _) => Verdict::Drop,
+    }
+}
+
+#[cfg(test)]
+mod tests;

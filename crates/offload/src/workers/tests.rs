@@ -1,0 +1,90 @@
+//! The state of a share goes from worker to worker, and over a restart.
+
+use super::{Bench, Maker, NAT, Told};
+use crate::config::TenantConfig;
+use crate::saved::{self, Saved};
+use crate::tenants::Tenants;
+use bytes::Bytes;
+use std::net::Ipv4Addr;
+use thermocline_accel::nsh::Header;
+use thermocline_accel::{Answer, Batched, Place, SlotId, Ticket, Verdict, Work};
+use thermocline_functions::Side;
+use thermocline_functions::packet::{Packet, build};
+
+const EXTERNAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+fn maker(saved: Saved) -> Maker {
+    let tenant = TenantConfig {
+        name: "a".to_string(),
+        networks: vec![(Ipv4Addr::new(10, 0, 0, 0), 24)],
+        external: vec![EXTERNAL],
+        chain: Vec::new(),
+        token: None,
+    };
+    let tenants = Tenants { tenants: vec![tenant], shares: 4 };
+    Maker::new(tenants, None, 1024, 1, saved).expect("there are no rules")
+}
+
+fn process(bench: &Bench, maker: &Maker, from: Side, packet: Vec<u8>) -> Option<Vec<u8>> {
+    let ((group, flow), way) = maker.tenants.classify(from, &packet).expect("it is a tenant's");
+    let header = Header { path: 1, index: 1 };
+    let packets = vec![Batched { header, flow, group, way, bytes: packet.into() }];
+    let place = Place::Slot(SlotId(0));
+    let work = Work::Process { ticket: Ticket(1), place, function: NAT, packets };
+    let Answer::Processed(verdicts) = bench.work(maker, work, &mut Told::default()) else {
+        panic!("it was asked to process")
+    };
+    match &verdicts[..] {
+        [Verdict::Replace(bytes)] => Some(bytes.to_vec()),
+        [Verdict::Drop] => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends a packet out, and returns the answer to it and its flow.
+fn opened(bench: &Bench, maker: &Maker) -> Vec<u8> {
+    let (host, server) = (Ipv4Addr::new(10, 0, 0, 7), Ipv4Addr::new(198, 51, 100, 1));
+    let out = build::udp(((host.into(), 5000), (server.into(), 53)), b"?");
+    let out = process(bench, maker, Side::Inside, out).expect("it is translated");
+    let packet = Packet::parse(&out).expect("a packet");
+    assert_eq!(packet.source, EXTERNAL);
+    let port = packet.ports().expect("UDP has ports").0;
+    build::udp(((server.into(), 53), (EXTERNAL.into(), port)), b"!")
+}
+
+#[test]
+fn state_goes_from_one_worker_to_another() {
+    let (maker, one, other) = (maker(Saved::new()), Bench::default(), Bench::default());
+    let answer = opened(&one, &maker);
+    let (share, _) = maker.tenants.classify(Side::Outside, &answer).expect("a tenant's");
+    assert_eq!(process(&other, &maker, Side::Outside, answer.clone()), None);
+    let place = Place::Slot(SlotId(0));
+    let export = Work::Export { ticket: Ticket(2), place, function: NAT, flows: vec![share] };
+    let mut told = Told::default();
+    let Answer::Exported(state) = one.work(&maker, export, &mut told) else { panic!("no state") };
+    assert_eq!(one.flows(NAT), 0);
+    let import = Work::Import { ticket: Ticket(3), place, function: NAT, state };
+    assert_eq!(other.work(&maker, import, &mut told), Answer::Imported);
+    assert!(process(&other, &maker, Side::Outside, answer).is_some() && told.notes.is_empty());
+}
+
+#[test]
+fn damaged_state_is_refused_without_a_panic() {
+    let (maker, bench) = (maker(Saved::new()), Bench::default());
+    for bytes in
+        [&[0; 3][..], &[0xff; 40], &[0; 16], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1]]
+    {
+        let (place, state) = (Place::Slot(SlotId(0)), Bytes::copy_from_slice(bytes));
+        let import = Work::Import { ticket: Ticket(3), place, function: NAT, state };
+        bench.work(&maker, import, &mut Told::default());
+    }
+}
+
+#[test]
+fn mappings_survive_a_restart() {
+    let (before, bench) = (maker(Saved::new()), Bench::default());
+    let answer = opened(&bench, &before);
+    let bytes = before.save(&[bench]);
+    let after = maker(saved::decode(&bytes).expect("it was made here"));
+    assert!(process(&Bench::default(), &after, Side::Outside, answer).is_some());
+}
