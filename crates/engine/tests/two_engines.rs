@@ -1,6 +1,8 @@
 //! Several volume groups in one process, each with an event loop on a thread of its own: nothing
 //! in the engine is the process's. Real files, real sockets, a client of the NBD protocol.
 
+#![allow(clippy::unwrap_used)]
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

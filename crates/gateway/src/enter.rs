@@ -48,7 +48,8 @@ pub(crate) struct Enter {
 pub(crate) enum ListenerKind {
     Forward(HostPort),
     Socks5,
-    /// Wherever the client wanted to go when the system brought it here; the listener's own address.
+    /// Wherever the client wanted to go when the system brought it here; the listener's own
+    /// address.
     Transparent(SocketAddr),
 }
 

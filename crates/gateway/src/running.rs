@@ -19,8 +19,8 @@ use thermocline_wire::Role;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-/// Clients that may wait to be accepted at a listener. One that comes when as many wait is told nothing
-/// for a second or more, by the system.
+/// Clients that may wait to be accepted at a listener. One that comes when as many wait is told
+/// nothing for a second or more, by the system.
 const BACKLOG: i32 = 4096;
 /// Time between two looks of a stopping gateway at its flows.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -132,8 +132,8 @@ impl View {
 
 /// A running gateway.
 pub struct Gateway {
-    /// Addresses it listens on, in the order of its settings: forwards, SOCKS5, transparent listeners;
-    /// or the exit's listener.
+    /// Addresses it listens on, in the order of its settings: forwards, SOCKS5, transparent
+    /// listeners; or the exit's listener.
     pub addresses: Vec<SocketAddr>,
     kind: Kind,
     phase: watch::Sender<Phase>,

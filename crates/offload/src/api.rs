@@ -1,4 +1,4 @@
-//! What the API of a pool says, and takes. Plain data; times are in the unit that ends a name.
+//! Data of the API of a pool, in and out; times are in the unit that ends a name.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! What administrators and tenants have asked for, as it is kept over a restart: `pool.json`.
+//! Requests of administrators and tenants, as they are kept over a restart: `pool.json`.
 
 use crate::api::{DeviceProfile, Request};
 use serde::{Deserialize, Serialize};

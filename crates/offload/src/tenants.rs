@@ -1,4 +1,4 @@
-//! Which tenant a packet belongs to, and which share of its hosts.
+//! The tenant that a packet belongs to, and the share of its hosts.
 //!
 //! A tenant's hosts are divided into shares by their address. All flows of a share are at one
 //! worker at a time, so that a host keeps its mappings. Each share has its own part of the external

@@ -1,4 +1,4 @@
-//! What administrators and tenants ask of slots, in front of a scheduler.
+//! Requests for slots, of administrators and tenants, in front of a scheduler.
 //!
 //! 1. A slot that is *pinned* gets its function, and keeps it.
 //! 2. A function with a *count* runs on so many of the other slots.

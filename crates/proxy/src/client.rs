@@ -99,7 +99,7 @@ impl Client {
         }
     }
 
-    /// Alarm of a request: the connection's deadlines, or one of its own.
+    /// Alarm of a request: the connection's deadlines, or its own.
     pub(super) fn alarm(&self, limit: Duration) -> Alarm {
         self.asked.fetch_add(1, Relaxed);
         let deadlines = match self.spoken {

@@ -131,8 +131,8 @@ async fn serve_http1(client: Arc<Client>, stream: Stream, stop: &Stop) {
     .await;
 }
 
-/// Drives what a deadlines is kept of, and gives it up when its time is over. A request that waits for
-/// a server answers by itself when it sees that: it is polled once more when the timer rings.
+/// Drives what has deadlines, and gives it up when its time is over. A request that waits for a
+/// server answers by itself when it sees that: it is polled once more when the timer rings.
 pub(super) fn poll_in_time(
     cx: &mut Context<'_>,
     mut work: Pin<&mut impl Future>,

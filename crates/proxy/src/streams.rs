@@ -6,7 +6,7 @@
 //! 1. The connection's task reads frames and writes them; each request becomes a task of its own.
 //! 2. A stream asks a server ([`exchange`]), and sends each interim answer as it comes. Then it
 //!    sends the head and the frames of the body, as the client's windows allow.
-//! 3. Each stream has a `Deadlines`. One whose client takes nothing, sends nothing, or resets it, is
+//! 3. Each stream has deadlines. One whose client takes nothing, sends nothing, or resets it, is
 //!    dropped, which resets it; the connection goes on.
 //! 4. The connection itself must bring its first request within the time for a head, and later ones
 //!    within the time for keeping it; frames that are no requests do not count. A client is asked

@@ -1,8 +1,9 @@
 //! Copies that moves to faster pools left behind.
 //!
-//! 1. A placement's move to a faster pool ends, and its source has more free slots than it needs
-//!    (a [tactic](thermocline_policy::tactics::Retention) says how many): the slow copy stays, as a prefetched one. The journal calls the two different
-//!    from the start, so the first write drops the slow copy without waiting for anything.
+//! 1. A placement's move to a faster pool ends, and its source has more free slots than it needs;
+//!    the tactic [`Retention`](thermocline_policy::tactics::Retention) says how many. The slow copy
+//!    stays, as a prefetched one. The journal calls the two different from the start, so the first
+//!    write drops the slow copy without waiting for anything.
 //! 2. A move back makes it the chunk's copy again: nothing is copied.
 //! 3. Where a pool has fewer free slots than its headroom, the oldest are dropped. They never keep
 //!    a chunk out: whoever finds no slot at all drops prefetched copies, too (`first_slot`).

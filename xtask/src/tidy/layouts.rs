@@ -18,7 +18,7 @@ const PAGES: &str = "docs/formats/";
 const CONVERSIONS: [&str; 4] = ["to_le_bytes", "from_le_bytes", "to_be_bytes", "from_be_bytes"];
 
 /// Beginnings of paths that may convert numbers outside of a `format.rs`, each with the reason.
-const ELSEWHERE: [(&str, &str); 26] = [
+const ELSEWHERE: [(&str, &str); 31] = [
     ("crates/accel/src/nsh.rs", "a header of RFC 8300"),
     ("crates/chunking/src/rabin16/avx2.rs", "halves of numbers for registers"),
     ("crates/cli/src/commands/calibrate/", "random contents"),
@@ -36,6 +36,11 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ),
     ("crates/hosting/src/lib.rs", "a random number"),
     ("crates/nbd/src/wire.rs", "the protocol of NBD"),
+    ("crates/offload/src/ethernet.rs", "frames of RFC 826"),
+    ("crates/offload/src/pool.rs", "a random number"),
+    ("crates/offload/src/side.rs", "a header of RFC 791"),
+    ("crates/ports-os/src/interface.rs", "checksums of packets"),
+    ("crates/ports/src/contract/packets.rs", "packets of a test"),
     ("crates/ports/src/faulty/image.rs", "random contents"),
     ("crates/sim/src/accel/stage.rs", "contents of modelled packets"),
     ("crates/sim/src/hostcache/mod.rs", "contents of modelled blocks"),

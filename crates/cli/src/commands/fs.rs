@@ -177,13 +177,13 @@ fn as_text(report: &Report) -> String {
     let _ = writeln!(text, "metadata: {} ({share:.1} %)\n", Bytes(metadata));
     let mut kinds = table::plain(["METADATA", "RANGES", "BYTES"]);
     for (what, (ranges, bytes)) in &report.metadata {
-        kinds.add_row([what.to_string(), thousands(*ranges as u64), bytes.to_string()]);
+        kinds.add_row([what.to_string(), thousands(*ranges), bytes.to_string()]);
     }
     table::align_numbers(&mut kinds);
     let _ = writeln!(text, "{kinds}\n");
     let mut classes = table::plain(["FILES OF", "COUNT", "SIZES", "ON THE VOLUME"]);
     for (index, (count, sizes, bytes)) in report.classes.iter().enumerate() {
-        let numbers = [thousands(*count as u64), sizes.to_string(), bytes.to_string()];
+        let numbers = [thousands(*count), sizes.to_string(), bytes.to_string()];
         classes.add_row([vec![class_name(index)], numbers.to_vec()].concat());
     }
     table::align_numbers(&mut classes);

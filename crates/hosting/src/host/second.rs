@@ -4,9 +4,9 @@
 //! lie behind it. What slots held before this start is not known to the agent, and is overwritten.
 
 use crate::HostingError;
-use crate::notes::Notes;
 use std::collections::BTreeSet;
 use thermocline_admin::api::Severity;
+use thermocline_admin::notes::Notes;
 use thermocline_hostcache::{Agent, BLOCK_BYTES, FlashCounts, FlashFailed, FlashRequest};
 use thermocline_ports::{Completion, Device, Geometry, Io, Payload, Ticket};
 use thermocline_ports_os::LiveDevice;

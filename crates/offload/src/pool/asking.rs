@@ -1,4 +1,4 @@
-//! What administrators ask for, and what they are told.
+//! Requests of administrators, and their answers.
 
 use super::Core;
 use crate::api::{Card, FunctionStatus, InterfaceStatus, Packets, PoolStatus, Slot, TenantStatus};
