@@ -1,8 +1,9 @@
-//! Making changes durable: cycles of flush and journal.
+//! Making changes durable: group commits of flush and journal.
 //!
-//! A cycle takes the pages filled so far, flushes the device (so that the blocks that the records
-//! name are durable), writes the pages to the journal with FUA, and serves the waiters whose
-//! records are durable. One cycle runs at a time; requests that come meanwhile share the next.
+//! A group commit takes the pages filled so far, flushes the device (so that the blocks that the
+//! records name are durable), writes the pages to the journal with FUA, and serves the waiters
+//! whose records are durable. One group commit runs at a time; requests that come meanwhile share
+//! the next.
 
 use crate::format::{Head, Kind, seal_block};
 use crate::journal::{Page, Waiter};
@@ -13,10 +14,10 @@ use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
-/// Pages of one cycle.
+/// Pages of one group commit.
 const COMMIT_BLOCKS_MAX: usize = 256;
 
-/// The cycle that is under way, if any.
+/// The group commit that is under way, if any.
 #[derive(Debug, Default)]
 pub(crate) struct Commits {
     taken: Vec<Page>,
@@ -25,7 +26,7 @@ pub(crate) struct Commits {
 }
 
 impl Commits {
-    /// Starts a cycle when one is wanted.
+    /// Starts a group commit when one is wanted.
     pub(crate) fn pump(&mut self, state: &mut StoreState, progress: Progress) {
         let is_instead = state.wants.checkpoint == Some(Mode::Instead);
         let holds = progress.checkpoint_holds_commits || is_instead && !progress.is_checkpointing;

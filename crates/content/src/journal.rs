@@ -39,7 +39,7 @@ pub(crate) struct Journal {
     /// Records that are durable.
     durable: u64,
     waiters: VecDeque<(u64, Waiter)>,
-    /// Pages of the cycle that is under way.
+    /// Pages of the group commit that is under way.
     under_way: Option<u64>,
     generation: u64,
     /// Sequence of the next block.
@@ -73,12 +73,12 @@ impl Journal {
         self.next
     }
 
-    /// Sequence of the block behind those that a cycle has taken.
+    /// Sequence of the block behind those that a group commit has taken.
     pub(crate) fn behind_taken(&self) -> u64 {
         self.next + self.under_way.unwrap_or(0)
     }
 
-    /// True while a cycle is under way.
+    /// True while a group commit is under way.
     pub(crate) fn is_busy(&self) -> bool {
         self.under_way.is_some()
     }
@@ -125,7 +125,7 @@ impl Journal {
         !self.waiters.is_empty()
     }
 
-    /// Pages that wait for a cycle.
+    /// Pages that wait for a group commit.
     pub(crate) fn queued(&self) -> usize {
         self.pages.len()
     }
@@ -135,9 +135,9 @@ impl Journal {
         self.next - self.start
     }
 
-    /// Takes up to `pages` pages into a cycle, with true if none is left.
+    /// Takes up to `pages` pages into a group commit, with true if none is left.
     pub(crate) fn take(&mut self, pages: usize) -> (Vec<Page>, bool) {
-        assert!(!self.is_busy(), "one cycle runs at a time");
+        assert!(!self.is_busy(), "one group commit runs at a time");
         let taken: Vec<Page> = self.pages.drain(..pages.min(self.pages.len())).collect();
         self.under_way = Some(taken.len() as u64);
         (taken, self.pages.is_empty())

@@ -91,7 +91,7 @@ pub(crate) enum Effect {
 /// Work that some part wants another one to do when it comes to it.
 #[derive(Debug, Default)]
 pub(crate) struct Wants {
-    /// A cycle of the journal, although nothing may wait for it.
+    /// A group commit of the journal, although nothing may wait for it.
     pub(crate) commit: bool,
     pub(crate) sweep: bool,
     pub(crate) checkpoint: Option<Mode>,

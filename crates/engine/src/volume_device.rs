@@ -3,7 +3,7 @@
 //! 1. `submit` sends the request to the engine's loop, where it is one like a client's: counted,
 //!    scheduled, and served from wherever its chunk is. Requests that the machine marks as
 //!    background join the group's waiting queue.
-//! 2. The loop puts the answer into a queue and rings a bell, a socket, on which the machine's
+//! 2. The loop puts the answer into a queue and sets a wakeup, a socket, on which the machine's
 //!    thread waits.
 //! 3. Every ticket is answered once. One that an engine that stops can no longer answer is answered
 //!    with [`DeviceError::Gone`]: whatever is dropped on the way says so.
@@ -33,14 +33,14 @@ pub struct VolumeDevice {
     in_flight: usize,
     answers: Receiver<Completion>,
     way_back: WayBack,
-    bell: UnixStream,
+    wakeup: UnixStream,
 }
 
 /// The way on which answers come back.
 #[derive(Clone)]
 struct WayBack {
     answers: Sender<Completion>,
-    bell: Arc<UnixStream>,
+    wakeup: Arc<UnixStream>,
 }
 
 /// An answer that is owed. It is given when this is dropped, if not before.
@@ -61,8 +61,8 @@ impl Drop for Owed {
         let result = std::mem::replace(&mut self.result, Ok(Payload::EMPTY));
         // The machine may have gone.
         let _ = self.way_back.answers.send(Completion { ticket: self.ticket, result });
-        // A bell that cannot be rung any more is ringing.
-        let _ = (&*self.way_back.bell).write(&[1]);
+        // A wakeup that cannot be written any more is set.
+        let _ = (&*self.way_back.wakeup).write(&[1]);
     }
 }
 
@@ -76,9 +76,9 @@ impl VolumeDevice {
         (volume, name): (VolumeId, &str),
         size: Bytes,
     ) -> io::Result<VolumeDevice> {
-        let (ringing, bell) = UnixStream::pair()?;
+        let (ringing, wakeup) = UnixStream::pair()?;
         ringing.set_nonblocking(true)?;
-        bell.set_nonblocking(true)?;
+        wakeup.set_nonblocking(true)?;
         let (sender, answers) = channel();
         let sector = u64::from(SECTOR);
         let size = Bytes(size.0 / sector * sector);
@@ -89,8 +89,8 @@ impl VolumeDevice {
             geometry: Geometry { size, discard_zeroes: false, far: false },
             in_flight: 0,
             answers,
-            way_back: WayBack { answers: sender, bell: Arc::new(ringing) },
-            bell,
+            way_back: WayBack { answers: sender, wakeup: Arc::new(ringing) },
+            wakeup,
         })
     }
 }
@@ -118,9 +118,9 @@ impl Device for VolumeDevice {
     }
 
     fn poll(&mut self, _: Nanos, done: &mut Vec<Completion>) {
-        // The bell first: what is answered from here on rings anew.
+        // The wakeup first: what is answered from here on sets it anew.
         let mut rings = [0; 256];
-        while matches!((&self.bell).read(&mut rings), Ok(count) if count > 0) {}
+        while matches!((&self.wakeup).read(&mut rings), Ok(count) if count > 0) {}
         for completion in self.answers.try_iter() {
             self.in_flight -= 1;
             done.push(completion);
@@ -138,14 +138,14 @@ impl LiveDevice for VolumeDevice {
     }
 
     fn readiness(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 
     fn wait(&mut self) -> io::Result<()> {
         if self.in_flight == 0 {
             return Ok(());
         }
-        let mut fds = [PollFd::new(&self.bell, PollFlags::IN)];
+        let mut fds = [PollFd::new(&self.wakeup, PollFlags::IN)];
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),

@@ -57,7 +57,7 @@ impl Socket {
 
 struct Client {
     session: Session,
-    bell: Rc<Notify>,
+    wakeup: Rc<Notify>,
 }
 
 /// Things that a step left to be waited for.
@@ -107,10 +107,10 @@ impl Clients {
             return None;
         }
         self.last += 1;
-        let bell = Rc::new(Notify::new());
+        let wakeup = Rc::new(Notify::new());
         let session = Session::new(Security::Given);
-        self.all.insert(self.last, Client { session, bell: bell.clone() });
-        Some((self.last, bell))
+        self.all.insert(self.last, Client { session, wakeup: wakeup.clone() });
+        Some((self.last, wakeup))
     }
 
     fn remove(&mut self, id: u64) {
@@ -170,7 +170,7 @@ impl Clients {
             }
             _ => client.session.done(cookie),
         }
-        client.bell.notify_one();
+        client.wakeup.notify_one();
     }
 
     /// Answers a request; a client that hung up needs no answer.
@@ -184,7 +184,7 @@ impl Clients {
             Err(Failure::Range) => session.fail(cookie, Errno::Invalid),
             Err(Failure::Io) => session.fail(cookie, Errno::Io),
         }
-        client.bell.notify_one();
+        client.wakeup.notify_one();
     }
 
     /// Reads what a client has sent; true if there was something.
@@ -245,7 +245,7 @@ impl Clients {
 pub(super) async fn serve(core: Rc<RefCell<Core>>, socket: Socket) {
     let inserted = core.borrow_mut().clients().insert();
     // Whoever cannot be served is told by the closed socket.
-    let Some((id, bell)) = inserted else { return };
+    let Some((id, wakeup)) = inserted else { return };
     let late = Instant::now() + HANDSHAKE_WITHIN;
     loop {
         for _ in 0..ROUNDS {
@@ -278,7 +278,7 @@ pub(super) async fn serve(core: Rc<RefCell<Core>>, socket: Socket) {
         };
         let goes_on = tokio::select! {
             is_well = readiness => is_well,
-            () = bell.notified() => true,
+            () = wakeup.notified() => true,
             () = sleep_until(late), if !is_attached => false,
         };
         if !goes_on {

@@ -93,7 +93,7 @@ pub(super) struct Core {
     config: HostConfig,
     clock: Clock,
     notes: Notes,
-    bell: Rc<Notify>,
+    wakeup: Rc<Notify>,
 }
 
 /// The administrator's side of an agent.
@@ -165,7 +165,7 @@ impl HostAgent {
             history: History::default(),
             clock: Clock(Instant::now()),
             notes,
-            bell: Rc::new(Notify::new()),
+            wakeup: Rc::new(Notify::new()),
             config,
         };
         for name in core.config.volumes.clone() {
@@ -220,11 +220,11 @@ async fn run_agent(
     stop: &tokio::net::UnixStream,
     ready: Option<&AsyncFd<OwnedFd>>,
 ) {
-    let (clock, bell) = (core.borrow().clock, core.borrow().bell.clone());
+    let (clock, wakeup) = (core.borrow().clock, core.borrow().wakeup.clone());
     loop {
         let deadline = core.borrow_mut().tick();
         tokio::select! {
-            () = wait(clock, deadline, &bell) => {}
+            () = wait(clock, deadline, &wakeup) => {}
             () = answered(ready) => {}
             Some(order) = inbox.recv() => {
                 let mut core = core.borrow_mut();
@@ -434,7 +434,7 @@ impl Core {
         }
         self.store.last_error = Some(why);
         self.turn();
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Counts an answer.
@@ -470,7 +470,7 @@ impl Core {
         if !self.volumes.is_wanted(name) {
             let key = self.agent.attach(self.clock.now(), name);
             self.volumes.asked(name, key);
-            self.bell.notify_one();
+            self.wakeup.notify_one();
         }
     }
 

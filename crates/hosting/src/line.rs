@@ -34,7 +34,7 @@ pub(super) struct Traffic {
 /// A connection.
 pub(super) struct Line {
     link: RefCell<Link>,
-    bell: Notify,
+    wakeup: Notify,
     traffic: Cell<Traffic>,
     /// Reason why it must end.
     ended: RefCell<Option<String>>,
@@ -44,7 +44,7 @@ impl Line {
     pub(super) fn new(link: Link) -> Rc<Line> {
         Rc::new(Line {
             link: RefCell::new(link),
-            bell: Notify::new(),
+            wakeup: Notify::new(),
             traffic: Cell::default(),
             ended: RefCell::default(),
         })
@@ -59,7 +59,7 @@ impl Line {
     pub(super) fn send<M: Message>(&self, message: &M) {
         let sent = self.link.borrow_mut().send(message);
         match sent {
-            Ok(()) => self.bell.notify_one(),
+            Ok(()) => self.wakeup.notify_one(),
             Err(error) => self.end(error.to_string()),
         }
     }
@@ -81,7 +81,7 @@ impl Line {
     /// Ends the connection.
     pub(super) fn end(&self, why: String) {
         self.ended.borrow_mut().get_or_insert(why);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     fn why(&self) -> Option<String> {
@@ -130,7 +130,7 @@ pub(super) async fn carry(
             if let Err(why) = heard {
                 return why;
             }
-            line.bell.notify_one();
+            line.wakeup.notify_one();
         }
     };
     let write = async {
@@ -143,7 +143,7 @@ pub(super) async fn carry(
                 Err(error) => return error.to_string(),
             };
             if out.is_empty() {
-                let _ = timeout(line.next_deadline(clock), line.bell.notified()).await;
+                let _ = timeout(line.next_deadline(clock), line.wakeup.notified()).await;
                 continue;
             }
             let taken = timeout(TAKEN_WITHIN, async {
@@ -171,13 +171,13 @@ pub(super) async fn carry(
     why
 }
 
-/// Waits for what a deadline says, or for `bell`.
-pub(super) async fn wait(clock: Clock, deadline: Option<Nanos>, bell: &Notify) {
+/// Waits for what a deadline says, or for `wakeup`.
+pub(super) async fn wait(clock: Clock, deadline: Option<Nanos>, wakeup: &Notify) {
     // What is due already must not keep others from their turn.
     tokio::task::yield_now().await;
     let left = deadline.map(|at| Duration::from_nanos(at.saturating_sub(clock.now()).0));
     tokio::select! {
         () = sleep(left.unwrap_or(GLANCE).min(GLANCE)) => {}
-        () = bell.notified() => {}
+        () = wakeup.notified() => {}
     }
 }

@@ -80,7 +80,7 @@ pub(super) struct Core {
     clock: Clock,
     notes: Notes,
     /// Rung when the device may have been asked something.
-    bell: Rc<Notify>,
+    wakeup: Rc<Notify>,
 }
 
 /// The administrator's side of a storage server.
@@ -178,7 +178,7 @@ impl StoreServer {
             device: name,
             clock,
             notes,
-            bell: Rc::new(Notify::new()),
+            wakeup: Rc::new(Notify::new()),
         };
         Ok(StoreServer { core: Rc::new(RefCell::new(core)), listener, inbox, admin, readiness })
     }
@@ -230,7 +230,7 @@ async fn run_store(
     mut inbox: mpsc::Receiver<Task<Core>>,
     stop: &tokio::net::UnixStream,
 ) -> Result<(), HostingError> {
-    let (clock, bell) = (core.borrow().clock, core.borrow().bell.clone());
+    let (clock, wakeup) = (core.borrow().clock, core.borrow().wakeup.clone());
     loop {
         let deadline = {
             let mut core = core.borrow_mut();
@@ -249,7 +249,7 @@ async fn run_store(
         };
         tokio::select! {
             guard = ready.readable() => guard?.clear_ready(),
-            () = wait(clock, deadline, &bell) => {}
+            () = wait(clock, deadline, &wakeup) => {}
             Some(order) = inbox.recv() => order(&mut core.borrow_mut()),
             _ = stop.readable() => return Ok(()),
         }
@@ -262,7 +262,7 @@ async fn last_flush(
     ready: &AsyncFd<impl AsFd + std::os::fd::AsRawFd>,
 ) -> Result<(), HostingError> {
     let (told, mut answer) = oneshot::channel();
-    let (clock, bell) = (core.borrow().clock, core.borrow().bell.clone());
+    let (clock, wakeup) = (core.borrow().clock, core.borrow().wakeup.clone());
     core.borrow_mut().order(Action::Flush, told);
     loop {
         core.borrow_mut().turn();
@@ -278,7 +278,7 @@ async fn last_flush(
         let deadline = core.borrow().backing.next_event();
         tokio::select! {
             guard = ready.readable() => guard?.clear_ready(),
-            () = wait(clock, deadline, &bell) => {}
+            () = wait(clock, deadline, &wakeup) => {}
         }
     }
 }
@@ -435,7 +435,7 @@ impl Core {
     /// The same, from a connection: who drives the store looks when it is to go on.
     fn turn_for_host(&mut self) {
         self.turn();
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     fn order_ended(&mut self, number: u64, result: Result<Completed, RequestError>) {
@@ -449,7 +449,7 @@ impl Core {
         self.next_order += 1;
         self.orders.insert(self.next_order, told);
         self.backing.order(self.clock.now(), self.next_order, action);
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     /// Frees blocks that no volume has; the bytes that became free are told at the end.
@@ -457,7 +457,7 @@ impl Core {
         let counters = self.backing.store().status().counters;
         self.backing.store_mut().sweep();
         self.sweeping.push(Sweeping { rounds: 3, freed: counters.swept_blocks, told });
-        self.bell.notify_one();
+        self.wakeup.notify_one();
     }
 
     fn look_at_sweeps(&mut self) {

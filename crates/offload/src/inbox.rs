@@ -22,19 +22,19 @@ pub(crate) enum Message {
     Answer(Ticket, Answer, Told),
 }
 
-/// The messages, and a bell that can be waited for. Answers are bounded by the work that is out.
+/// The messages, and a wakeup that can be waited for. Answers are bounded by the work that is out.
 #[derive(Clone)]
 pub(crate) struct Inbox(Arc<(Mutex<VecDeque<Message>>, OwnedFd)>);
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Inbox> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Inbox(Arc::new((Mutex::default(), bell))))
+        let wakeup = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Inbox(Arc::new((Mutex::default(), wakeup))))
     }
 
     pub(crate) fn put(&self, message: Message) {
         locked(&self.0.0).push_back(message);
-        // A bell that rings already need not ring again.
+        // A wakeup that is set need not be set again.
         let _ = rustix::io::write(&self.0.1, &1_u64.to_ne_bytes());
     }
 

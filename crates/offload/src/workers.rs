@@ -22,7 +22,9 @@ use thermocline_units::{Bytes as Size, Nanos};
 pub(crate) const NAT: FunctionId = FunctionId(0);
 const _: () = assert!(FUNCTIONS.len() == 2, "nat and dpi");
 /// Memory for bytes ahead of gaps, of one share.
-const REORDER: Size = Size::from_mib(2);
+const REORDER: Size = Size::from_mib(16);
+/// The same, of one direction of a connection: a window of a fast local sender.
+const REORDER_OF_DIRECTION: Size = Size::from_mib(4);
 
 /// A share of a tenant's hosts.
 pub(crate) type Share = (GroupId, FlowKey);
@@ -97,6 +99,7 @@ impl Maker {
         let settings = dpi::Settings {
             flows_max: self.flows_max,
             reorder_memory: REORDER,
+            direction_memory: REORDER_OF_DIRECTION,
             partial_max: self.flows_max,
             seed,
             ..dpi::Settings::default()

@@ -13,6 +13,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Bytes of a buffer: the header, an Ethernet header and the largest IP packet.
 pub(crate) const BUFFER_BYTES: usize = 10 + 14 + 65_535;
+/// Memory that the kernel may use for frames that wait at a socket, in each direction. Its default
+/// of some 200 KiB is three frames of a local sender, and every frame more is lost.
+const QUEUE_BYTES: c_int = 16 << 20;
 /// Frames of one system call.
 pub(crate) const BATCH: usize = 32;
 
@@ -63,22 +66,28 @@ impl PacketSocket {
         // SAFETY: the descriptor was made above and belongs to nobody else.
         let socket = PacketSocket { socket: unsafe { OwnedFd::from_raw_fd(socket) } };
         let facts = socket.facts(name)?;
-        socket.switch_on(libc::PACKET_VNET_HDR)?;
-        socket.switch_on(libc::PACKET_IGNORE_OUTGOING)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        // Beyond the system's limits where we may, else up to them.
+        for (forced, asked) in
+            [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
+        {
+            let set = |option| socket.set(libc::SOL_SOCKET, option, QUEUE_BYTES);
+            set(forced).or_else(|_| set(asked))?;
+        }
         socket.bind(index)?;
         Ok((socket, facts))
     }
 
-    fn switch_on(&self, option: c_int) -> io::Result<()> {
-        let on: c_int = 1;
+    fn set(&self, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
         let length = size_of::<c_int>() as libc::socklen_t;
         // SAFETY: the pointer is to an integer of the length that is told, which lives on.
         let result = unsafe {
             libc::setsockopt(
                 self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
+                level,
                 option,
-                (&raw const on).cast(),
+                (&raw const value).cast(),
                 length,
             )
         };

@@ -62,13 +62,13 @@ pub enum BalanceError {
 #[derive(Default)]
 pub(super) struct Stop {
     is_over: AtomicBool,
-    bell: Notify,
+    wakeup: Notify,
 }
 
 impl Stop {
     pub(super) fn order(&self) {
         self.is_over.store(true, Ordering::Release);
-        self.bell.notify_waiters();
+        self.wakeup.notify_waiters();
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -77,14 +77,14 @@ impl Stop {
 
     /// Ready when it has been ordered.
     pub(super) fn stopped(&self) -> Stopped<'_> {
-        Stopped { stop: self, bell: Box::pin(self.bell.notified()), is_waiting: false }
+        Stopped { stop: self, wakeup: Box::pin(self.wakeup.notified()), is_waiting: false }
     }
 }
 
-/// Waits for the order. It looks at a flag and touches the bell once.
+/// Waits for the order. It looks at a flag and touches the wakeup once.
 pub(super) struct Stopped<'a> {
     stop: &'a Stop,
-    bell: Pin<Box<Notified<'a>>>,
+    wakeup: Pin<Box<Notified<'a>>>,
     is_waiting: bool,
 }
 
@@ -94,7 +94,7 @@ impl Future for Stopped<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_waiting {
             self.is_waiting = true;
-            if self.bell.as_mut().poll(cx).is_ready() {
+            if self.wakeup.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
         }

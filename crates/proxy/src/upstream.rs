@@ -44,7 +44,7 @@ pub(super) enum Conn {
 pub(super) struct Http1 {
     sender: http1::SendRequest<ReqBody>,
     driver: H1Driver,
-    bell: Arc<Bell>,
+    wakeup: Arc<DriverWakeup>,
     waker: Waker,
     is_over: bool,
     pub(super) outgoing: Arc<Outgoing>,
@@ -62,7 +62,7 @@ const ROUNDS_MAX: u32 = 8;
 /// connection is driven its wakes are only noted, and it is driven on until there are none; at
 /// other times they go to the task that drove it last.
 #[derive(Default)]
-struct Bell {
+struct DriverWakeup {
     /// [`DRIVING`] and [`RANG`].
     state: AtomicU8,
     task: Mutex<Option<Waker>>,
@@ -73,7 +73,7 @@ const DRIVING: u8 = 1;
 /// It was woken since its driving began.
 const RANG: u8 = 2;
 
-impl Wake for Bell {
+impl Wake for DriverWakeup {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -87,7 +87,7 @@ impl Wake for Bell {
     }
 }
 
-impl Bell {
+impl DriverWakeup {
     /// From now on `task` is who drives.
     fn belongs_to(&self, task: &Waker) {
         let mut place = self.task.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,9 +108,9 @@ impl Http1 {
         driver: H1Driver,
         outgoing: Arc<Outgoing>,
     ) -> Http1 {
-        let bell = Arc::new(Bell::default());
-        let waker = bell.clone().into();
-        Http1 { sender, driver, waker, bell, is_over: false, outgoing, written: 0 }
+        let wakeup = Arc::new(DriverWakeup::default());
+        let waker = wakeup.clone().into();
+        Http1 { sender, driver, waker, wakeup, is_over: false, outgoing, written: 0 }
     }
 
     /// True if the server's system has taken bytes since the last time that this was asked.
@@ -131,21 +131,21 @@ impl Http1 {
         cx: &mut Context<'_>,
         mut work: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        self.bell.belongs_to(cx.waker());
+        self.wakeup.belongs_to(cx.waker());
         let mut inner = Context::from_waker(&self.waker);
         for _ in 0..ROUNDS_MAX {
-            self.bell.state.swap(DRIVING, AcqRel);
+            self.wakeup.state.swap(DRIVING, AcqRel);
             if !self.is_over && self.driver.poll_without_shutdown(&mut inner).is_ready() {
                 self.is_over = true;
             }
             let done = work(&mut inner);
-            let rang = self.bell.state.swap(0, AcqRel) & RANG != 0;
+            let rang = self.wakeup.state.swap(0, AcqRel) & RANG != 0;
             if done.is_ready() || !rang {
                 return done;
             }
         }
         // tokio has asked for a pause by ringing, or others should have their turn.
-        self.bell.state.fetch_or(RANG, AcqRel);
+        self.wakeup.state.fetch_or(RANG, AcqRel);
         cx.waker().wake_by_ref();
         Poll::Pending
     }
@@ -158,7 +158,7 @@ impl Http1 {
 
     /// The same of one that was alive when it was driven last: it rings when something happens.
     fn is_still_alive(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.bell.state.load(Acquire) & RANG != 0 {
+        if self.wakeup.state.load(Acquire) & RANG != 0 {
             self.drive(cx);
         }
         self.is_ready()
@@ -384,7 +384,7 @@ impl Pool {
         if !conn.is_alive(cx) {
             return;
         }
-        conn.bell.hush();
+        conn.wakeup.hush();
         self.with(site, |site| {
             if site.idle.len() < idle_max {
                 site.idle.push(Idle { conn, target: target.clone(), since: Instant::now() });
@@ -413,7 +413,7 @@ impl Pool {
             site.idle.retain_mut(|idle| {
                 let young = idle.since.elapsed() < live.upstream.idle;
                 let is_kept = young && known(&idle.target) && idle.conn.is_still_alive(&mut cx);
-                idle.conn.bell.hush();
+                idle.conn.wakeup.hush();
                 is_kept
             });
         }

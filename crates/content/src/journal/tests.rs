@@ -18,7 +18,7 @@ fn waiters_are_served_in_their_order_when_their_records_are_durable_and_not_befo
     journal.join(Waiter::Seal(1));
     let (taken, has_all) = journal.take(1);
     assert!((taken.len(), has_all) == (1, true) && journal.is_busy());
-    // What comes while a cycle is under way waits for the next one.
+    // What comes while a group commit is under way waits for the next one.
     journal.append(&record(2));
     journal.join(Waiter::Seal(2));
     assert_eq!(served(&mut journal), []);

@@ -2,7 +2,7 @@
 //!
 //! 1. Jobs come in over a channel and go on at the same time, as many as their kind allows: reads
 //!    by [`READS`], writes by the device, which holds back its own.
-//! 2. Answers go out over another channel, and ring a bell that `poll(2)` hears. Nobody on the
+//! 2. Answers go out over another channel, and set a wakeup that `poll(2)` sees. Nobody on the
 //!    engine's loop ever waits for this thread, but when the device is closed.
 //! 3. Between jobs the lock beats, and objects that no record names are swept away once.
 
@@ -82,7 +82,7 @@ pub(super) enum Commit {
 pub(super) struct Worker {
     jobs: Option<jobs::UnboundedSender<Job>>,
     answers: mpsc::Receiver<Answer>,
-    bell: Arc<OwnedFd>,
+    wakeup: Arc<OwnedFd>,
     #[cfg(test)]
     stop: Arc<Notify>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -94,7 +94,7 @@ struct Shop {
     bucket: Bucket,
     memory: Option<Arc<Memory>>,
     answers: mpsc::Sender<Answer>,
-    bell: Arc<OwnedFd>,
+    wakeup: Arc<OwnedFd>,
     reads: Arc<Semaphore>,
 }
 
@@ -108,7 +108,7 @@ impl Worker {
         beats: Beats,
     ) -> std::io::Result<Worker> {
         use rustix::event::{EventfdFlags, eventfd};
-        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wakeup = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (jobs, inbox) = jobs::unbounded_channel();
         let (sender, answers) = mpsc::channel();
         let stop = Arc::new(Notify::new());
@@ -116,7 +116,7 @@ impl Worker {
             bucket,
             memory: memory.map(Arc::new),
             answers: sender,
-            bell: bell.clone(),
+            wakeup: wakeup.clone(),
             reads: Arc::new(Semaphore::new(READS)),
         };
         let (stopped, planted) = (stop.clone(), mutants::planted());
@@ -133,7 +133,7 @@ impl Worker {
         Ok(Worker {
             jobs: Some(jobs),
             answers,
-            bell,
+            wakeup,
             #[cfg(test)]
             stop,
             thread: Some(thread),
@@ -151,14 +151,14 @@ impl Worker {
         self.answers.try_recv().ok()
     }
 
-    /// Stops the bell; answers that come later ring it again.
+    /// Clears the wakeup; answers that come later set it again.
     pub(super) fn hush(&self) {
-        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+        let _ = rustix::io::read(&*self.wakeup, &mut [0; 8]);
     }
 
     /// Readable when an answer waits.
     pub(super) fn readiness(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 
     /// Ends the thread at once, as a crash would: what is under way is left there.
@@ -233,7 +233,7 @@ impl Shop {
     fn answer(&self, answer: Answer) {
         // The device may be gone.
         let _ = self.answers.send(answer);
-        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&*self.wakeup, &1u64.to_ne_bytes());
     }
 
     async fn run(&self, job: Job) {

@@ -35,7 +35,7 @@ const GLANCE: Duration = Duration::from_millis(200);
 /// Signals, as they come.
 struct Signals {
     /// Readable when one has come.
-    bell: UnixStream,
+    wakeup: UnixStream,
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,
     upgrade: Arc<AtomicBool>,
@@ -43,8 +43,8 @@ struct Signals {
 
 impl Signals {
     fn new() -> io::Result<Signals> {
-        let (bell, ring) = UnixStream::pair()?;
-        bell.set_read_timeout(Some(GLANCE))?;
+        let (wakeup, ring) = UnixStream::pair()?;
+        wakeup.set_read_timeout(Some(GLANCE))?;
         let flag = || Arc::new(AtomicBool::new(false));
         let (stop, reload, upgrade) = (flag(), flag(), flag());
         for signal in [SIGINT, SIGTERM] {
@@ -57,13 +57,13 @@ impl Signals {
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGUSR2] {
             signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
         }
-        Ok(Signals { bell, stop, reload, upgrade })
+        Ok(Signals { wakeup, stop, reload, upgrade })
     }
 
     /// Waits for a signal, or a moment.
     fn wait(&mut self) {
         // Whatever ends this, flags and files are looked at.
-        let _ = self.bell.read(&mut [0; 16]);
+        let _ = self.wakeup.read(&mut [0; 16]);
     }
 }
 

@@ -179,12 +179,12 @@ pub(crate) fn start_error(error: HostingError) -> CliError {
 
 /// Readable when SIGTERM or Ctrl-C has come; the second one does not wait for anything.
 pub(crate) fn stop() -> io::Result<UnixStream> {
-    let (bell, ring) = UnixStream::pair()?;
+    let (wakeup, ring) = UnixStream::pair()?;
     let is_told = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, is_told.clone())?;
         signal_hook::flag::register(signal, is_told.clone())?;
         signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
     }
-    Ok(bell)
+    Ok(wakeup)
 }

@@ -282,14 +282,14 @@ const GLANCE: Duration = Duration::from_millis(200);
 /// SIGTERM and Ctrl-C.
 struct Stop {
     /// Readable when one has come.
-    bell: UnixStream,
+    wakeup: UnixStream,
     is_told: Arc<AtomicBool>,
 }
 
 impl Stop {
     fn new() -> io::Result<Stop> {
-        let (bell, ring) = UnixStream::pair()?;
-        bell.set_read_timeout(Some(GLANCE))?;
+        let (wakeup, ring) = UnixStream::pair()?;
+        wakeup.set_read_timeout(Some(GLANCE))?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // The second one does not wait for anything.
@@ -297,7 +297,7 @@ impl Stop {
             signal_hook::flag::register(signal, stop.clone())?;
             signal_hook::low_level::pipe::register(signal, ring.try_clone()?)?;
         }
-        Ok(Stop { bell, is_told: stop })
+        Ok(Stop { wakeup, is_told: stop })
     }
 
     /// Says what runs, and runs it until it is to stop.
@@ -316,7 +316,7 @@ impl Stop {
         let mut clients_before = 0;
         while !self.is_told.load(Relaxed) {
             // Whatever ends this, the flag and the clock are looked at.
-            let _ = self.bell.read(&mut [0]);
+            let _ = self.wakeup.read(&mut [0]);
             admin.tick(Instant::now());
             // When all clients have gone, so has the use of what they needed.
             let clients = gateway.status().clients;
