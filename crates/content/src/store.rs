@@ -277,9 +277,11 @@ impl<D: Device> Store<D> {
             self.carry_out(effect);
         }
         let now = self.state.now;
+        // Cleaning and discards: nobody waits for them, unless clients wait for the room.
+        let may_wait = !self.room.is_wanted();
         for Outgoing { task, io } in self.state.take_outgoing() {
-            // Cleaning and discards: nobody waits for them.
-            let background = if task.is_background() { Ticket::BACKGROUND } else { 0 };
+            let is_background = may_wait && task.is_background();
+            let background = if is_background { Ticket::BACKGROUND } else { 0 };
             let ticket = u64::from(self.tasks.insert(task)) | background;
             self.device.submit(now, Ticket(ticket), io);
         }

@@ -81,7 +81,7 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    /// True if no client waits for it.
+    /// True if no client waits for it, unless room is short.
     pub(crate) fn is_background(&self) -> bool {
         matches!(
             self,

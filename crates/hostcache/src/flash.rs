@@ -7,8 +7,8 @@
 //!    without a connection. A slot that is still being written is served from the bytes of its
 //!    write.
 //! 3. Whatever comes from the device is compared with its hash. Wrong bytes, and failures, drop the
-//!    slot, and the server is asked. After [`FAILURES_MAX`] failures in a row the level is not used
-//!    any more.
+//!    slot, and the server is asked. After [`FAILURES_MAX`] of them without a right read between, the
+//!    level is not used any more.
 //! 4. A slot is not written again while anything is under way on it.
 //!
 //! The table is in memory alone: after a restart the level is empty, whatever the device holds.
@@ -29,7 +29,7 @@ use thermocline_units::situations::met;
 
 /// Writes under way at once; what memory evicts meanwhile is not kept.
 const WRITES_MAX: usize = 256;
-/// Failures one after the other after which the level is given up.
+/// Failures and wrong reads, without a right read between them, after which the level is given up.
 const FAILURES_MAX: u32 = 8;
 const NONE: u32 = u32::MAX;
 
@@ -252,9 +252,9 @@ impl Flash {
         hash_of: impl Fn(&[u8]) -> Hash,
     ) -> Option<FlashRead> {
         let under_way = self.under_way.remove(&number)?;
-        match &result {
-            Ok(_) => self.failures = 0,
-            Err(FlashFailed) => self.note_failure(),
+        if result.is_err() {
+            self.counts.failed += 1;
+            self.note_failure();
         }
         match under_way {
             UnderWay::Write { slot } => {
@@ -289,16 +289,18 @@ impl Flash {
         if !is_right && !mutant("the_second_level_is_not_checked") {
             met("the second level brought wrong bytes");
             self.counts.damaged += 1;
+            self.note_failure();
             self.drop_slot_of(slot, content);
             return FlashRead { content, bytes: None, hash };
         }
         met("the second level served a read");
         self.counts.hits += 1;
+        self.failures = 0;
         FlashRead { content, bytes: Some(bytes), hash }
     }
 
+    /// A request failed, or brought wrong bytes. Only a right read shows that the device works.
     fn note_failure(&mut self) {
-        self.counts.failed += 1;
         self.failures += 1;
         if self.failures >= FAILURES_MAX && !self.counts.is_off {
             met("the second level was given up");

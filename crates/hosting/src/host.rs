@@ -302,7 +302,7 @@ impl Core {
         }
         self.turn();
         if let Some(second) = &mut self.second {
-            second.tell(&self.agent, &self.notes);
+            second.tell(now, &self.agent, &self.notes);
         }
         if self.history.is_over(now) {
             self.history.note(now, self.totals());
@@ -329,7 +329,7 @@ impl Core {
                     Who::Client(id, cookie) => {
                         self.clients.answer(id, &cookie, Ended { who: (), result });
                     }
-                    Who::Detach(key) => self.flushed_to_detach(key),
+                    Who::Detach(key) => self.flushed_to_detach(key, result.is_ok()),
                 }
             }
             self.send();
@@ -387,9 +387,7 @@ impl Core {
         match event {
             Event::Attached { volume: key, blocks } => {
                 let Some(name) = self.volumes.attached(key, blocks) else { return };
-                let size = u64::from(blocks) * BLOCK_BYTES as u64;
-                self.exports.push(Export { name: name.clone(), volume: key.0, size });
-                self.exports.sort_by(|a, b| a.name.cmp(&b.name));
+                self.export(key, &name, blocks);
                 self.notes.note(Severity::Info, name, "attached");
             }
             Event::Refused { volume: key, why } => {
@@ -501,8 +499,21 @@ impl Core {
         self.turn();
     }
 
-    fn flushed_to_detach(&mut self, key: VolumeKey) {
-        if let Some(name) = self.volumes.given_back(key) {
+    /// Lets clients have a volume.
+    fn export(&mut self, key: VolumeKey, name: &str, blocks: u32) {
+        let size = u64::from(blocks) * BLOCK_BYTES as u64;
+        self.exports.push(Export { name: name.to_string(), volume: key.0, size });
+        self.exports.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    fn flushed_to_detach(&mut self, key: VolumeKey, is_flushed: bool) {
+        if !is_flushed {
+            if let Some((name, blocks)) = self.volumes.stays(key) {
+                self.export(key, &name, blocks);
+                let text = "it could not be flushed, and is not given back";
+                self.notes.note(Severity::Error, name, text);
+            }
+        } else if let Some(name) = self.volumes.given_back(key) {
             self.agent.detach(key, None);
             self.notes.note(Severity::Info, name, "given back");
         }

@@ -45,6 +45,9 @@ pub fn label_flash(device: &mut dyn LiveDevice) -> Result<(), HostingError> {
     result.map(drop).map_err(|error| failed(error.to_string()))
 }
 
+/// Time between two events about a device that goes on failing.
+const TOLD_EVERY: Nanos = Nanos::from_secs(10);
+
 /// The device, and what is under way on it.
 pub(super) struct Second {
     device: Box<dyn LiveDevice>,
@@ -53,12 +56,14 @@ pub(super) struct Second {
     reads: BTreeSet<u64>,
     /// Counts as they were told last.
     told: FlashCounts,
+    /// Moment from which on the next of them may be told.
+    next_told: Nanos,
 }
 
 impl Second {
     pub(super) fn new(device: Box<dyn LiveDevice>) -> Second {
         let (done, reads) = (Vec::new(), BTreeSet::new());
-        Second { device, done, reads, told: FlashCounts::default() }
+        Second { device, done, reads, told: FlashCounts::default(), next_told: Nanos(0) }
     }
 
     pub(super) fn device(&self) -> &dyn LiveDevice {
@@ -97,9 +102,16 @@ impl Second {
         moved
     }
 
-    /// Tells what has gone wrong since it was asked last.
-    pub(super) fn tell(&mut self, agent: &Agent, notes: &Notes) {
+    /// Tells what has gone wrong since it was told last, once in [`TOLD_EVERY`].
+    pub(super) fn tell(&mut self, now: Nanos, agent: &Agent, notes: &Notes) {
         let Some(counts) = agent.flash_counts() else { return };
+        let is_worse = counts.damaged > self.told.damaged
+            || counts.failed > self.told.failed
+            || counts.is_off != self.told.is_off;
+        if !is_worse || now < self.next_told && !counts.is_off {
+            return;
+        }
+        self.next_told = Nanos(now.0 + TOLD_EVERY.0);
         let name = self.device.name();
         if counts.damaged > self.told.damaged {
             let text = format!(

@@ -133,6 +133,13 @@ impl Volumes {
         }
     }
 
+    /// It could not be flushed, so it stays; its name and its blocks. Who waited hears of it.
+    pub(super) fn stays(&mut self, key: VolumeKey) -> Option<(String, u32)> {
+        let (name, volume) = self.of(key)?;
+        volume.detaching.clear();
+        Some((name, volume.blocks))
+    }
+
     /// It was flushed and given back; its name.
     pub(super) fn given_back(&mut self, key: VolumeKey) -> Option<String> {
         let (name, volume) = self.of(key)?;

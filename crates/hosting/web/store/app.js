@@ -34,7 +34,7 @@ function tick() {
     facts(status);
     shared(status);
     blocks(status);
-    two((second) => second.sent_bytes, (second) => second.received_bytes, ["sent to hosts", "came from hosts"]);
+    two((second) => Math.max(second.sent_bytes, second.received_bytes), (second) => second.received_bytes, ["sent to hosts", "came from hosts"]);
     rows("hosts", [["host", (one) => one.host], ["from", (one) => one.from], ["sent", (one) => size(one.sent_bytes)], ["came", (one) => size(one.received_bytes)]],
       status.hosts, "none is connected");
     rows("volumes", [

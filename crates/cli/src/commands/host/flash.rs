@@ -5,10 +5,17 @@ use crate::error::CliError;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use thermocline_engine::probe::{Contents, check_size};
+use thermocline_engine::probe::{Contents, check_size, use_of};
 use thermocline_hosting::{FLASH_LABEL, label_flash};
 use thermocline_ports::Device;
-use thermocline_ports_os::{Disk, LiveDevice, OpenOptions};
+use thermocline_ports_os::{Disk, LiveDevice, OpenOptions, Patience};
+use thermocline_units::Nanos;
+
+/// Bytes of the block that has the label, and zeroes behind it.
+const LABEL_BLOCK: usize = 4096;
+/// The store answers in milliseconds what a stuck device does not.
+const PATIENCE: Patience =
+    Patience { suspect_after: Nanos::from_secs(1), fail_after: Nanos::from_secs(5) };
 
 /// Opens the device; a file that is not there is made.
 ///
@@ -21,8 +28,12 @@ pub(super) fn open(place: &FlashPlace) -> Result<Box<dyn LiveDevice>, CliError> 
         let text = format!("{}: there is no such file; give its size to make it", path.display());
         return Err(CliError::input(text));
     }
+    if let Some(user) = use_of(path) {
+        let text = format!("{} is in use {user}; name another file", path.display());
+        return Err(CliError::input(text));
+    }
     let create = place.size.filter(|_| is_new);
-    let options = OpenOptions { create, ..OpenOptions::default() };
+    let options = OpenOptions { create, patience: PATIENCE, ..OpenOptions::default() };
     let mut disk = Disk::open(path, options, None).map_err(CliError::input)?;
     if !is_new {
         check_size(path, disk.geometry().size, place.size).map_err(CliError::input)?;
@@ -42,11 +53,16 @@ pub(super) fn open(place: &FlashPlace) -> Result<Box<dyn LiveDevice>, CliError> 
     Ok(Box::new(disk))
 }
 
+/// True if the first block is the label's, as a whole: a table of partitions may have been written
+/// behind the label.
 fn is_labelled(path: &Path) -> std::io::Result<bool> {
-    let mut start = [0; FLASH_LABEL.len()];
+    let mut start = [0; LABEL_BLOCK];
     let mut file = File::open(path)?;
     match file.read_exact(&mut start) {
-        Ok(()) => Ok(start == *FLASH_LABEL),
+        Ok(()) => {
+            let rest = start.strip_prefix(FLASH_LABEL);
+            Ok(rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0)))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
     }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::config::hosting::VolumePlace;
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
-use crate::listeners::LogFormat;
+use crate::listeners::{self, LogFormat};
 use crate::pools::Permission;
 use crate::running::RunningEngine;
 use std::io::Write as _;
@@ -115,7 +115,12 @@ fn run(
         }
     };
     let _ = begun.send(Ok((device, told)));
-    running.serve(stop, || {})
+    let served = running.serve(stop, || {});
+    if let Err(error) = &served {
+        // The store hears of it by its next request at the latest; people hear of it now.
+        listeners::say(&format!("the engine beside the store has ended: {error}"));
+    }
+    served
 }
 
 fn begin(
@@ -173,12 +178,11 @@ fn prepare(engine: &mut Engine, name: &str, wanted: Wanted) -> Result<(), CliErr
 /// Refuses a volume that its pools have no room for: a store that finds none while it writes its
 /// journal stops.
 fn has_room(engine: &mut Engine, name: &str, size: Bytes) -> Result<(), CliError> {
-    let chunk = engine.group().chunk_size().0;
-    let pools = engine.admin().status().pools;
-    let chunks: u64 = pools.iter().map(|pool| pool.chunks_total).sum();
+    // Of pools in service only.
+    let (_, total) = engine.admin().status().promised_and_room_bytes();
     let others = engine.exports().iter().filter(|other| other.name != name);
     let others: u64 = others.map(|other| other.size).sum();
-    let room = (chunks * chunk).saturating_sub(others);
+    let room = total.saturating_sub(others);
     if size.0 <= room {
         return Ok(());
     }
