@@ -138,7 +138,9 @@ fn header(scene: &Scene) -> Paragraph<'static> {
         status.policy.spec
     );
     let second = format!(
-        "{reads} reads/s, {writes} writes/s, p99 {}; the fastest pool serves {share} of reads",
+        "{} reads/s, {} writes/s, p99 {}; the fastest pool serves {share} of reads",
+        count(reads),
+        count(writes),
         micros(p99)
     );
     let bold = Style::new().add_modifier(Modifier::BOLD);

@@ -52,7 +52,8 @@ fn the_view_shows_pools_rates_and_moves_on_any_terminal() {
             for wanted in [
                 "2 clients, policy baseline",
                 "75 % of reads",
-                "1234",
+                "1,234",
+                "1,241 reads/s",
                 "150 µs",
                 "50 MiB",
                 "3 to go",
