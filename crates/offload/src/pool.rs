@@ -375,6 +375,11 @@ impl Core {
                 | Work::Export { place, .. }
                 | Work::Import { place, .. } => *place,
             };
+            let bench = match place {
+                Place::Slot(slot) => &self.benches[slot.index()],
+                Place::Processor(_) => self.benches.last().expect("the processor's is the last"),
+            };
+            self.maker.hand_out(bench, &work);
             match place {
                 Place::Slot(slot) => {
                     // A slot whose thread is gone does not answer, and fails by that.
@@ -382,7 +387,6 @@ impl Core {
                 }
                 Place::Processor(_) => {
                     let (ticket, mut told) = (work.ticket(), Told::default());
-                    let bench = self.benches.last().expect("the processor's is the last").clone();
                     let answer = bench.work(&self.maker, work, &mut told);
                     let now = self.now();
                     self.platform.complete(now, ticket, answer);
