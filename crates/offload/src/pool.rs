@@ -15,7 +15,7 @@ pub(crate) use binding::{Binding, Caller};
 
 use crate::api;
 use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
-use crate::inbox::{Inbox, Message};
+use crate::inbox::Inbox;
 use crate::kept::Kept;
 use crate::saved::{self, Saved};
 use crate::side::{Side, hopped};
@@ -47,6 +47,12 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 const COST: f64 = 1_000.0;
 /// Events of functions that are told in a second; more are counted.
 const TOLD_MAX: u32 = 20;
+/// Rows of packets that are taken from a side in a turn.
+const ROWS: usize = 8;
+/// Packets that wait, of a slot, of the processor for a function, and for a share that moves: a
+/// burst of a local sender. A packet that the kernel did not cut has 64 KiB, so that each of these
+/// queues is bounded by 256 MiB.
+const QUEUE_MAX: usize = 4096;
 /// Longest wait without looking at the time.
 const GLANCE: Nanos = Nanos::from_micros(100_000);
 
@@ -207,17 +213,10 @@ impl Pool {
             if !files[3].revents().is_empty() {
                 return Ok(());
             }
-            for message in self.inbox.take() {
-                match message {
-                    Message::Task(task) => task(&mut self.core),
-                    Message::Answer(ticket, answer, told) => {
-                        let now = self.core.now();
-                        self.core.platform.complete(now, ticket, answer);
-                        self.core.tell(told);
-                    }
-                }
+            if let Some(task) = self.inbox.task() {
+                task(&mut self.core);
             }
-            self.core.turn();
+            self.core.turn(&self.inbox);
         }
     }
 }
@@ -245,7 +244,15 @@ fn platform(config: &PoolConfig, wishes: &Arc<Mutex<Wishes>>) -> Result<Platform
     let inner = spec.build_scheduler(Box::new(NothingComing)).map_err(|error| wrong(&error))?;
     // Shares are few, and each is remembered for ever.
     let flows_max = config.tenants.len().max(1) * config.shares as usize;
-    let settings = Settings { flows_max, flow_idle: Nanos(u64::MAX), ..Settings::default() };
+    let settings = Settings {
+        flows_max,
+        flow_idle: Nanos(u64::MAX),
+        queue_max: QUEUE_MAX,
+        processor_queue_max: QUEUE_MAX,
+        held_per_flow_max: QUEUE_MAX,
+        held_max: QUEUE_MAX,
+        ..Settings::default()
+    };
     let card = |card: &crate::config::CardConfig| CardSettings::new(&card.name, card.slots, 1);
     let cards: Vec<CardSettings> = config.cards.iter().map(card).collect();
     assert!(cards.iter().map(|card| card.slots.len()).sum::<usize>() <= SLOTS_MAX, "checked");
@@ -286,7 +293,7 @@ fn thread(
         for work in work {
             let (ticket, mut told) = (work.ticket(), Told::default());
             let answer = bench.work(&maker, work, &mut told);
-            inbox.put(Message::Answer(ticket, answer, told));
+            inbox.answer((ticket, answer, told));
         }
     };
     std::thread::Builder::new().name(format!("slot-{slot}")).spawn(run)?;
@@ -340,18 +347,20 @@ impl Core {
     }
 
     /// Takes packets in and carries on until nothing moves without somebody else.
-    fn turn(&mut self) {
-        let mut packets = Vec::new();
-        for (side, from) in [From::Inside, From::Outside].into_iter().enumerate() {
-            let now = self.now();
-            self.sides[side].receive(now, &mut packets);
-            for packet in packets.drain(..) {
-                match self.maker.tenants.classify(from, &packet) {
-                    Some((share, way)) => self.platform.offer_on(now, share, way, packet),
-                    None => self.counts.strangers += 1,
-                }
+    fn turn(&mut self, inbox: &Inbox) {
+        for _ in 0..ROWS {
+            let mut is_more = false;
+            for (side, from) in [From::Inside, From::Outside].into_iter().enumerate() {
+                is_more |= self.take_in(side, from);
+                self.hear(inbox);
+                self.carry_on();
+            }
+            if !is_more {
+                break;
             }
         }
+        // An answer that is here in time is not late because a task or packets took long.
+        self.hear(inbox);
         let now = self.now();
         if now >= self.platform.next_tick() {
             self.platform.tick(now);
@@ -364,6 +373,28 @@ impl Core {
         self.carry_on();
         let now = self.now();
         self.sides.iter_mut().for_each(|side| side.flush(now));
+    }
+
+    /// Takes a row of packets from a side; true if more may wait there.
+    fn take_in(&mut self, side: usize, from: From) -> bool {
+        let (mut packets, now) = (Vec::new(), self.now());
+        let is_more = self.sides[side].receive(now, &mut packets);
+        for packet in packets {
+            match self.maker.tenants.classify(from, &packet) {
+                Some((share, way)) => self.platform.offer_on(now, share, way, packet),
+                None => self.counts.strangers += 1,
+            }
+        }
+        is_more
+    }
+
+    /// Takes answers of workers.
+    fn hear(&mut self, inbox: &Inbox) {
+        for (ticket, answer, told) in inbox.answers() {
+            let now = self.now();
+            self.platform.complete(now, ticket, answer);
+            self.tell(told);
+        }
     }
 
     /// Hands out work, and sends on what is through.

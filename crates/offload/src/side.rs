@@ -12,7 +12,7 @@ use thermocline_ports_os::Interface;
 use thermocline_units::Nanos;
 
 /// Packets that are taken from an interface in a row.
-const IN_A_ROW: usize = 256;
+const IN_A_ROW: usize = 32;
 
 /// A side.
 pub(crate) struct Side {
@@ -50,22 +50,18 @@ impl Side {
         Ok(Side { interface, neighbours, config: config.clone(), arrived, out, unrouted: 0 })
     }
 
-    /// IP packets that have come.
-    pub(crate) fn receive(&mut self, now: Nanos, packets: &mut Vec<Bytes>) {
-        for _ in 0..IN_A_ROW / 32 {
-            self.interface.receive(now, 32, &mut self.arrived);
-            let is_last = self.arrived.len() < 32;
-            for bytes in self.arrived.drain(..) {
-                let packet = match &mut self.neighbours {
-                    Some(neighbours) => neighbours.arrive(now, &bytes, &mut self.out),
-                    None => Some(bytes),
-                };
-                packets.extend(packet.and_then(unpadded));
-            }
-            if is_last {
-                return;
-            }
+    /// A row of IP packets that have come; true if more may wait.
+    pub(crate) fn receive(&mut self, now: Nanos, packets: &mut Vec<Bytes>) -> bool {
+        self.interface.receive(now, IN_A_ROW, &mut self.arrived);
+        let is_more = self.arrived.len() >= IN_A_ROW;
+        for bytes in self.arrived.drain(..) {
+            let packet = match &mut self.neighbours {
+                Some(neighbours) => neighbours.arrive(now, &bytes, &mut self.out),
+                None => Some(bytes),
+            };
+            packets.extend(packet.and_then(unpadded));
         }
+        is_more
     }
 
     /// Sends a packet towards `to`; it leaves with [`Side::flush`].
