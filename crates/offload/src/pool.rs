@@ -37,6 +37,7 @@ use thermocline_admin::notes::Notes;
 use thermocline_functions::{Event as Said, Reason, Side as From};
 use thermocline_policy::accel::{FunctionId, NothingComing};
 use thermocline_policy::registry::PolicySpec;
+use thermocline_ports_os::Trouble;
 use thermocline_units::{Bytes, Nanos};
 
 /// Time after a new mapping until it is saved.
@@ -193,7 +194,7 @@ impl Pool {
     /// Carries packets until `stop` is readable; then mappings are saved.
     ///
     /// # Errors
-    /// The system refuses to wait.
+    /// An interface is gone, or the system refuses to wait.
     pub fn run(mut self, stop: &UnixStream) -> Result<(), OffloadError> {
         loop {
             let now = self.core.now();
@@ -217,6 +218,7 @@ impl Pool {
                 task(&mut self.core);
             }
             self.core.turn(&self.inbox);
+            self.core.look_at_sides()?;
         }
     }
 }
@@ -395,6 +397,24 @@ impl Core {
             self.platform.complete(now, ticket, answer);
             self.tell(told);
         }
+    }
+
+    /// Tells of interfaces that are down, and ends where one is gone.
+    fn look_at_sides(&mut self) -> Result<(), OffloadError> {
+        for (at, side) in ["inside", "outside"].into_iter().enumerate() {
+            let name = self.sides[at].name().to_string();
+            match self.sides[at].trouble() {
+                Some(Trouble::Gone) => {
+                    let text = format!("{name} is gone; make it again, and start the pool again");
+                    return Err(OffloadError::Interface { side, text });
+                }
+                Some(Trouble::Down) => {
+                    self.notes.note(Severity::Warning, side, format!("{name} is down"));
+                }
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     /// Hands out work, and sends on what is through.

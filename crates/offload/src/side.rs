@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use thermocline_ports::packets::PacketCounts;
 use thermocline_ports::{Medium, Packets};
-use thermocline_ports_os::Interface;
+use thermocline_ports_os::{Interface, Trouble};
 use thermocline_units::Nanos;
 
 /// Packets that are taken from an interface in a row.
@@ -83,10 +83,17 @@ impl Side {
         }
     }
 
+    /// Looks after neighbours and the interface; to be called each second.
     pub(crate) fn tick(&mut self, now: Nanos) {
+        self.interface.look();
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.tick(now, &mut self.out);
         }
+    }
+
+    /// Trouble with the interface since the last call.
+    pub(crate) fn trouble(&mut self) -> Option<Trouble> {
+        self.interface.trouble()
     }
 
     pub(crate) fn counts(&self) -> PacketCounts {
