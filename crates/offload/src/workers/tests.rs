@@ -14,6 +14,10 @@ use thermocline_functions::packet::{Packet, build};
 const EXTERNAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn maker(saved: Saved) -> Maker {
+    maker_of(4, saved)
+}
+
+fn maker_of(shares: u32, saved: Saved) -> Maker {
     let tenant = TenantConfig {
         name: "a".to_string(),
         networks: vec![(Ipv4Addr::new(10, 0, 0, 0), 24)],
@@ -21,7 +25,7 @@ fn maker(saved: Saved) -> Maker {
         chain: Vec::new(),
         token: None,
     };
-    let tenants = Tenants { tenants: vec![tenant], shares: 4 };
+    let tenants = Tenants { tenants: vec![tenant], shares };
     Maker::new(tenants, None, 1024, 1, saved).expect("there are no rules")
 }
 
@@ -117,4 +121,25 @@ fn mappings_survive_a_restart() {
     let bytes = before.save(&[bench]);
     let after = maker(saved::decode(&bytes).expect("it was made here"));
     assert!(process(&Bench::default(), &after, Side::Outside, answer).is_some());
+}
+
+/// `shares` was changed, and saved mappings kept ports that are another share's now: two hosts had
+/// one port.
+#[test]
+fn saved_mappings_with_ports_of_another_share_are_left_out() {
+    let (before, bench) = (maker_of(64, Saved::new()), Bench::default());
+    let answer = opened(&bench, &before);
+    let (share, _) = before.tenants.classify(Side::Outside, &answer).expect("a tenant's");
+    assert!(share.1.0 > 0, "the first share has the same first port");
+    let saved = saved::decode(&before.save(&[bench])).expect("it was made here");
+    // Half as many shares: the same number, and other ports.
+    let (after, mut told) = (maker_of(32, saved), Told::default());
+    let (bench, place) = (Bench::default(), Place::Slot(SlotId(0)));
+    let header = Header { path: 1, index: 1 };
+    let ((group, flow), way) = (share, thermocline_accel::Way::Back);
+    let packets = vec![Batched { header, flow, group, way, bytes: answer.into() }];
+    let work = Work::Process { ticket: Ticket(1), place, function: NAT, packets };
+    after.hand_out(&bench, &work);
+    assert_eq!(bench.work(&after, work, &mut told), Answer::Processed(vec![Verdict::Drop]));
+    assert!(told.notes[0].contains("external port"), "{:?}", told.notes);
 }
