@@ -16,13 +16,14 @@ pub(crate) use binding::{Binding, Caller};
 use crate::api;
 use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
 use crate::inbox::Inbox;
-use crate::kept::Kept;
+use crate::kept::{self, Kept};
 use crate::saved::{self, Saved};
 use crate::side::{Side, hopped};
 use crate::tenants::Tenants;
 use crate::wishes::{Wished, Wishes};
 use crate::workers::{Bench, Maker, Told, locked};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -79,6 +80,11 @@ pub enum OffloadError {
         /// The trouble.
         text: String,
     },
+    /// Another pool has the folder.
+    #[error(
+        "a pool is running with the state folder {0}; stop that first, or give this one another"
+    )]
+    Busy(PathBuf),
     /// Threads, random numbers, waiting.
     #[error(transparent)]
     System(#[from] std::io::Error),
@@ -126,6 +132,8 @@ pub struct Pool {
     core: Core,
     inbox: Inbox,
     _saver: Saver,
+    /// Locked for as long as the pool is there; let go last, when all is saved.
+    _folder: File,
 }
 
 /// The side of a pool that administrators and tenants see.
@@ -141,8 +149,9 @@ impl Pool {
     /// Opens both interfaces and takes up what was saved.
     ///
     /// # Errors
-    /// Settings, rules, interfaces or saved state do not work.
+    /// Settings, rules, interfaces or saved state do not work, or another pool has the folder.
     pub fn start(config: PoolConfig, notes: Notes) -> Result<Pool, OffloadError> {
+        let folder = kept::lock(&config.state)?;
         let maker = Arc::new(maker(&config)?);
         let external: Vec<_> =
             config.tenants.iter().flat_map(|tenant| tenant.external.clone()).collect();
@@ -178,7 +187,7 @@ impl Pool {
         };
         core.take_up();
         let saver = saver(maker, benches, config.state.join("mappings"), notes)?;
-        Ok(Pool { core, inbox, _saver: saver })
+        Ok(Pool { core, inbox, _saver: saver, _folder: folder })
     }
 
     /// The side that administrators and tenants see.
@@ -224,7 +233,6 @@ impl Pool {
 }
 
 fn maker(config: &PoolConfig) -> Result<Maker, OffloadError> {
-    std::fs::create_dir_all(&config.state)?;
     let path = config.state.join("mappings");
     let saved = match std::fs::read(&path) {
         Ok(bytes) => saved::decode(&bytes).map_err(|error| error.to_string()),
