@@ -92,6 +92,15 @@ fn within() {
     let mut b = Interface::open("packet:right").expect("a socket");
     assert!(matches!(a.medium(), Medium::Ethernet { .. }) && a.mtu() == 1500);
     let begun = Instant::now();
+    // The kernel passes frames a moment later, and drops them until then.
+    let is_up = |name: &str| {
+        let state = std::fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
+        state.is_ok_and(|state| state.trim() == "up")
+    };
+    while !(is_up("left") && is_up("right")) {
+        assert!(begun.elapsed() < PATIENCE, "the pair is down");
+        std::thread::yield_now();
+    }
     let mut wait = |_: &Interface, _: &Interface, _: Nanos| {
         assert!(begun.elapsed() < PATIENCE, "packets are missing");
         std::thread::yield_now();
