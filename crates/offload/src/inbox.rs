@@ -14,17 +14,22 @@ use tokio::sync::oneshot;
 /// Tasks that may wait.
 const TASKS_MAX: usize = 64;
 
-type Task = Box<dyn FnOnce(&mut Core) + Send>;
+/// A task of the API.
+pub(crate) type Task = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// Something for the pool's thread.
-pub(crate) enum Message {
-    Task(Task),
-    Answer(Ticket, Answer, Told),
+/// An answer of a worker, and what it said beside it.
+pub(crate) type Answered = (Ticket, Answer, Told);
+
+/// Tasks and answers, each in order.
+#[derive(Default)]
+struct Waiting {
+    tasks: VecDeque<Task>,
+    answers: Vec<Answered>,
 }
 
 /// The messages, and a wakeup that can be waited for. Answers are bounded by the work that is out.
 #[derive(Clone)]
-pub(crate) struct Inbox(Arc<(Mutex<VecDeque<Message>>, OwnedFd)>);
+pub(crate) struct Inbox(Arc<(Mutex<Waiting>, OwnedFd)>);
 
 impl Inbox {
     pub(crate) fn new() -> io::Result<Inbox> {
@@ -32,16 +37,30 @@ impl Inbox {
         Ok(Inbox(Arc::new((Mutex::default(), wakeup))))
     }
 
-    pub(crate) fn put(&self, message: Message) {
-        locked(&self.0.0).push_back(message);
+    fn wake(&self) {
         // A wakeup that is set need not be set again.
         let _ = rustix::io::write(&self.0.1, &1_u64.to_ne_bytes());
     }
 
-    /// Takes all messages.
-    pub(crate) fn take(&self) -> VecDeque<Message> {
+    /// Brings an answer.
+    pub(crate) fn answer(&self, answered: Answered) {
+        locked(&self.0.0).answers.push(answered);
+        self.wake();
+    }
+
+    /// Takes all answers. What is left wakes the pool's thread again.
+    pub(crate) fn answers(&self) -> Vec<Answered> {
         let _ = rustix::io::read(&self.0.1, &mut [0_u8; 8]);
-        std::mem::take(&mut locked(&self.0.0))
+        let mut waiting = locked(&self.0.0);
+        if !waiting.tasks.is_empty() {
+            self.wake();
+        }
+        std::mem::take(&mut waiting.answers)
+    }
+
+    /// Takes one task: packets do not wait for all.
+    pub(crate) fn task(&self) -> Option<Task> {
+        locked(&self.0.0).tasks.pop_front()
     }
 
     /// Has the pool's thread do something, and waits for what comes of it.
@@ -49,12 +68,15 @@ impl Inbox {
         &self,
         task: impl FnOnce(&mut Core) -> R + Send + 'static,
     ) -> Result<R, Refused> {
-        let is_task = |message: &&Message| matches!(message, Message::Task(_));
-        if locked(&self.0.0).iter().filter(is_task).count() >= TASKS_MAX {
-            return Err(Refused::unavailable("too many requests are waiting; ask again"));
-        }
         let (told, answer) = oneshot::channel();
-        self.put(Message::Task(Box::new(move |core| drop(told.send(task(core))))));
+        {
+            let mut waiting = locked(&self.0.0);
+            if waiting.tasks.len() >= TASKS_MAX {
+                return Err(Refused::unavailable("too many requests are waiting; ask again"));
+            }
+            waiting.tasks.push_back(Box::new(move |core| drop(told.send(task(core)))));
+        }
+        self.wake();
         answer.await.map_err(|_| Refused::unavailable("the pool is stopping"))
     }
 }

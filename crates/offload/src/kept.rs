@@ -1,9 +1,32 @@
 //! Requests of administrators and tenants, as they are kept over a restart: `pool.json`.
 
+use crate::OffloadError;
 use crate::api::{DeviceProfile, Request};
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{DirBuilder, File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+
+/// Makes the state folder where it is missing, for its owner alone, and locks it: one pool at a
+/// time has it.
+pub(crate) fn lock(path: &Path) -> Result<File, OffloadError> {
+    if !path.is_dir() {
+        std::fs::create_dir_all(path.parent().unwrap_or(path))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    }
+    let folder = File::open(path)?;
+    // A folder that was there: its files are for their owner alone, so this is a second wall, which
+    // not every file system has.
+    let _ = folder.set_permissions(Permissions::from_mode(0o700));
+    match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(OffloadError::Busy(path.to_path_buf())),
+        // File systems without locks.
+        _ => Ok(folder),
+    }
+}
 
 /// Everything that was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,3 +76,6 @@ pub(crate) fn uuid() -> std::io::Result<String> {
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
     Ok(parts.join("-"))
 }
+
+#[cfg(test)]
+mod tests;

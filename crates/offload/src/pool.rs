@@ -15,14 +15,15 @@ pub(crate) use binding::{Binding, Caller};
 
 use crate::api;
 use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
-use crate::inbox::{Inbox, Message};
-use crate::kept::Kept;
+use crate::inbox::Inbox;
+use crate::kept::{self, Kept};
 use crate::saved::{self, Saved};
 use crate::side::{Side, hopped};
 use crate::tenants::Tenants;
 use crate::wishes::{Wished, Wishes};
 use crate::workers::{Bench, Maker, Told, locked};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -37,6 +38,7 @@ use thermocline_admin::notes::Notes;
 use thermocline_functions::{Event as Said, Reason, Side as From};
 use thermocline_policy::accel::{FunctionId, NothingComing};
 use thermocline_policy::registry::PolicySpec;
+use thermocline_ports_os::Trouble;
 use thermocline_units::{Bytes, Nanos};
 
 /// Time after a new mapping until it is saved.
@@ -47,6 +49,12 @@ const SAVE_EVERY: Duration = Duration::from_secs(10);
 const COST: f64 = 1_000.0;
 /// Events of functions that are told in a second; more are counted.
 const TOLD_MAX: u32 = 20;
+/// Rows of packets that are taken from a side in a turn.
+const ROWS: usize = 8;
+/// Packets that wait, of a slot, of the processor for a function, and for a share that moves: a
+/// burst of a local sender. A packet that the kernel did not cut has 64 KiB, so that each of these
+/// queues is bounded by 256 MiB.
+const QUEUE_MAX: usize = 4096;
 /// Longest wait without looking at the time.
 const GLANCE: Nanos = Nanos::from_micros(100_000);
 
@@ -72,6 +80,11 @@ pub enum OffloadError {
         /// The trouble.
         text: String,
     },
+    /// Another pool has the folder.
+    #[error(
+        "a pool is running with the state folder {0}; stop that first, or give this one another"
+    )]
+    Busy(PathBuf),
     /// Threads, random numbers, waiting.
     #[error(transparent)]
     System(#[from] std::io::Error),
@@ -119,6 +132,8 @@ pub struct Pool {
     core: Core,
     inbox: Inbox,
     _saver: Saver,
+    /// Locked for as long as the pool is there; let go last, when all is saved.
+    _folder: File,
 }
 
 /// The side of a pool that administrators and tenants see.
@@ -134,8 +149,9 @@ impl Pool {
     /// Opens both interfaces and takes up what was saved.
     ///
     /// # Errors
-    /// Settings, rules, interfaces or saved state do not work.
+    /// Settings, rules, interfaces or saved state do not work, or another pool has the folder.
     pub fn start(config: PoolConfig, notes: Notes) -> Result<Pool, OffloadError> {
+        let folder = kept::lock(&config.state)?;
         let maker = Arc::new(maker(&config)?);
         let external: Vec<_> =
             config.tenants.iter().flat_map(|tenant| tenant.external.clone()).collect();
@@ -171,7 +187,7 @@ impl Pool {
         };
         core.take_up();
         let saver = saver(maker, benches, config.state.join("mappings"), notes)?;
-        Ok(Pool { core, inbox, _saver: saver })
+        Ok(Pool { core, inbox, _saver: saver, _folder: folder })
     }
 
     /// The side that administrators and tenants see.
@@ -187,7 +203,7 @@ impl Pool {
     /// Carries packets until `stop` is readable; then mappings are saved.
     ///
     /// # Errors
-    /// The system refuses to wait.
+    /// An interface is gone, or the system refuses to wait.
     pub fn run(mut self, stop: &UnixStream) -> Result<(), OffloadError> {
         loop {
             let now = self.core.now();
@@ -207,23 +223,16 @@ impl Pool {
             if !files[3].revents().is_empty() {
                 return Ok(());
             }
-            for message in self.inbox.take() {
-                match message {
-                    Message::Task(task) => task(&mut self.core),
-                    Message::Answer(ticket, answer, told) => {
-                        let now = self.core.now();
-                        self.core.platform.complete(now, ticket, answer);
-                        self.core.tell(told);
-                    }
-                }
+            if let Some(task) = self.inbox.task() {
+                task(&mut self.core);
             }
-            self.core.turn();
+            self.core.turn(&self.inbox);
+            self.core.look_at_sides()?;
         }
     }
 }
 
 fn maker(config: &PoolConfig) -> Result<Maker, OffloadError> {
-    std::fs::create_dir_all(&config.state)?;
     let path = config.state.join("mappings");
     let saved = match std::fs::read(&path) {
         Ok(bytes) => saved::decode(&bytes).map_err(|error| error.to_string()),
@@ -245,7 +254,15 @@ fn platform(config: &PoolConfig, wishes: &Arc<Mutex<Wishes>>) -> Result<Platform
     let inner = spec.build_scheduler(Box::new(NothingComing)).map_err(|error| wrong(&error))?;
     // Shares are few, and each is remembered for ever.
     let flows_max = config.tenants.len().max(1) * config.shares as usize;
-    let settings = Settings { flows_max, flow_idle: Nanos(u64::MAX), ..Settings::default() };
+    let settings = Settings {
+        flows_max,
+        flow_idle: Nanos(u64::MAX),
+        queue_max: QUEUE_MAX,
+        processor_queue_max: QUEUE_MAX,
+        held_per_flow_max: QUEUE_MAX,
+        held_max: QUEUE_MAX,
+        ..Settings::default()
+    };
     let card = |card: &crate::config::CardConfig| CardSettings::new(&card.name, card.slots, 1);
     let cards: Vec<CardSettings> = config.cards.iter().map(card).collect();
     assert!(cards.iter().map(|card| card.slots.len()).sum::<usize>() <= SLOTS_MAX, "checked");
@@ -286,7 +303,7 @@ fn thread(
         for work in work {
             let (ticket, mut told) = (work.ticket(), Told::default());
             let answer = bench.work(&maker, work, &mut told);
-            inbox.put(Message::Answer(ticket, answer, told));
+            inbox.answer((ticket, answer, told));
         }
     };
     std::thread::Builder::new().name(format!("slot-{slot}")).spawn(run)?;
@@ -340,18 +357,20 @@ impl Core {
     }
 
     /// Takes packets in and carries on until nothing moves without somebody else.
-    fn turn(&mut self) {
-        let mut packets = Vec::new();
-        for (side, from) in [From::Inside, From::Outside].into_iter().enumerate() {
-            let now = self.now();
-            self.sides[side].receive(now, &mut packets);
-            for packet in packets.drain(..) {
-                match self.maker.tenants.classify(from, &packet) {
-                    Some((share, way)) => self.platform.offer_on(now, share, way, packet),
-                    None => self.counts.strangers += 1,
-                }
+    fn turn(&mut self, inbox: &Inbox) {
+        for _ in 0..ROWS {
+            let mut is_more = false;
+            for (side, from) in [From::Inside, From::Outside].into_iter().enumerate() {
+                is_more |= self.take_in(side, from);
+                self.hear(inbox);
+                self.carry_on();
+            }
+            if !is_more {
+                break;
             }
         }
+        // An answer that is here in time is not late because a task or packets took long.
+        self.hear(inbox);
         let now = self.now();
         if now >= self.platform.next_tick() {
             self.platform.tick(now);
@@ -366,6 +385,46 @@ impl Core {
         self.sides.iter_mut().for_each(|side| side.flush(now));
     }
 
+    /// Takes a row of packets from a side; true if more may wait there.
+    fn take_in(&mut self, side: usize, from: From) -> bool {
+        let (mut packets, now) = (Vec::new(), self.now());
+        let is_more = self.sides[side].receive(now, &mut packets);
+        for packet in packets {
+            match self.maker.tenants.classify(from, &packet) {
+                Some((share, way)) => self.platform.offer_on(now, share, way, packet),
+                None => self.counts.strangers += 1,
+            }
+        }
+        is_more
+    }
+
+    /// Takes answers of workers.
+    fn hear(&mut self, inbox: &Inbox) {
+        for (ticket, answer, told) in inbox.answers() {
+            let now = self.now();
+            self.platform.complete(now, ticket, answer);
+            self.tell(told);
+        }
+    }
+
+    /// Tells of interfaces that are down, and ends where one is gone.
+    fn look_at_sides(&mut self) -> Result<(), OffloadError> {
+        for (at, side) in ["inside", "outside"].into_iter().enumerate() {
+            let name = self.sides[at].name().to_string();
+            match self.sides[at].trouble() {
+                Some(Trouble::Gone) => {
+                    let text = format!("{name} is gone; make it again, and start the pool again");
+                    return Err(OffloadError::Interface { side, text });
+                }
+                Some(Trouble::Down) => {
+                    self.notes.note(Severity::Warning, side, format!("{name} is down"));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Hands out work, and sends on what is through.
     fn carry_on(&mut self) {
         while let Some(work) = self.platform.next_work() {
@@ -375,6 +434,11 @@ impl Core {
                 | Work::Export { place, .. }
                 | Work::Import { place, .. } => *place,
             };
+            let bench = match place {
+                Place::Slot(slot) => &self.benches[slot.index()],
+                Place::Processor(_) => self.benches.last().expect("the processor's is the last"),
+            };
+            self.maker.hand_out(bench, &work);
             match place {
                 Place::Slot(slot) => {
                     // A slot whose thread is gone does not answer, and fails by that.
@@ -382,7 +446,6 @@ impl Core {
                 }
                 Place::Processor(_) => {
                     let (ticket, mut told) = (work.ticket(), Told::default());
-                    let bench = self.benches.last().expect("the processor's is the last").clone();
                     let answer = bench.work(&self.maker, work, &mut told);
                     let now = self.now();
                     self.platform.complete(now, ticket, answer);

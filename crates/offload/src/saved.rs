@@ -26,14 +26,19 @@ pub enum SavedError {
     Parts,
 }
 
-/// Puts a file in the place of another, so that a crash leaves the one or the other.
+/// Puts a file, for its owner alone, in the place of another, so that a crash leaves the one or the
+/// other.
 ///
 /// # Errors
 /// The system refuses.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::io::Write;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
     let beside = path.with_extension("new");
-    let mut file = std::fs::File::create(&beside)?;
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    // One that a crash left may have another mode.
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&beside, path)?;

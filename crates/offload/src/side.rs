@@ -8,11 +8,11 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use thermocline_ports::packets::PacketCounts;
 use thermocline_ports::{Medium, Packets};
-use thermocline_ports_os::Interface;
+use thermocline_ports_os::{Interface, Trouble};
 use thermocline_units::Nanos;
 
 /// Packets that are taken from an interface in a row.
-const IN_A_ROW: usize = 256;
+const IN_A_ROW: usize = 32;
 
 /// A side.
 pub(crate) struct Side {
@@ -50,22 +50,18 @@ impl Side {
         Ok(Side { interface, neighbours, config: config.clone(), arrived, out, unrouted: 0 })
     }
 
-    /// IP packets that have come.
-    pub(crate) fn receive(&mut self, now: Nanos, packets: &mut Vec<Bytes>) {
-        for _ in 0..IN_A_ROW / 32 {
-            self.interface.receive(now, 32, &mut self.arrived);
-            let is_last = self.arrived.len() < 32;
-            for bytes in self.arrived.drain(..) {
-                let packet = match &mut self.neighbours {
-                    Some(neighbours) => neighbours.arrive(now, &bytes, &mut self.out),
-                    None => Some(bytes),
-                };
-                packets.extend(packet.and_then(unpadded));
-            }
-            if is_last {
-                return;
-            }
+    /// A row of IP packets that have come; true if more may wait.
+    pub(crate) fn receive(&mut self, now: Nanos, packets: &mut Vec<Bytes>) -> bool {
+        self.interface.receive(now, IN_A_ROW, &mut self.arrived);
+        let is_more = self.arrived.len() >= IN_A_ROW;
+        for bytes in self.arrived.drain(..) {
+            let packet = match &mut self.neighbours {
+                Some(neighbours) => neighbours.arrive(now, &bytes, &mut self.out),
+                None => Some(bytes),
+            };
+            packets.extend(packet.and_then(unpadded));
         }
+        is_more
     }
 
     /// Sends a packet towards `to`; it leaves with [`Side::flush`].
@@ -87,10 +83,17 @@ impl Side {
         }
     }
 
+    /// Looks after neighbours and the interface; to be called each second.
     pub(crate) fn tick(&mut self, now: Nanos) {
+        self.interface.look();
         if let Some(neighbours) = &mut self.neighbours {
             neighbours.tick(now, &mut self.out);
         }
+    }
+
+    /// Trouble with the interface since the last call.
+    pub(crate) fn trouble(&mut self) -> Option<Trouble> {
+        self.interface.trouble()
     }
 
     pub(crate) fn counts(&self) -> PacketCounts {

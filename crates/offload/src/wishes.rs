@@ -27,7 +27,9 @@ pub(crate) struct Wished {
 impl Scheduler for Wished {
     fn plan(&mut self, view: &View<'_>, plan: &mut Vec<Act>) {
         let wishes = locked(&self.wishes).clone();
-        let mut used: BTreeSet<usize> = wishes.pins.keys().copied().collect();
+        // A card that is drained is emptied of what was loaded by hand, too.
+        let is_open = |slot: &usize| view.slots.get(*slot).is_none_or(|known| !known.closed);
+        let mut used: BTreeSet<usize> = wishes.pins.keys().copied().filter(is_open).collect();
         pins(&wishes, view, plan);
         for (&function, &count) in &wishes.counts {
             counted(&wishes, view, (function, count), &mut used, plan);

@@ -39,6 +39,13 @@ impl Clock {
     }
 }
 
+/// A worker that has a share, and how often the share had another one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    worker: usize,
+    turn: u64,
+}
+
 /// Makes instances of functions, with the state that was saved.
 pub(crate) struct Maker {
     pub(crate) tenants: Tenants,
@@ -48,8 +55,8 @@ pub(crate) struct Maker {
     pub(crate) clock: Clock,
     /// States that no instance has taken yet, and the last that were seen of all others.
     saved: Mutex<Saved>,
-    /// The worker that had each share last. What others still have of it is old.
-    owners: Mutex<BTreeMap<(FunctionId, Share), usize>>,
+    /// The owner of each share. What others still have of it is old.
+    owners: Mutex<BTreeMap<(FunctionId, Share), Owner>>,
     /// A mapping was made or ended since the last save.
     pub(crate) is_dirty: AtomicBool,
 }
@@ -126,6 +133,37 @@ impl Maker {
         (tenant.map_or(String::new(), |tenant| tenant.name.clone()), key.0)
     }
 
+    /// Notes who owns the shares of a piece of work that is handed out. The pool's thread alone
+    /// calls this: a worker that was given up, and works on, takes no share back.
+    pub(crate) fn hand_out(&self, bench: &Bench, work: &Work) {
+        let mut owners = locked(&self.owners);
+        let mut own = |function: FunctionId, share: Share| {
+            let worker = bench.id();
+            let owner = owners.entry((function, share)).or_insert(Owner { worker, turn: 0 });
+            if owner.worker != worker {
+                *owner = Owner { worker, turn: owner.turn + 1 };
+            }
+        };
+        match work {
+            Work::Process { function, packets, .. } => {
+                packets.iter().for_each(|packet| own(*function, (packet.group, packet.flow)));
+            }
+            Work::Import { function, state, .. } => {
+                let mut state = state.clone();
+                while let Some((share, _)) = next_state(&mut state) {
+                    own(*function, share);
+                }
+            }
+            Work::Load { .. } | Work::Export { .. } => {}
+        }
+    }
+
+    /// The turn in which this worker owns a share.
+    fn turn(&self, bench: &Bench, key: &(FunctionId, Share)) -> Option<u64> {
+        let owners = locked(&self.owners);
+        owners.get(key).filter(|owner| owner.worker == bench.id()).map(|owner| owner.turn)
+    }
+
     /// Notes the states of all NATs at these workers; the bytes to be saved.
     pub(crate) fn save(&self, benches: &[Bench]) -> Vec<u8> {
         self.is_dirty.store(false, Ordering::SeqCst);
@@ -133,9 +171,8 @@ impl Maker {
         let mut states = Vec::new();
         for bench in benches {
             let mut instances = locked(&bench.0);
-            let owners = locked(&self.owners);
-            instances.retain(|key, _| owners.get(key) == Some(&bench.id()));
-            for ((function, share), instance) in &mut *instances {
+            instances.retain(|key, (turn, _)| self.turn(bench, key) == Some(*turn));
+            for ((function, share), (_, instance)) in &mut *instances {
                 instance.expire(self.clock.now(), &mut Output::default());
                 if *function == NAT {
                     let mut state = Vec::new();
@@ -156,9 +193,12 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 type Instance = Box<dyn Function + Send>;
 
+/// Instances, each with the turn that it is of.
+type Instances = BTreeMap<(FunctionId, Share), (u64, Instance)>;
+
 /// The instances of one worker.
 #[derive(Clone, Default)]
-pub(crate) struct Bench(Arc<Mutex<BTreeMap<(FunctionId, Share), Instance>>>);
+pub(crate) struct Bench(Arc<Mutex<Instances>>);
 
 /// Results of work beside its answer.
 #[derive(Debug, Default)]
@@ -181,10 +221,10 @@ impl Bench {
     pub(crate) fn flows(&self, function: FunctionId) -> usize {
         let instances = locked(&self.0);
         let of = instances.iter().filter(|((own, _), _)| *own == function);
-        of.map(|(_, instance)| instance.flows()).sum()
+        of.map(|(_, (_, instance))| instance.flows()).sum()
     }
 
-    /// Does a piece of work.
+    /// Does a piece of work that [`Maker::hand_out`] noted.
     pub(crate) fn work(&self, maker: &Maker, work: Work, told: &mut Told) -> Answer {
         let mut instances = locked(&self.0);
         match work {
@@ -195,13 +235,17 @@ impl Bench {
             Work::Process { function, packets, .. } => {
                 let one = |packet: Batched| {
                     let share = (packet.group, packet.flow);
-                    let owner = locked(&maker.owners).insert((function, share), self.id());
-                    if owner.is_some_and(|owner| owner != self.id()) {
-                        instances.remove(&(function, share));
+                    let key = (function, share);
+                    let Some(turn) = maker.turn(self, &key) else {
+                        instances.remove(&key);
+                        return Verdict::Drop;
+                    };
+                    if instances.get(&key).is_some_and(|(of, _)| *of != turn) {
+                        instances.remove(&key);
                     }
-                    let instance = instances
-                        .entry((function, share))
-                        .or_insert_with(|| maker.make(function, share, &mut told.notes));
+                    let (_, instance) = instances
+                        .entry(key)
+                        .or_insert_with(|| (turn, maker.make(function, share, &mut told.notes)));
                     process(instance, maker, packet, (&mut told.events, &mut told.drops))
                 };
                 Answer::Processed(packets.into_iter().map(one).collect())
@@ -209,9 +253,11 @@ impl Bench {
             Work::Export { function, flows, .. } => {
                 let mut all = Vec::new();
                 for (group, key) in flows {
-                    let Some(instance) = instances.remove(&(function, (group, key))) else {
+                    let owned = (function, (group, key));
+                    let Some((of, instance)) = instances.remove(&owned) else { continue };
+                    if maker.turn(self, &owned) != Some(of) {
                         continue;
-                    };
+                    }
                     let mut state = Vec::new();
                     instance.export(maker.clock.now(), Part::All, &mut state);
                     all.put_u32(group.0);
@@ -223,12 +269,14 @@ impl Bench {
             }
             Work::Import { function, mut state, .. } => {
                 while let Some((share, state)) = next_state(&mut state) {
+                    let Some(turn) = maker.turn(self, &(function, share)) else {
+                        return Answer::Failed;
+                    };
                     let mut instance = maker.fresh(function, share);
                     if let Err(error) = instance.import(maker.clock.now(), &state) {
                         told.notes.push(format!("state of {:?} is lost: {error}", share.1.0));
                     }
-                    locked(&maker.owners).insert((function, share), self.id());
-                    instances.insert((function, share), instance);
+                    instances.insert((function, share), (turn, instance));
                 }
                 Answer::Imported
             }

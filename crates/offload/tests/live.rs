@@ -378,6 +378,28 @@ fn a_killed_pool_keeps_mappings_and_what_was_asked_for() {
     client.ping("on a slot again");
 }
 
+/// An interface was deleted, and the pool went on, deaf.
+#[test]
+fn a_pool_whose_interface_is_gone_ends_and_says_so() {
+    let Some(world) = World::new() else { return };
+    let mut pool = world.start("pool");
+    let log = || std::fs::read_to_string(world.folder.path().join("pool.log")).unwrap();
+    let space = &world.names()[1];
+    assert!(ip(&format!("-n {space} link set out0 down")));
+    world.until("it is told", |_| log().contains("out0 is down"));
+    assert!(ip(&format!("-n {space} link set out0 up")));
+    assert!(ip(&format!("-n {space} link delete in0")));
+    let begun = Instant::now();
+    let ended = loop {
+        if let Some(ended) = pool.child.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{}", log());
+        std::thread::yield_now();
+    };
+    assert!(!ended.success() && log().contains("packet:in0 is gone"), "{}", log());
+}
+
 /// A Python that has openstacksdk.
 fn python() -> Option<String> {
     let named = std::env::var("THERMOCLINE_OPENSTACK_PYTHON").ok();

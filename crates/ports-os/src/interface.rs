@@ -28,10 +28,20 @@ const TCP_V4: u8 = 1;
 /// MTU of a TUN device: what the system gives it when nobody says otherwise.
 const TUN_MTU: usize = 1500;
 
+/// Trouble with an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is down, and may come back.
+    Down,
+    /// It does not exist any more; one that is made by the same name is another one.
+    Gone,
+}
+
 /// A network interface of the system.
 pub struct Interface {
     kind: Kind,
     counts: PacketCounts,
+    trouble: Option<Trouble>,
 }
 
 enum Kind {
@@ -61,7 +71,22 @@ impl Interface {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
         };
-        Ok(Interface { kind, counts: PacketCounts::default() })
+        Ok(Interface { kind, counts: PacketCounts::default(), trouble: None })
+    }
+
+    /// Trouble since the last call, as far as receiving or [`Interface::look`] has met it.
+    pub fn trouble(&mut self) -> Option<Trouble> {
+        self.trouble.take()
+    }
+
+    /// Looks whether a packet socket's interface still exists: nothing tells of the end of one that
+    /// was down before.
+    pub fn look(&mut self) {
+        if let Kind::Socket { socket, .. } = &self.kind
+            && !socket.is_there()
+        {
+            self.trouble = Some(Trouble::Gone);
+        }
     }
 
     fn took(&mut self, bytes: usize) {
@@ -137,8 +162,12 @@ impl Packets for Interface {
         match &mut self.kind {
             Kind::Socket { socket, buffers, .. } => {
                 let most = most.min(buffers.len());
-                // An interface that is down says so once; it may come back.
-                let lengths = socket.receive(&mut buffers[..most]).unwrap_or_default();
+                // An interface that is down says so once.
+                let lengths = socket.receive(&mut buffers[..most]).unwrap_or_else(|_| {
+                    let is_down = socket.is_there();
+                    self.trouble = Some(if is_down { Trouble::Down } else { Trouble::Gone });
+                    Vec::new()
+                });
                 for (buffer, length) in buffers.iter_mut().zip(lengths) {
                     match buffer.get_mut(..length).and_then(completed) {
                         Some(frame) => arrived.push(Bytes::copy_from_slice(frame)),
@@ -147,10 +176,17 @@ impl Packets for Interface {
                 }
             }
             Kind::Tun { file, buffer } => {
-                while arrived.len() - before < most
-                    && let Ok(length) = file.read(buffer)
-                {
-                    arrived.push(Bytes::copy_from_slice(&buffer[..length]));
+                while arrived.len() - before < most {
+                    match file.read(buffer) {
+                        Ok(length) => arrived.push(Bytes::copy_from_slice(&buffer[..length])),
+                        Err(error) => {
+                            use io::ErrorKind::{Interrupted, WouldBlock};
+                            if !matches!(error.kind(), Interrupted | WouldBlock) {
+                                self.trouble = Some(Trouble::Gone);
+                            }
+                            break;
+                        }
+                    }
                 }
             }
         }

@@ -31,6 +31,6 @@ pub use emulated::Emulated;
 pub use file::{
     FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file, take_back_file,
 };
-pub use interface::Interface;
+pub use interface::{Interface, Trouble};
 pub use patience::{Health, Patience};
 pub use shaper::{Carried, Shaper};

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use libc::c_int;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -22,6 +22,8 @@ pub(crate) const BATCH: usize = 32;
 /// An open socket, bound to an interface.
 pub(crate) struct PacketSocket {
     socket: OwnedFd,
+    name: CString,
+    index: u32,
 }
 
 /// Facts about an interface.
@@ -55,8 +57,7 @@ impl PacketSocket {
         if name.is_empty() || name.len() > 15 {
             return wrong("an interface's name has 1 to 15 bytes");
         }
-        // SAFETY: the pointer is to a string that ends in a zero and outlives the call.
-        let index = unsafe { libc::if_nametoindex(terminated.as_ptr()) };
+        let index = index_of(&terminated);
         if index == 0 {
             return wrong("there is no such interface; `ip link` lists them");
         }
@@ -64,7 +65,8 @@ impl PacketSocket {
         // SAFETY: no memory is handed over. Protocol 0 hears nothing until the socket is bound.
         let socket = checked(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
         // SAFETY: the descriptor was made above and belongs to nobody else.
-        let socket = PacketSocket { socket: unsafe { OwnedFd::from_raw_fd(socket) } };
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let socket = PacketSocket { socket, name: terminated, index };
         let facts = socket.facts(name)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
@@ -77,6 +79,11 @@ impl PacketSocket {
         }
         socket.bind(index)?;
         Ok((socket, facts))
+    }
+
+    /// True if the interface still exists: its name has the same number.
+    pub(crate) fn is_there(&self) -> bool {
+        index_of(&self.name) == self.index
     }
 
     fn set(&self, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
@@ -195,6 +202,12 @@ impl PacketSocket {
         };
         checked(count).map(|count| count as usize)
     }
+}
+
+/// Number of the interface of this name; 0 if there is none.
+fn index_of(name: &CStr) -> u32 {
+    // SAFETY: the pointer is to a string that ends in a zero and outlives the call.
+    unsafe { libc::if_nametoindex(name.as_ptr()) }
 }
 
 /// A message for each part.

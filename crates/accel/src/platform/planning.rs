@@ -448,8 +448,10 @@ impl Platform {
                 let has = has.get(&stage).copied().unwrap_or(0.0);
                 loads.insert(stage, Load { has, wants });
             }
-            if let Some(cost) = self.catalogue.function(function).processor {
-                let stage = Stage { function, place: Place::Processor(function) };
+            if let Some(stated) = self.catalogue.function(function).processor {
+                let place = Place::Processor(function);
+                let cost = self.meter.cost(function, place).unwrap_or(stated);
+                let stage = Stage { function, place };
                 let wants = rest.max(0.0).min(spare.max(0.0) / cost);
                 spare -= wants * cost;
                 let has = has.get(&stage).copied().unwrap_or(0.0);

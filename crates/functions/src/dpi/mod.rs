@@ -18,6 +18,7 @@
 //! State: 176 bytes a flow, of them 64 for each direction; tables add 23.
 
 mod automaton;
+mod gaps;
 mod header;
 mod reorder;
 mod rules;
@@ -151,6 +152,19 @@ struct Arrival {
     /// 0: from the lesser end.
     direction: usize,
     seen: Seen,
+}
+
+impl Arrival {
+    /// The same flow's other direction.
+    fn reversed(self) -> Arrival {
+        let seen = Seen {
+            source: self.seen.destination,
+            destination: self.seen.source,
+            to_server: !self.seen.to_server,
+            ..self.seen
+        };
+        Arrival { direction: 1 - self.direction, seen, ..self }
+    }
 }
 
 /// An inspection.
@@ -412,6 +426,9 @@ impl Dpi {
         let stream = &mut self.flows[slot].directions[direction];
         if !stream.has(flag::STARTED) {
             stream.flags |= flag::STARTED;
+            if !flags.syn() {
+                stream.flags |= flag::RESUMED;
+            }
             stream.next = sequence;
             if let Some(decision) = self.inspect_header(arrival, output) {
                 return self.decided(slot, decision);
@@ -455,6 +472,10 @@ impl Dpi {
         let Arrival { slot, direction, .. } = *arrival;
         if payload.is_empty() || mutant("bytes_ahead_of_a_gap_are_not_kept") {
             return Verdict::Pass;
+        }
+        // Whoever could keep a byte far ahead would hide all before it, if the flow then moved.
+        if ahead + payload.len() as u64 > self.settings.direction_memory.0 {
+            return Verdict::Dropped(Reason::Reorder);
         }
         let at = self.flows[slot].directions[direction].position + ahead;
         match self.reorder.keep((slot, direction), at, payload) {
@@ -556,9 +577,14 @@ impl Function for Dpi {
             return Verdict::Pass;
         }
         self.scanner.begin_packet();
-        if let Transport::Tcp { flags, sequence, payload, .. } = packet.transport {
+        if let Transport::Tcp { flags, sequence, acknowledged, payload, .. } = packet.transport {
             let payload = &bytes[payload..packet.end];
-            return self.segment(&arrival, (flags, sequence), payload, output);
+            let verdict = self.segment(&arrival, (flags, sequence), payload, output);
+            if verdict == Verdict::Pass && flags.ack() && !flags.rst() {
+                let decision = self.acknowledged(&arrival, acknowledged, output);
+                return decision.map_or(verdict, |decision| self.decided(slot, decision));
+            }
+            return verdict;
         }
         let payload = match packet.transport {
             Transport::Udp { payload, end, .. } => &bytes[payload..end],
@@ -601,7 +627,7 @@ impl Function for Dpi {
                 ports: flow.identity_ports,
                 addresses: flow.identity_addresses,
                 idle: now.saturating_sub(flow.last).0,
-                directions: flow.directions.map(|direction| record(direction, &self.rules)),
+                directions: [0, 1].map(|direction| self.record((slot, direction))),
             });
         }
         writer.finish();
@@ -679,12 +705,13 @@ impl Dpi {
         let mut restarted = false;
         let mut read = [Direction::new(&self.rules); 2];
         for (direction, record) in read.iter_mut().zip(directions) {
-            let begins_anew = record.flags == flag::RESTARTED;
-            if record.flags > 3 && !begins_anew || record.position > u64::MAX / 2 {
+            let begins_anew = record.flags & flag::RESTARTED != 0;
+            let known = flag::STARTED | flag::ENDED | flag::RESTARTED;
+            if record.flags & !known != 0 || record.position > u64::MAX / 2 {
                 return Err(damaged("bits and a position of a direction"));
             }
             direction.position = record.position;
-            (direction.next, direction.flags) = (record.next, record.flags & 3);
+            (direction.next, direction.flags) = (record.next, record.flags & 3 | flag::RESUMED);
             let has_states = !same_rules
                 || self.rules.tables.iter().zip(record.states).all(|(t, state)| t.has_state(state));
             if !has_states {
@@ -707,22 +734,26 @@ impl Dpi {
         };
         Ok((flow, restarted))
     }
-}
 
-/// A direction as it moves. What is buffered stays behind: then its inspection begins anew.
-fn record(mut direction: Direction, rules: &Ruleset) -> DirectionRecord {
-    if direction.has(flag::BUFFERED | flag::SPILLED) {
-        met("buffers stayed behind at an export");
-        direction.restart(rules);
-        direction.flags = flag::RESTARTED;
-    }
-    DirectionRecord {
-        next: direction.next,
-        flags: direction.flags,
-        position: direction.position,
-        states: direction.states,
-        cases: direction.cases,
-        partial: direction.partial.map(|partial| (partial.rule, partial.seen, partial.end)),
+    /// A direction as it moves. What is buffered stays behind, and its receiver may have it: then
+    /// inspection begins anew behind it.
+    fn record(&self, key: (u32, usize)) -> DirectionRecord {
+        let mut direction = self.flows[key.0].directions[key.1];
+        if direction.has(flag::BUFFERED | flag::SPILLED) {
+            met("buffers stayed behind at an export");
+            let end = self.reorder.end(key).unwrap_or(direction.position);
+            direction.restart(&self.rules);
+            direction.go_on(end.saturating_sub(direction.position));
+            direction.flags |= flag::RESTARTED;
+        }
+        DirectionRecord {
+            next: direction.next,
+            flags: direction.flags & (flag::STARTED | flag::ENDED | flag::RESTARTED),
+            position: direction.position,
+            states: direction.states,
+            cases: direction.cases,
+            partial: direction.partial.map(|partial| (partial.rule, partial.seen, partial.end)),
+        }
     }
 }
 

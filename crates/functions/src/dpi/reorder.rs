@@ -37,12 +37,18 @@ impl Reorder {
         self.bytes
     }
 
-    fn of(&self, key: Key) -> impl Iterator<Item = (u64, &Vec<u8>)> {
+    fn of(&self, key: Key) -> impl DoubleEndedIterator<Item = (u64, &Vec<u8>)> {
         self.pieces.range((key, 0)..=(key, u64::MAX)).map(|(&(_, at), bytes)| (at, bytes))
     }
 
-    fn first(&self, key: Key) -> Option<u64> {
+    /// Start of what is kept.
+    pub(super) fn first(&self, key: Key) -> Option<u64> {
         self.of(key).next().map(|(start, _)| start)
+    }
+
+    /// The place behind what is kept.
+    pub(super) fn end(&self, key: Key) -> Option<u64> {
+        self.of(key).next_back().map(|(start, bytes)| start + bytes.len() as u64)
     }
 
     /// True if bytes at a position agree with all that is here for the same places.

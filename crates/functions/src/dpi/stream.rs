@@ -14,6 +14,9 @@ pub(super) mod flag {
     pub(in super::super) const SPILLED: u32 = 8;
     /// In exported state only: inspection begins anew.
     pub(in super::super) const RESTARTED: u32 = 16;
+    /// The inspection did not see the stream from its beginning: bytes may have passed elsewhere.
+    /// Not in exported state: each direction that is read has it.
+    pub(in super::super) const RESUMED: u32 = 32;
 }
 
 /// A rule of which some elements were found. `seen` is 0: none.
@@ -63,9 +66,10 @@ impl Direction {
         self.flags & flag != 0
     }
 
-    /// Forgets what was matched in part: inspection begins anew at the next byte that comes.
+    /// Forgets what was matched in part: inspection begins anew at the next byte.
     pub(super) fn restart(&mut self, rules: &Ruleset) {
-        *self = Direction { position: self.position, ..Direction::new(rules) };
+        let Direction { position, next, flags, .. } = *self;
+        *self = Direction { position, next, flags, ..Direction::new(rules) };
     }
 
     /// Notes the cases of bytes that were inspected.

@@ -133,6 +133,96 @@ fn a_flow_moves_in_the_middle_of_a_pattern() {
     }
 }
 
+/// Sends bytes of the client's stream in segments; the verdict of each must be `Pass`.
+fn all_pass(dpi: &mut Dpi, bytes: std::ops::Range<u32>) {
+    for at in bytes.clone().step_by(1000) {
+        let length = (bytes.end - at).min(1000) as usize;
+        assert_eq!(send(dpi, segment(at, &vec![b'.'; length])).0, Verdict::Pass, "byte {at}");
+    }
+}
+
+fn acknowledge(dpi: &mut Dpi, upto: u32) -> (Verdict, Vec<u32>) {
+    let mut bytes = build::tcp((SERVER, CLIENT), 0x10, 1, b"");
+    bytes[28..32].copy_from_slice(&upto.to_be_bytes());
+    bytes[36..38].fill(0);
+    let packet = Packet::parse(&bytes).unwrap();
+    let sum = packet.pseudo_header(bytes.len() - packet.start);
+    let sum = sum.with(&bytes[packet.start..]).checksum();
+    bytes[36..38].copy_from_slice(&sum.to_be_bytes());
+    send(dpi, bytes)
+}
+
+fn moved(before: &Dpi, text: &str) -> Dpi {
+    let (mut state, mut after) = (Vec::new(), dpi(text));
+    before.export(Nanos(0), Part::All, &mut state);
+    after.import(Nanos(0), &state).unwrap();
+    after
+}
+
+const EVIL: &str = "drop tcp any any -> any any (content:\"evil\"; sid:1;)";
+
+/// A packet was lost, and its flow moved. What had passed behind the gap never came again, and all
+/// later bytes waited for it: a download of 200 MB stalled.
+#[test]
+fn a_flow_that_moves_with_a_gap_goes_on_behind_it() {
+    let mut before = dpi(EVIL);
+    send(&mut before, build::tcp((CLIENT, SERVER), 2, u32::MAX, b""));
+    all_pass(&mut before, 0..100);
+    all_pass(&mut before, 200..300);
+    let mut after = moved(&before, EVIL);
+    all_pass(&mut after, 100..200);
+    assert_eq!(acknowledge(&mut after, 300), (Verdict::Pass, vec![]));
+    all_pass(&mut after, 300..1_000_300);
+    assert_eq!(after.reorder.memory(), 0);
+    assert_eq!(send(&mut after, segment(1_000_300, b"evil")).0, Verdict::Dropped(Reason::Rule));
+}
+
+/// Frames passed by the old place while the flow moved, and the new one waited for them for ever.
+#[test]
+fn bytes_that_a_receiver_has_are_not_waited_for_after_a_move() {
+    let mut before = dpi(EVIL);
+    send(&mut before, build::tcp((CLIENT, SERVER), 2, u32::MAX, b""));
+    all_pass(&mut before, 0..100);
+    let mut after = moved(&before, EVIL);
+    all_pass(&mut after, 300..400);
+    all_pass(&mut after, 500..600);
+    assert_eq!(acknowledge(&mut after, 600), (Verdict::Pass, vec![]));
+    all_pass(&mut after, 600..1_000_600);
+    assert_eq!(after.reorder.memory(), 0);
+    // What was kept is inspected when it is taken, and its flow is dropped.
+    assert_eq!(send(&mut after, segment(1_000_700, b"evil")).0, Verdict::Pass);
+    assert_eq!(acknowledge(&mut after, 1_000_704), (Verdict::Dropped(Reason::Rule), vec![1]));
+}
+
+/// The first segment that was seen filled a gap, and what was behind the gap had passed before.
+#[test]
+fn a_flow_that_is_first_seen_by_a_retransmission_goes_on() {
+    let mut dpi = dpi(EVIL);
+    all_pass(&mut dpi, 100..200);
+    assert_eq!(acknowledge(&mut dpi, 300), (Verdict::Pass, vec![]));
+    all_pass(&mut dpi, 300..1_000_300);
+    assert_eq!(dpi.reorder.memory(), 0);
+}
+
+#[test]
+fn a_forged_acknowledgement_hides_nothing_of_a_flow_that_was_seen_whole() {
+    let mut dpi = dpi(EVIL);
+    send(&mut dpi, build::tcp((CLIENT, SERVER), 2, u32::MAX, b""));
+    send(&mut dpi, build::tcp((SERVER, CLIENT), 0x12, 0, b""));
+    all_pass(&mut dpi, 0..100);
+    assert_eq!(acknowledge(&mut dpi, 500), (Verdict::Pass, vec![]));
+    assert_eq!(send(&mut dpi, segment(100, b"evil")).0, Verdict::Dropped(Reason::Rule));
+}
+
+/// Whoever keeps a byte far ahead would hide all before it, when the flow moves.
+#[test]
+fn a_byte_far_ahead_is_not_kept() {
+    let mut dpi = dpi(EVIL);
+    all_pass(&mut dpi, 0..100);
+    let far = Settings::default().direction_memory.0 as u32 + 100;
+    assert_eq!(send(&mut dpi, segment(far, b".")).0, Verdict::Dropped(Reason::Reorder));
+}
+
 #[test]
 fn bytes_that_contradict_buffered_ones_are_dropped() {
     let mut dpi = dpi("drop tcp any any -> any any (content:\"evil\"; sid:1;)");

@@ -595,6 +595,9 @@ impl Nat {
                 mapping
             }
             None => {
+                if !self.ports.has(outside.1) {
+                    return Err("its external port is not one of those here");
+                }
                 let granted = self.ports.claim(protocol, inside.0, place, &mut Vec::new());
                 let granted = granted.ok_or("its external port is another host's here")?;
                 self.add_mapping(protocol, endpoint(inside), key, granted)

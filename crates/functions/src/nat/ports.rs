@@ -194,6 +194,11 @@ impl Ports {
         Err(Refusal::Exhausted)
     }
 
+    /// True if this port may be given out here.
+    pub(super) fn has(&self, port: u16) -> bool {
+        (self.range.0..=self.range.1).contains(&port)
+    }
+
     /// Takes exactly this port for a host; `None` if it, or the host's other ports, do not allow
     /// it.
     pub(super) fn claim(
@@ -211,7 +216,7 @@ impl Ports {
             owner != NONE && Some(owner) != host
         });
         let is_used = space(&mut self.spaces, pool, protocol).is_used(port);
-        if elsewhere || foreign || is_used || port == 0 {
+        if elsewhere || foreign || is_used || !self.has(port) {
             return None;
         }
         Some(self.grant(protocol, address, pool, port, events))

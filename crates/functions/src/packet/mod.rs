@@ -97,6 +97,8 @@ pub enum Transport {
         flags: TcpFlags,
         /// Sequence number of the first byte.
         sequence: u32,
+        /// Sequence number that the receiver of the other direction waits for, if `flags` has ACK.
+        acknowledged: u32,
         /// Place of the payload in the packet.
         payload: usize,
     },
@@ -347,7 +349,8 @@ fn transport(bytes: &[u8], packet: &Packet) -> Result<Transport, Malformed> {
             let (Some(from), Some(to)) = ports else { return Err(Malformed::Short) };
             let sequence = long(bytes, at + 4).ok_or(Malformed::Short)?;
             let flags = TcpFlags(header[13]);
-            Ok(Transport::Tcp { ports: (from, to), flags, sequence, payload })
+            let acknowledged = long(bytes, at + 8).ok_or(Malformed::Short)?;
+            Ok(Transport::Tcp { ports: (from, to), flags, sequence, acknowledged, payload })
         }
         UDP => {
             let ports = (word(bytes, at), word(bytes, at + 2), word(bytes, at + 4));

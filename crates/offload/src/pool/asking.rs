@@ -30,8 +30,13 @@ impl Core {
         for at in 0..self.maker.tenants.tenants.len() {
             let tenant = &self.maker.tenants.tenants[at];
             let (name, configured) = (tenant.name.clone(), tenant.chain.clone());
-            let chain = self.kept.chains.get(&name).unwrap_or(&configured).clone();
-            if let Err(refused) = self.chain(GroupId(at as u32), &chain) {
+            let group = GroupId(at as u32);
+            if let Some(chain) = self.kept.chains.get(&name).cloned() {
+                let Err(refused) = self.chain(group, &chain) else { continue };
+                self.kept.chains.remove(&name);
+                lost.push(format!("the chain of {name}, which is the configured one: {refused}"));
+            }
+            if let Err(refused) = self.chain(group, &configured) {
                 lost.push(format!("the chain of {name}: {refused}"));
             }
         }

@@ -17,13 +17,17 @@ use thermocline_accel::{SlotId, SlotState, SlotStatus};
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_policy::accel::FunctionId;
 
-/// Profiles of all tenants.
+/// Profiles of the administrator and all tenants; of one tenant.
 const PROFILES_MAX: usize = 256;
-/// Requests of all tenants.
+const TENANT_PROFILES_MAX: usize = 16;
+/// Requests of all tenants; of one.
 const REQUESTS_MAX: usize = 1024;
+const TENANT_REQUESTS_MAX: usize = 64;
+/// Keys of a profile's group.
+const KEYS_MAX: usize = 16;
 /// Groups of a profile, and accelerators of a group.
 const GROUPS_MAX: usize = 8;
-/// Bytes of a name.
+/// Bytes of a name, a key and a value.
 const NAME_BYTES_MAX: usize = 255;
 /// Key of a profile's group that names the function.
 const FUNCTION: &str = "thermocline:function";
@@ -61,6 +65,12 @@ fn system(error: std::io::Error) -> Refused {
 
 /// Function and number of accelerators of a profile's group.
 fn wanted(group: &BTreeMap<String, String>) -> Result<(String, usize), Refused> {
+    let is_long = |(key, value): (&String, &String)| key.len().max(value.len()) > NAME_BYTES_MAX;
+    if group.len() > KEYS_MAX || group.iter().any(is_long) {
+        return Err(Refused::invalid(format!(
+            "a group has at most {KEYS_MAX} keys, and each key and value {NAME_BYTES_MAX} bytes"
+        )));
+    }
     let known = ["resources:", "trait:", "accel:", "thermocline:"];
     if let Some(key) = group.keys().find(|key| !known.iter().any(|start| key.starts_with(start))) {
         let known = known.join(", ");
@@ -118,13 +128,15 @@ impl Core {
         if self.profile(caller, &name).is_ok() {
             return Err(Refused::conflict(format!("there is a device profile `{name}`")));
         }
-        if self.kept.profiles.len() >= PROFILES_MAX {
-            return Err(Refused::conflict("there are too many device profiles; delete some"));
-        }
         let tenant = match caller {
             Caller::Admin => None,
             Caller::Tenant(name) => Some(name.clone()),
         };
+        let own = self.kept.profiles.iter().filter(|profile| profile.tenant == tenant).count();
+        let is_full = tenant.is_some() && own >= TENANT_PROFILES_MAX;
+        if is_full || self.kept.profiles.len() >= PROFILES_MAX {
+            return Err(Refused::conflict("there are too many device profiles; delete some"));
+        }
         let uuid = uuid().map_err(system)?;
         let profile = DeviceProfile { uuid, name, tenant, description, groups };
         self.kept.profiles.push(profile.clone());
@@ -191,7 +203,9 @@ impl Core {
                 });
             }
         }
-        if self.kept.requests.len() + made.len() > REQUESTS_MAX {
+        let own = self.kept.requests.iter().filter(|request| request.tenant == *tenant).count();
+        let is_full = own + made.len() > TENANT_REQUESTS_MAX;
+        if is_full || self.kept.requests.len() + made.len() > REQUESTS_MAX {
             return Err(Refused::conflict("there are too many accelerator requests; delete some"));
         }
         self.kept.requests.extend(made.iter().cloned());
@@ -339,3 +353,6 @@ impl Core {
         named
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,11 @@ impl Scheduler for Greedy {
 }
 
 fn plan(wishes: &Wishes, holds: &[Holding]) -> Vec<Act> {
-    let slot = |&holds: &Holding| SlotView { card: 0, room: 1, holds, closed: false };
+    plan_on(wishes, holds, false)
+}
+
+fn plan_on(wishes: &Wishes, holds: &[Holding], closed: bool) -> Vec<Act> {
+    let slot = |&holds: &Holding| SlotView { card: 0, room: 1, holds, closed };
     let slots: Vec<SlotView> = holds.iter().map(slot).collect();
     let function = FunctionView { offered: 0.0, room: 1, cost_stated: 1.0, processor: Some(1.0) };
     let (costs, loads) = (vec![1.0; 2 * slots.len()], vec![Nanos(1); 2 * slots.len()]);
@@ -68,4 +72,12 @@ fn a_function_with_a_count_gets_it_and_no_more() {
     let taken = [Holding::Running(NAT)];
     assert_eq!(plan(&wishes, &taken), [Act::Reload { slot: 0, function: DPI }]);
     assert_eq!(plan(&wishes, &[Holding::Loading(DPI)]), []);
+}
+
+/// A card was drained, and its slots that were loaded by hand kept their functions.
+#[test]
+fn a_pinned_slot_of_a_drained_card_is_left_to_the_scheduler() {
+    let mut wishes = Wishes::default();
+    wishes.pins.insert(0, DPI);
+    assert_eq!(plan_on(&wishes, &[Holding::Running(DPI)], true), [Act::Release { slot: 0 }]);
 }

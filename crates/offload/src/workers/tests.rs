@@ -14,6 +14,10 @@ use thermocline_functions::packet::{Packet, build};
 const EXTERNAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn maker(saved: Saved) -> Maker {
+    maker_of(4, saved)
+}
+
+fn maker_of(shares: u32, saved: Saved) -> Maker {
     let tenant = TenantConfig {
         name: "a".to_string(),
         networks: vec![(Ipv4Addr::new(10, 0, 0, 0), 24)],
@@ -21,16 +25,25 @@ fn maker(saved: Saved) -> Maker {
         chain: Vec::new(),
         token: None,
     };
-    let tenants = Tenants { tenants: vec![tenant], shares: 4 };
+    let tenants = Tenants { tenants: vec![tenant], shares };
     Maker::new(tenants, None, 1024, 1, saved).expect("there are no rules")
 }
 
 fn process(bench: &Bench, maker: &Maker, from: Side, packet: Vec<u8>) -> Option<Vec<u8>> {
+    let work = batch(maker, from, packet);
+    maker.hand_out(bench, &work);
+    worked(bench, maker, work)
+}
+
+fn batch(maker: &Maker, from: Side, packet: Vec<u8>) -> Work {
     let ((group, flow), way) = maker.tenants.classify(from, &packet).expect("it is a tenant's");
     let header = Header { path: 1, index: 1 };
     let packets = vec![Batched { header, flow, group, way, bytes: packet.into() }];
     let place = Place::Slot(SlotId(0));
-    let work = Work::Process { ticket: Ticket(1), place, function: NAT, packets };
+    Work::Process { ticket: Ticket(1), place, function: NAT, packets }
+}
+
+fn worked(bench: &Bench, maker: &Maker, work: Work) -> Option<Vec<u8>> {
     let Answer::Processed(verdicts) = bench.work(maker, work, &mut Told::default()) else {
         panic!("it was asked to process")
     };
@@ -57,15 +70,35 @@ fn state_goes_from_one_worker_to_another() {
     let (maker, one, other) = (maker(Saved::new()), Bench::default(), Bench::default());
     let answer = opened(&one, &maker);
     let (share, _) = maker.tenants.classify(Side::Outside, &answer).expect("a tenant's");
-    assert_eq!(process(&other, &maker, Side::Outside, answer.clone()), None);
     let place = Place::Slot(SlotId(0));
     let export = Work::Export { ticket: Ticket(2), place, function: NAT, flows: vec![share] };
     let mut told = Told::default();
     let Answer::Exported(state) = one.work(&maker, export, &mut told) else { panic!("no state") };
     assert_eq!(one.flows(NAT), 0);
     let import = Work::Import { ticket: Ticket(3), place, function: NAT, state };
+    assert_eq!(other.work(&maker, import.clone(), &mut told), Answer::Failed);
+    maker.hand_out(&other, &import);
     assert_eq!(other.work(&maker, import, &mut told), Answer::Imported);
     assert!(process(&other, &maker, Side::Outside, answer).is_some() && told.notes.is_empty());
+}
+
+/// A slot was given up because it was slow. Its thread went on with a batch, made itself the owner
+/// of the share, and the mappings of the new owner were thrown away.
+#[test]
+fn a_worker_that_was_given_up_takes_nothing_back() {
+    let (maker, slow, other) = (maker(Saved::new()), Bench::default(), Bench::default());
+    opened(&slow, &maker);
+    let host = Ipv4Addr::new(10, 0, 0, 7).into();
+    let query =
+        |port| build::udp(((host, port), (Ipv4Addr::new(198, 51, 100, 1).into(), 53)), b"?");
+    let late = batch(&maker, Side::Inside, query(6000));
+    maker.hand_out(&slow, &late);
+    let answer = opened(&other, &maker);
+    assert_eq!(worked(&slow, &maker, late), None);
+    assert!(process(&other, &maker, Side::Outside, answer).is_some());
+    // When the share comes back, what the slow one had of it is old.
+    assert!(process(&slow, &maker, Side::Inside, query(6001)).is_some());
+    assert_eq!(slow.flows(NAT), 1);
 }
 
 #[test]
@@ -76,6 +109,7 @@ fn damaged_state_is_refused_without_a_panic() {
     {
         let (place, state) = (Place::Slot(SlotId(0)), Bytes::copy_from_slice(bytes));
         let import = Work::Import { ticket: Ticket(3), place, function: NAT, state };
+        maker.hand_out(&bench, &import);
         bench.work(&maker, import, &mut Told::default());
     }
 }
@@ -87,4 +121,25 @@ fn mappings_survive_a_restart() {
     let bytes = before.save(&[bench]);
     let after = maker(saved::decode(&bytes).expect("it was made here"));
     assert!(process(&Bench::default(), &after, Side::Outside, answer).is_some());
+}
+
+/// `shares` was changed, and saved mappings kept ports that are another share's now: two hosts had
+/// one port.
+#[test]
+fn saved_mappings_with_ports_of_another_share_are_left_out() {
+    let (before, bench) = (maker_of(64, Saved::new()), Bench::default());
+    let answer = opened(&bench, &before);
+    let (share, _) = before.tenants.classify(Side::Outside, &answer).expect("a tenant's");
+    assert!(share.1.0 > 0, "the first share has the same first port");
+    let saved = saved::decode(&before.save(&[bench])).expect("it was made here");
+    // Half as many shares: the same number, and other ports.
+    let (after, mut told) = (maker_of(32, saved), Told::default());
+    let (bench, place) = (Bench::default(), Place::Slot(SlotId(0)));
+    let header = Header { path: 1, index: 1 };
+    let ((group, flow), way) = (share, thermocline_accel::Way::Back);
+    let packets = vec![Batched { header, flow, group, way, bytes: answer.into() }];
+    let work = Work::Process { ticket: Ticket(1), place, function: NAT, packets };
+    after.hand_out(&bench, &work);
+    assert_eq!(bench.work(&after, work, &mut told), Answer::Processed(vec![Verdict::Drop]));
+    assert!(told.notes[0].contains("external port"), "{:?}", told.notes);
 }

@@ -3,7 +3,7 @@
 //!
 //! The pair is made in a network namespace of its own. SKIPPED without root and `ip`.
 
-use super::{HEADER_BYTES, Interface, completed, sum, with_header};
+use super::{HEADER_BYTES, Interface, Trouble, completed, sum, with_header};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use thermocline_ports::contract::check_packets;
@@ -92,6 +92,15 @@ fn within() {
     let mut b = Interface::open("packet:right").expect("a socket");
     assert!(matches!(a.medium(), Medium::Ethernet { .. }) && a.mtu() == 1500);
     let begun = Instant::now();
+    // The kernel passes frames a moment later, and drops them until then.
+    let is_up = |name: &str| {
+        let state = std::fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
+        state.is_ok_and(|state| state.trim() == "up")
+    };
+    while !(is_up("left") && is_up("right")) {
+        assert!(begun.elapsed() < PATIENCE, "the pair is down");
+        std::thread::yield_now();
+    }
     let mut wait = |_: &Interface, _: &Interface, _: Nanos| {
         assert!(begun.elapsed() < PATIENCE, "packets are missing");
         std::thread::yield_now();
@@ -99,4 +108,29 @@ fn within() {
     };
     check_packets((&mut a, &mut b), &mut wait, 1, 2000);
     assert!(Interface::open("packet:nothing").is_err() && Interface::open("a").is_err());
+    troubles(a, b);
+}
+
+/// A packet socket was deaf, and reads of a TUN device failed for ever, when the interface was
+/// gone.
+fn troubles(mut down: Interface, mut gone: Interface) {
+    let mut arrived = Vec::new();
+    assert!(down.trouble().is_none() && ip("link set left down"));
+    down.receive(Nanos(0), 32, &mut arrived);
+    assert_eq!((down.trouble(), down.trouble()), (Some(Trouble::Down), None));
+    gone.look();
+    assert!(gone.trouble().is_none() && ip("link delete right"));
+    gone.look();
+    assert_eq!(gone.trouble(), Some(Trouble::Gone));
+    let Ok(mut tun) = Interface::open("tun:middle") else {
+        #[allow(clippy::print_stderr)]
+        {
+            eprintln!("SKIPPED: there is no /dev/net/tun");
+        }
+        return;
+    };
+    tun.receive(Nanos(0), 32, &mut arrived);
+    assert!(tun.trouble().is_none() && ip("link delete middle"));
+    tun.receive(Nanos(0), 32, &mut arrived);
+    assert_eq!(tun.trouble(), Some(Trouble::Gone));
 }
