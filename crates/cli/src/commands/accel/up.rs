@@ -41,7 +41,9 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         config.tenants.iter().map(|tenant| tenant.name.as_str()).collect::<Vec<_>>().join(", ")
     );
     let pool = Pool::start(config, notes(args.log)).map_err(|error| match error {
-        OffloadError::Settings(_) | OffloadError::Saved { .. } => CliError::input(error),
+        OffloadError::Settings(_) | OffloadError::Saved { .. } | OffloadError::Busy(_) => {
+            CliError::input(error)
+        }
         OffloadError::Interface { .. } | OffloadError::System(_) => CliError::failed(error),
     })?;
     let tcp = match tcp {
