@@ -7,8 +7,8 @@
 //!    without a connection. A slot that is still being written is served from the bytes of its
 //!    write.
 //! 3. Whatever comes from the device is compared with its hash. Wrong bytes, and failures, drop the
-//!    slot, and the server is asked. After [`FAILURES_MAX`] of them without a right read between, the
-//!    level is not used any more.
+//!    slot, and the server is asked. After [`FAILURES_MAX`] of them without a right read between
+//!    them, the level is not used any more.
 //! 4. A slot is not written again while anything is under way on it.
 //!
 //! The table is in memory alone: after a restart the level is empty, whatever the device holds.
