@@ -3,8 +3,8 @@
 //!
 //! Nothing here knows what is administered: the engine, the proxy, a tunnel's end, a storage server
 //! and a host's agent bring their own routes, and share the words (`api`), the listeners and tokens
-//! (`http`), the text format (`metrics`), the last minutes (`past`), certificates (`tls`) and unix
-//! sockets (`unix_socket`).
+//! (`http`), the text format (`metrics`), the last minutes (`past`), random bytes (`secret`),
+//! certificates (`tls`) and unix sockets (`unix_socket`).
 
 pub mod api;
 pub mod client;
@@ -12,5 +12,6 @@ pub mod http;
 pub mod metrics;
 pub mod notes;
 pub mod past;
+pub mod secret;
 pub mod tls;
 pub mod unix_socket;

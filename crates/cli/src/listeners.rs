@@ -3,12 +3,13 @@
 use crate::config::{self, HttpConfig};
 use crate::error::CliError;
 use crate::stderr;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thermocline_admin::api::{Event, Severity};
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
+use thermocline_admin::secret::random_number;
 
 /// The token in a file; made, for its owner alone, when there is none.
 ///
@@ -60,11 +61,7 @@ pub(crate) fn tell_ways(http: &Http, config: &HttpConfig, token: Option<String>)
 /// # Errors
 /// When the system has none.
 pub(crate) fn random() -> Result<u64, CliError> {
-    let mut bytes = [0; 8];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))?;
-    Ok(u64::from_le_bytes(bytes))
+    random_number().map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))
 }
 
 /// Says something on stderr, and waits for nobody who reads it.

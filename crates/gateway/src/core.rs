@@ -11,6 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use thermocline_admin::secret::{random_bytes, random_number};
 use thermocline_tunnel::{Cache, End, Settings};
 use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_wire::Role;
@@ -131,7 +132,7 @@ impl Core {
             }
             Some((_, Ok(None))) | None => {}
         }
-        Ok(Cache::new(self.cache, system_random()?, random_number()?))
+        Ok(Cache::new(self.cache, random_bytes()?, random_number()?))
     }
 
     /// Gives a hub's cache its second tier, if there is to be one.
@@ -293,21 +294,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.0.clients.fetch_sub(1, Relaxed);
     }
-}
-
-/// A number that nobody can guess.
-pub(crate) fn random_number() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&system_random()?[..8]);
-    Ok(u64::from_le_bytes(bytes))
-}
-
-/// Sixteen bytes that nobody can guess.
-fn system_random() -> io::Result<[u8; 16]> {
-    use std::io::Read;
-    let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Bytes that the system takes of a link before it has sent them: enough to keep a link busy, and

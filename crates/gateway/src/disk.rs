@@ -7,7 +7,7 @@
 //! 3. The results go to the hub, which wakes whoever waits for them.
 
 use crate::config::Severity;
-use crate::core::{Core, random_number};
+use crate::core::Core;
 use crate::hub::Hub;
 use crate::keep::{KeepError, make_private};
 use std::fs::{self, File, OpenOptions};
@@ -16,6 +16,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
+use thermocline_admin::secret::random_number;
 use thermocline_tunnel::{DiskDone, DiskJob, Ticket};
 use thermocline_units::Bytes;
 

@@ -21,7 +21,7 @@ use super::line::{Line, Traffic, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting;
 use super::store::protocol_name;
-use super::{Clock, HostingError, hash_of, random_number};
+use super::{Clock, HostingError, hash_of};
 use second::{Second, flash_slots};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,6 +32,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::notes::Notes;
+use thermocline_admin::secret::random_number;
 use thermocline_admin::unix_socket::{self, SocketName};
 use thermocline_hostcache::{
     Agent, AgentSettings, BLOCK_BYTES, Event, FlashSettings, HostId, ToAgent, ToServer, VolumeKey,

@@ -90,17 +90,6 @@ fn hash_of(bytes: &[u8]) -> Hash {
     thermocline_content::ContentId::of(bytes).0
 }
 
-fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
-    use std::io::Read;
-    let mut bytes = [0; N];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn random_number() -> std::io::Result<u64> {
-    random_bytes().map(u64::from_le_bytes)
-}
-
 /// Serves the API and the metrics of a storage server.
 ///
 /// # Errors

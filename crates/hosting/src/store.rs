@@ -10,7 +10,7 @@ use super::history::History;
 use super::line::{Line, Traffic, carry, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
-use super::{Clock, HostingError, hash_of, random_bytes, random_number};
+use super::{Clock, HostingError, hash_of};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::notes::Notes;
+use thermocline_admin::secret::{random_bytes, random_number};
 use thermocline_content::{
     Action, Completed, RequestError, Service, Settings, Status, Store, VolumeStatus, Worth,
 };

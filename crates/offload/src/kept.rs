@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use thermocline_admin::secret::random_bytes;
 
 /// Makes the state folder where it is missing, for its owner alone, and locks it: one pool at a
 /// time has it.
@@ -67,9 +68,7 @@ impl Kept {
 
 /// A random UUID (RFC 9562, version 4).
 pub(crate) fn uuid() -> std::io::Result<String> {
-    use std::io::Read;
-    let mut bytes = [0_u8; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let mut bytes = random_bytes::<16>()?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

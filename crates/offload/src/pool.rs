@@ -35,6 +35,7 @@ use thermocline_accel::{
 };
 use thermocline_admin::api::Severity;
 use thermocline_admin::notes::Notes;
+use thermocline_admin::secret::random_number;
 use thermocline_functions::{Event as Said, Reason, Side as From};
 use thermocline_policy::accel::{FunctionId, NothingComing};
 use thermocline_policy::registry::PolicySpec;
@@ -240,11 +241,10 @@ fn maker(config: &PoolConfig) -> Result<Maker, OffloadError> {
         Err(error) => Err(error.to_string()),
     };
     let saved = saved.map_err(|text| OffloadError::Saved { path, text })?;
-    let mut seed = [0; 8];
-    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut seed)?;
+    let seed = random_number()?;
     let tenants = Tenants { tenants: config.tenants.clone(), shares: config.shares };
     let rules = config.rules.as_ref();
-    Maker::new(tenants, rules, config.flows_max, u64::from_le_bytes(seed), saved)
+    Maker::new(tenants, rules, config.flows_max, seed, saved)
         .map_err(|error| OffloadError::Settings(error.to_string()))
 }
 

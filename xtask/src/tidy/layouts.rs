@@ -18,26 +18,22 @@ const PAGES: &str = "docs/formats/";
 const CONVERSIONS: [&str; 4] = ["to_le_bytes", "from_le_bytes", "to_be_bytes", "from_be_bytes"];
 
 /// Beginnings of paths that may convert numbers outside of a `format.rs`, each with the reason.
-const ELSEWHERE: [(&str, &str); 31] = [
+const ELSEWHERE: [(&str, &str); 27] = [
     ("crates/accel/src/nsh.rs", "a header of RFC 8300"),
     ("crates/chunking/src/rabin16/avx2.rs", "halves of numbers for registers"),
     ("crates/cli/src/commands/calibrate/", "random contents"),
-    ("crates/cli/src/listeners.rs", "a random number"),
     ("crates/content/src/name.rs", "a number out of a hash"),
     ("crates/fs/src/", "layouts of file systems, which others define"),
     ("crates/functions/src/dpi/automaton.rs", "input of a checksum"),
     ("crates/functions/src/packet/", "headers of RFCs"),
-    ("crates/gateway/src/core.rs", "a random number"),
     ("crates/gateway/src/socks5.rs", "messages of RFC 1928"),
     ("crates/hostcache/src/agent/contents.rs", "a number out of a hash"),
     (
         "crates/hostcache/src/link.rs",
         "four bytes of parameters, drawn in docs/formats/hostcache.md",
     ),
-    ("crates/hosting/src/lib.rs", "a random number"),
     ("crates/nbd/src/wire.rs", "the protocol of NBD"),
     ("crates/offload/src/ethernet.rs", "frames of RFC 826"),
-    ("crates/offload/src/pool.rs", "a random number"),
     ("crates/offload/src/side.rs", "a header of RFC 791"),
     ("crates/ports-os/src/interface.rs", "checksums of packets"),
     ("crates/ports/src/contract/packets.rs", "packets of a test"),

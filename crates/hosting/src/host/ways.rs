@@ -2,16 +2,17 @@
 //! hosts with higher numbers, and goes again when a connection ends.
 
 use super::{Core, Listeners};
+use crate::Clock;
 use crate::clients::{self, Socket};
 use crate::config::{Peer, STORE};
 use crate::line::{Line, carry};
 use crate::meeting::{self, Both, Met};
-use crate::{Clock, random_bytes};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thermocline_admin::api::Severity;
+use thermocline_admin::secret::random_bytes;
 use thermocline_hostcache::{HostId, Link, Protocol, ToAgent, ToPeer};
 use thermocline_wire::{Config, Role};
 use tokio::net::{TcpListener, UnixListener};
