@@ -27,5 +27,7 @@ def callback(progress: Progress) -> Callable[[str, int, int | None], object] | N
             bar.reset(total=total)
             bar.set_description(what, refresh=False)
         bar.update(done - bar.n)
+        if done == total:
+            bar.refresh()  # The last state is shown, whenever the bar was last drawn.
 
     return show

@@ -5,8 +5,12 @@
 2. At most `workers` jobs are tasks of Ray at the same time; without it, twice as many as the
    cluster has cores for. The others wait in the driver as numbers.
 3. A task runs one job and writes its files to the shared folder. It returns a number of errors.
-4. Ray starts a task anew when its worker or its machine dies. A job whose retries are used up is
-   left out and named at the end; its file is missing, so that the same call tries it again.
+4. A task whose worker or machine dies is started anew by the driver, not by Ray: Ray starts tasks
+   that ran out of memory anew without end. A job that ran out of memory declares twice as much then.
+   A job whose retries are used up is left out and named at the end; its file is missing, so that the
+   same call tries it again.
+5. Tasks that wait for more memory or cores than any machine has left are given back and declared
+   anew; where no machine has the cores that a job needs, the run ends with an error.
 
 It decides nothing about results: a job is run and written by the compiled part, as everywhere.
 """
@@ -20,8 +24,7 @@ import logging
 import signal
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
 from typing import Any
 
 from . import Path, _native
@@ -64,8 +67,12 @@ class Driver:
     ) -> None:
         self.begun, self.workers, self.cpus = begun, workers, cpus
         self.show = callback(progress)
-        self.waiting: Iterator[int] = iter(begun.missing)
+        self.waiting: deque[int] = deque(begun.missing)
+        self.retries = retries
+        self.attempts: Counter[int] = Counter()
+        self.memory_factor: dict[int, int] = {}
         self.under_way: dict[Any, int] = {}
+        self.declared: dict[Any, int] = {}
         self.done: set[int] = set()
         self.errors = 0
         self.jobs_by_node: Counter[str] = Counter()
@@ -73,7 +80,7 @@ class Driver:
         self.looked = float("-inf")
         self.room, self.memory = 1, 0
         self.ray = imported()
-        self.task: Any = self.ray.remote(num_cpus=cpus, max_retries=retries)(run_job)
+        self.task: Any = self.ray.remote(num_cpus=cpus, max_retries=0)(run_job)
 
     def run(self) -> None:
         """Runs all jobs that are missing. On any exception the tasks under way are cancelled."""
@@ -90,17 +97,25 @@ class Driver:
         """Starts tasks while there is room; false when nothing is left to do."""
         self.look_at_cluster()
         while len(self.under_way) < self.room:
-            number = next(self.waiting, None)
-            if number is None:
+            if not self.waiting:
                 break
+            number = self.waiting.popleft()
             job, family, memory = self.begun.job(number)
             # A job that no machine has the memory for runs alone on the largest one: the estimate
             # is high for long traces, and Ray would wait for such a machine for ever.
-            declared = min(memory, self.memory)
+            declared = min(memory * self.memory_factor.get(number, 1), self.memory)
             task = self.task.options(name=f"sweep: {family}", memory=declared or None)
             folder, plan = str(self.begun.folder), self.begun.plan_blake3
-            self.under_way[task.remote(folder, plan, job, self.cpus)] = number
+            started = task.remote(folder, plan, job, self.cpus)
+            self.under_way[started], self.declared[started] = number, declared
         return bool(self.under_way)
+
+    def give_back(self) -> None:
+        """Takes tasks back that declare more memory than any machine has any more."""
+        for task in [task for task, declared in self.declared.items() if declared > self.memory]:
+            self.ray.cancel(task, force=True)
+            del self.declared[task]
+            self.waiting.appendleft(self.under_way.pop(task))
 
     def look_at_cluster(self) -> None:
         """Room for tasks, and memory of the largest machine; looks once in a while."""
@@ -111,7 +126,15 @@ class Driver:
         cores = sum(int(node.get("CPU", 0)) for node in alive)
         self.room = self.workers or max(1, WAITING_PER_CORE * cores // self.cpus)
         able = [node for node in alive if node.get("CPU", 0) >= self.cpus]
-        self.memory = int(max((node.get("memory", 0) for node in able), default=0))
+        if alive and not able:
+            cores = int(max(node.get("CPU", 0) for node in alive))
+            raise ValueError(
+                f"cpus is {self.cpus}, and no machine of the cluster has more than {cores} cores"
+            )
+        memory = int(max((node.get("memory", 0) for node in able), default=0))
+        if able:
+            self.memory = memory
+            self.give_back()
 
     def collect(self) -> None:
         """Waits for a task, and takes what it and others brought."""
@@ -120,6 +143,7 @@ class Driver:
         if ready:
             more, _ = self.ray.wait(tasks, num_returns=len(tasks), timeout=0)
             for task in {*ready, *more}:
+                self.declared.pop(task, None)
                 self.take(task, self.under_way.pop(task))
         if self.show is not None:
             self.show("jobs", len(self.done) + len(self.lost), len(self.begun.missing))
@@ -136,6 +160,12 @@ class Driver:
             # version, a folder that is not shared, a full disk.
             raise error.cause if error.cause is not None else error
         except errors.RayError as error:
+            self.attempts[number] += 1
+            if isinstance(error, errors.OutOfMemoryError):
+                self.memory_factor[number] = 2 * self.memory_factor.get(number, 1)
+            if self.attempts[number] <= self.retries:
+                self.waiting.appendleft(number)
+                return
             told = str(error).strip().splitlines()[:MESSAGE_LINES_MAX]
             self.lost[number] = " ".join([type(error).__name__ + ":", *told])
 

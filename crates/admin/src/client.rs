@@ -250,6 +250,27 @@ impl Client {
     }
 }
 
+/// A name as one segment of a path: bytes that are not unreserved (RFC 3986 §2.3) are escaped.
+///
+/// ```
+/// use thermocline_admin::client::segment;
+///
+/// assert_eq!(segment("ssd#2 a"), "ssd%232%20a");
+/// ```
+pub fn segment(name: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            other => write!(out, "%{other:02X}").expect("a String takes every text"),
+        }
+    }
+    out
+}
+
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(body).map_err(|error| CallError::Answer(error.to_string()))
 }

@@ -5,9 +5,9 @@ use crate::error::CliError;
 use crate::stderr;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thermocline_admin::api::{Event, Severity};
+use thermocline_admin::files;
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 use thermocline_admin::secret::random_number;
 
@@ -20,9 +20,8 @@ pub(crate) fn token(path: &Path) -> Result<String, CliError> {
         return config::token(path).map_err(CliError::input);
     }
     let token = format!("{:016x}{:016x}", random()?, random()?);
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| writeln!(file, "{token}"))
+    // Never half of one: the next start would refuse it.
+    files::replace(path, files::OWNER_ONLY, |mut file| writeln!(file, "{token}"))
         .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     Ok(token)
 }

@@ -1,8 +1,9 @@
 //! Output of commands: the standard output, and files that appear whole or not at all.
 //!
-//! A regular file is written beside its name and renamed into place. What is not a regular file (a
-//! device, a FIFO, a socket) and what a symbolic link leads to is opened and written in place: it
-//! would otherwise be replaced by a file, and whoever reads it would get nothing.
+//! A regular file is written beside its name and renamed into place; where the name is a symbolic
+//! link, beside what it leads to, and the link stays. What is not a regular file (a device, a FIFO,
+//! a socket), and what is reached through `/proc` (`/dev/stdout`), is opened and written in place:
+//! it would otherwise be replaced by a file, and whoever reads it would get nothing.
 //!
 //! What is in use is refused, `--force` or not: a block device that is mounted, part of another
 //! one or a pool; a file that an engine has locked, that is swap, or below a loop device.
@@ -18,6 +19,9 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use thermocline_engine::probe;
 use thermocline_ports_os::lock_backing_file;
+
+/// Symbolic links that are followed; the kernel follows as many.
+const LINKS_MAX: usize = 40;
 
 /// Prints to the standard output. A reader that has gone away (`… | head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
@@ -47,13 +51,19 @@ pub(crate) fn answer<T: Serialize>(
 /// is removed when dropped before that.
 pub(crate) struct OutputFile {
     path: PathBuf,
-    /// The file beside `path` that is renamed at the end; `None` when written in place.
-    part: Option<PathBuf>,
+    /// The file that is written, and where it is renamed to; `None` when written in place.
+    part: Option<Part>,
     /// True if the system can be asked to make the content durable.
     syncs: bool,
     writer: BufWriter<File>,
     /// The file below a loop device that is written, locked meanwhile.
     _backing: Option<OwnedFd>,
+}
+
+/// A file that is written beside the one that it shall become.
+struct Part {
+    at: PathBuf,
+    becomes: PathBuf,
 }
 
 /// Users that may read an output that is made.
@@ -74,9 +84,8 @@ impl OutputFile {
         readers: Readers,
     ) -> Result<OutputFile, CliError> {
         let name = path.display();
-        // What the name leads to, and whether it is a link.
+        // What the name leads to.
         let found = std::fs::metadata(path).ok().map(|met| met.file_type());
-        let is_link = std::fs::symlink_metadata(path).is_ok_and(|met| met.is_symlink());
         if found.is_some_and(|kind| kind.is_dir()) {
             return Err(CliError::input(format!("{name} is a directory; name a file in it")));
         }
@@ -89,14 +98,17 @@ impl OutputFile {
         let syncs = found.is_none_or(holds_content);
         let (file, part) = match found {
             Some(kind) if !kind.is_file() => (open_special(path, kind)?, None),
-            _ if is_link => {
-                let options = OpenOptions::new().write(true).create(true).truncate(true).clone();
-                (opened(path, options.open(path))?, None)
-            }
-            _ => {
-                let part = part_of(path);
-                (create_part(&part, readers)?, Some(part))
-            }
+            _ => match end_of_links(path)? {
+                None => {
+                    let mut options = OpenOptions::new();
+                    options.write(true).create(true).truncate(true);
+                    (opened(path, options.open(path))?, None)
+                }
+                Some(becomes) => {
+                    let at = part_of(&becomes);
+                    (create_part(&at, readers)?, Some(Part { at, becomes }))
+                }
+            },
         };
         let backing = lock_backing_file(&file).map_err(|file| {
             let file = file.display();
@@ -114,7 +126,7 @@ impl OutputFile {
             done = done.and_then(|()| self.writer.get_ref().sync_all());
         }
         if let Some(part) = &self.part {
-            done = done.and_then(|()| std::fs::rename(part, &self.path));
+            done = done.and_then(|()| std::fs::rename(&part.at, &part.becomes));
         }
         done.map_err(|error| CliError::failed(format!("{name}: {error}")))?;
         self.part = None; // there is no part to remove any more
@@ -155,6 +167,20 @@ fn open_special(path: &Path, kind: FileType) -> Result<File, CliError> {
         }
         file => opened(path, file),
     }
+}
+
+/// The file that a name leads to through symbolic links, which need not be there; `None`: one of
+/// the links is into `/proc`, where names stand for what is open.
+fn end_of_links(path: &Path) -> Result<Option<PathBuf>, CliError> {
+    let mut at = path.to_path_buf();
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = std::fs::read_link(&at) else { return Ok(Some(at)) };
+        at = at.parent().unwrap_or(Path::new("")).join(target);
+        if at.starts_with("/proc") {
+            return Ok(None);
+        }
+    }
+    Err(CliError::input(format!("{}: too many symbolic links", path.display())))
 }
 
 /// Name of the file beside `path` that is written first.
@@ -219,7 +245,7 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         // After `finish` there is no part to remove.
         if let Some(part) = &self.part {
-            let _ = std::fs::remove_file(part);
+            let _ = std::fs::remove_file(&part.at);
         }
     }
 }

@@ -78,6 +78,12 @@ impl Recording {
         Ok((recording, Blocks { path, waiting, failed, trouble }))
     }
 
+    /// Removes the file of an engine that served nobody.
+    pub(crate) fn discard(self) {
+        // The error that ended the start is the one to report.
+        let _ = std::fs::remove_file(&self.path);
+    }
+
     /// Waits for the last block; the engine, and with it the recorder, must be gone. What was
     /// recorded, in words; nothing when recording ended before.
     pub(crate) fn finish(self) -> String {

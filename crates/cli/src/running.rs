@@ -2,11 +2,10 @@
 //! and what is kept for the next start. `up` runs one alone, a storage server one
 //! beside itself.
 
-use crate::config::{Config, DeviceConfig, VolumeConfig};
+use crate::config::{Config, VolumeConfig};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
 use crate::listeners::{self, LogFormat};
-use crate::pools::{self, AddedPools, DataFolder, Permission, Started, is_on_tmpfs};
 use crate::recording::Recording;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fmt::Write;
@@ -17,6 +16,9 @@ use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 use thermocline_admin::tls::{TlsFiles, tls};
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_engine::learnt::{self, Kept};
+use thermocline_engine::pools::{
+    self, AddedPools, DataFolder, DeviceConfig, Permission, Started, is_on_tmpfs,
+};
 use thermocline_engine::surveys;
 use thermocline_engine::{Engine, Listeners, watch_room};
 use thermocline_ports::Device;
@@ -47,7 +49,8 @@ impl RunningEngine {
     ) -> Result<RunningEngine, CliError> {
         allow_open_files();
         let folder = DataFolder::lock(&config.data)?;
-        let Started { group, disks, names, clock } = pools::start(config, may)?;
+        let Started { group, disks, names, clock } =
+            pools::start(config.group(), may, listeners::say)?;
         let pools_told = tell_pools(&disks, &names, config);
         let is_damaged = group.salvage().is_some();
         let log = Box::new(move |event: &Event| listeners::tell(log, event));
@@ -93,9 +96,17 @@ impl RunningEngine {
         config: &Config,
         is_standard: bool,
     ) -> Result<String, CliError> {
-        let (http, told) = open(&mut self.engine, config, is_standard)?;
-        self.http = Some(http);
-        Ok(told)
+        match open(&mut self.engine, config, is_standard) {
+            Ok((http, told)) => {
+                self.http = Some(http);
+                Ok(told)
+            }
+            Err(error) => {
+                // Nobody came in; the same command would be refused because of its own recording.
+                self.recording.take().into_iter().for_each(Recording::discard);
+                Err(error)
+            }
+        }
     }
 
     /// Serves until `stop` is readable; calls `stopping` then, and makes everything durable. The

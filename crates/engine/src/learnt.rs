@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use thermocline_admin::files;
 
 /// Time between two writes of the file.
 const EVERY: Duration = Duration::from_secs(300);
@@ -39,23 +40,9 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes a file in place of the one that is there; a crash leaves one of the two. A file that did
-/// not become whole is removed: on a full disk it would keep room from others.
-///
-/// # Errors
-/// When the folder takes no file.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let part = path.with_extension("part");
-    let filled = || -> io::Result<()> {
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&part, path)
-    };
-    filled().inspect_err(|_| {
-        // The first error is the one that is told.
-        let _ = std::fs::remove_file(&part);
-    })
+/// Replaces a file of the data folder.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    files::replace(path, files::EVERYBODY_READS, |mut file| file.write_all(bytes))
 }
 
 /// Puts a file that cannot be used beside its place, under the name with `.unread` behind it, where
@@ -92,9 +79,9 @@ impl Kept {
     /// When the folder takes no file; the message names it.
     pub fn write(&self, learnt: Option<&[u8]>, hints: Option<&[u8]>) -> Result<(), String> {
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let learnt = learnt.map_or(Ok(()), |bytes| write(&self.learnt, bytes));
+        let learnt = learnt.map_or(Ok(()), |bytes| replace(&self.learnt, bytes));
         let hints = match hints {
-            Some(bytes) => write(&self.hints, bytes),
+            Some(bytes) => replace(&self.hints, bytes),
             None => match std::fs::remove_file(&self.hints) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

@@ -16,6 +16,7 @@ pub mod learnt;
 mod listeners;
 mod mailbox;
 mod metrics;
+pub mod pools;
 pub mod probe;
 mod sample;
 mod stream;

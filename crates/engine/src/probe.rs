@@ -5,18 +5,21 @@
 //!    what is mounted, part of another device, or open in another engine never comes this far.
 //! 2. The first and the last [`MARKS_BYTES`] are read. Everything that is not zero there is
 //!    somebody's, and is named as exactly as can be told.
-//! 3. A file may be in use although nobody has locked it: as swap, below a loop device, or by a
-//!    program that locks ranges of it (qemu does). Every start asks for that, not only a first one.
+//! 3. A device may be in use although nobody has locked it as a whole: a file as swap or below a
+//!    loop device, a file or a block device by a program that locks ranges of it (qemu does). Every
+//!    start asks for that, not only a first one.
 //! 4. What is in use is refused. What holds something is refused unless the caller was told to
 //!    destroy it; then the marks are overwritten with zeroes, so that nobody takes the device for
 //!    what it was.
 //!
 //! Does not look at the middle of a device: a file system whose marks were wiped is not found.
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 use std::fmt;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thermocline_fs::{Blocks, ReadError, partitions, systems};
 use thermocline_units::Bytes;
@@ -37,6 +40,8 @@ pub enum Contents {
     DamagedPool,
     /// One of the two devices of a pool with a block cache.
     CacheHalf,
+    /// A store of de-duplicated blocks.
+    Store,
     /// Something else, as a noun with its article.
     Foreign(String),
 }
@@ -56,6 +61,7 @@ impl fmt::Display for Contents {
             Contents::CacheHalf => {
                 f.write_str("one of the two devices of a pool with a block cache")
             }
+            Contents::Store => f.write_str("a store of blocks (`thermocline store`)"),
             Contents::Foreign(what) => f.write_str(what),
         }
     }
@@ -68,6 +74,7 @@ impl Contents {
             Label::Pool(label) => Contents::Pool(label),
             Label::Unreadable => Contents::DamagedPool,
             Label::Nothing if thermocline_blockcache::is_labelled(head) => Contents::CacheHalf,
+            Label::Nothing if is_store(head) => Contents::Store,
             Label::Nothing if head.iter().all(|&byte| byte == 0) => Contents::Blank,
             Label::Nothing => Contents::Foreign(foreign_head(head)),
         }
@@ -107,10 +114,7 @@ fn stretch(file: &mut File, at: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Marks of what is no file system of `thermocline_fs`: where they stand, and whose they are.
-const MARKS: [(usize, &[u8], &str); 15] = [
-    // A store has two superblocks at its start; the first may not be written yet.
-    (0, b"THERMOCS", "a store of blocks (`thermocline store`)"),
-    (4096, b"THERMOCS", "a store of blocks (`thermocline store`)"),
+const MARKS: [(usize, &[u8], &str); 13] = [
     (0, b"LUKS\xba\xbe", "an encrypted volume (LUKS)"),
     (0x218, b"LVM2 001", "a physical volume of LVM"),
     (0x018, b"LVM2 001", "a physical volume of LVM"),
@@ -128,6 +132,12 @@ const MARKS: [(usize, &[u8], &str); 15] = [
 /// The mark of a Linux RAID of version 1.0 stands in a device's last 12 KiB, the one of 0.90 in its
 /// last 128 KiB, both at a multiple of 4 KiB.
 const RAID_MARK: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
+
+/// True if a device begins as a store does: with two superblocks, of which the first may not be
+/// written yet.
+fn is_store(head: &[u8]) -> bool {
+    [0, 4096].iter().any(|&at| head.get(at..).is_some_and(|head| head.starts_with(b"THERMOCS")))
+}
 
 fn foreign_head(head: &[u8]) -> String {
     let mark =
@@ -273,11 +283,17 @@ pub fn erase(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Use of a file by somebody who has not locked it as we do, as "by …" or "as …"; `None`: none is
-/// known. Block devices need no such look: whoever has one open exclusively keeps us out.
+/// Use of a file or a block device by somebody who has not locked it as we do, as "by …" or "as …";
+/// `None`: none is known. Who has a block device open exclusively keeps us out anyway.
 pub fn use_of(path: &Path) -> Option<String> {
     let file = File::open(path).ok()?;
     let metadata = file.metadata().ok()?;
+    if !metadata.is_file() && !metadata.file_type().is_block_device() {
+        return None;
+    }
+    if let Some(by) = range_lock(&file) {
+        return Some(by);
+    }
     if !metadata.is_file() {
         return None;
     }
@@ -296,27 +312,28 @@ pub fn use_of(path: &Path) -> Option<String> {
             return Some(format!("by the loop device {}", device.file_name().to_string_lossy()));
         }
     }
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    locks.lines().find_map(|line| lock_of(line, &metadata))
+    None
 }
 
-/// Holder of a lock on ranges of a file, by a line of `/proc/locks` (proc_locks(5)). Locks of whole
-/// files (flock(2)) are left out: opening the device has met them.
-fn lock_of(line: &str, file: &Metadata) -> Option<String> {
-    let mut words = line.split_whitespace().skip(1);
-    words.next().filter(|kind| matches!(*kind, "POSIX" | "OFDLCK"))?;
-    let (process, place) = (words.nth(2)?, words.next()?);
-    let mut place = place.split(':');
-    let mut number = |radix| u64::from_str_radix(place.next()?, radix).ok();
-    let (major, minor, inode) = (number(16)?, number(16)?, number(10)?);
-    let device = rustix::fs::makedev(major as u32, minor as u32);
-    if (device, inode) != (file.dev(), file.ino()) {
-        return None;
+/// Holder of a lock on ranges of a file or a block device: what would keep a lock on all of it out
+/// (fcntl_locking(2)). Locks of whole files (flock(2)) are left out: opening the device has met
+/// them. The kernel is asked about the file itself, since `/proc/locks` lists neither locks of
+/// other containers nor, on btrfs, the number of the file's device.
+fn range_lock(file: &File) -> Option<String> {
+    let mut lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // A file system that has no such locks has nobody who holds one.
+    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
+    match (libc::c_int::from(lock.l_type), lock.l_pid) {
+        (libc::F_UNLCK, _) => None,
+        (_, process @ 1..) => Some(format!("by process {process}, which has locked it")),
+        _ => Some("by a program that has locked it".to_string()),
     }
-    Some(match process.parse::<u32>() {
-        Ok(process) => format!("by process {process}, which has locked it"),
-        Err(_) => "by a program that has locked it".to_string(),
-    })
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 //!
 //! 1. A file is taken away before what was in it is used: were it read twice, names would be given
 //!    twice. So an end that is killed begins with an empty cache.
-//! 2. A stopping end writes its cache under another name, forces it to the device, and renames it:
-//!    there is a whole file or none.
+//! 2. A stopping end replaces the file as a whole: there is one or none.
 
 use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use thermocline_admin::files;
 use thermocline_tunnel::{Cache, SavedError};
 use thermocline_units::Bytes;
 
@@ -81,27 +81,13 @@ impl Keep {
 
     /// Saves a cache under `name`.
     pub(crate) fn save(&self, name: &str, cache: &Cache) -> io::Result<()> {
-        let path = self.path(name);
-        let unfinished = path.with_extension("unfinished");
-        let saved = write(&unfinished, cache).and_then(|()| fs::rename(&unfinished, &path));
-        if saved.is_err() {
-            let _ = fs::remove_file(&unfinished);
-        }
-        saved.and_then(|()| self.force())
+        files::replace(&self.path(name), files::OWNER_ONLY, |file| {
+            cache.write_saved(BufWriter::with_capacity(BUFFER_BYTES, file))
+        })
     }
 
     /// Forces the folder's own changes to the device.
     fn force(&self) -> io::Result<()> {
         File::open(&self.folder)?.sync_all()
     }
-}
-
-fn write(path: &Path, cache: &Cache) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    cache.write_saved(BufWriter::with_capacity(BUFFER_BYTES, &file))?;
-    file.sync_all()
 }

@@ -177,9 +177,15 @@ fn write_public(private: PathBuf, public: PathBuf) -> Result<Made, KeyError> {
 }
 
 fn write_new(path: &Path, mode: u32, text: &str) -> Result<(), KeyError> {
+    let failed = |error| KeyError::File { path: path.to_path_buf(), error };
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()).and(file.sync_all()));
-    written.map_err(|error| KeyError::File { path: path.to_path_buf(), error })
+    let mut file = file.map_err(failed)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        // Half a key would be taken for one that is there.
+        let _ = std::fs::remove_file(path);
+    }
+    written.map_err(failed)
 }
 
 /// The certificate that an end shows, and those that it accepts.

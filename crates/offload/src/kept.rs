@@ -6,8 +6,8 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File, Permissions};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use thermocline_admin::secret::random_bytes;
 
@@ -19,9 +19,11 @@ pub(crate) fn lock(path: &Path) -> Result<File, OffloadError> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     }
     let folder = File::open(path)?;
-    // A folder that was there: its files are for their owner alone, so this is a second wall, which
-    // not every file system has.
-    let _ = folder.set_permissions(Permissions::from_mode(0o700));
+    // A folder that was there keeps its mode: it may hold what others read. Its files are for their
+    // owner alone. Who may write to the folder could put others in their place.
+    if folder.metadata()?.mode() & 0o022 != 0 {
+        return Err(OffloadError::Open(path.to_path_buf()));
+    }
     match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(OffloadError::Busy(path.to_path_buf())),
         // File systems without locks.

@@ -86,6 +86,9 @@ pub enum OffloadError {
         "a pool is running with the state folder {0}; stop that first, or give this one another"
     )]
     Busy(PathBuf),
+    /// Others may put files into the folder.
+    #[error("others may write to the state folder {0}; chmod go-w it, or name another folder")]
+    Open(PathBuf),
     /// Threads, random numbers, waiting.
     #[error(transparent)]
     System(#[from] std::io::Error),

@@ -6,8 +6,9 @@ pub use format::decode;
 pub(crate) use format::encode;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
+use thermocline_admin::files;
 
 /// States of NATs, by tenant and share.
 pub type Saved = BTreeMap<(String, u64), Vec<u8>>;
@@ -26,23 +27,12 @@ pub enum SavedError {
     Parts,
 }
 
-/// Puts a file, for its owner alone, in the place of another, so that a crash leaves the one or the
-/// other.
+/// Replaces a file that its owner alone may read.
 ///
 /// # Errors
-/// The system refuses.
+/// The system refuses; the old file is there.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let beside = path.with_extension("new");
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    // One that a crash left may have another mode.
-    file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    std::fs::File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    files::replace(path, files::OWNER_ONLY, |mut file| file.write_all(bytes))
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Traces {
     }
 
     /// True if every trace can be opened a second time and is the same then.
-    pub fn can_be_read_again(&self) -> bool {
+    pub(crate) fn can_be_read_again(&self) -> bool {
         let again = |source: &Source| match source {
             Source::File(path) => std::fs::metadata(path).is_ok_and(|met| met.is_file()),
             Source::Stdin => false,

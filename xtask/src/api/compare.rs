@@ -146,7 +146,8 @@ impl<'a> Compared<'a> {
     fn types(&mut self, place: &str, old: &Value, new: &Value) {
         let (before, now) = (types(old), types(new));
         let fits = match self.side {
-            Side::Request => before.is_subset(&now) || now.is_empty(),
+            // No type is any type.
+            Side::Request => now.is_empty() || (!before.is_empty() && before.is_subset(&now)),
             Side::Answer => now.is_subset(&before) && (!now.is_empty() || before.is_empty()),
         };
         if !fits {

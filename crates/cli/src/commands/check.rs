@@ -9,15 +9,17 @@
 //! What volumes hold is read only when that is asked for: then every copy is held against its
 //! checksums, and copies against each other.
 
-use crate::config::{Config, PoolConfig, Standard};
+use crate::config::{Config, Standard};
 use crate::error::CliError;
 use crate::output;
-use crate::pools::{self, Arranged, Damage, DeviceOpener, Found, Inspection, Look, Members};
 use crate::table;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use thermocline_blockcache::LINE;
+use thermocline_engine::pools::{
+    self, Arranged, Damage, DeviceOpener, Found, Inspection, Look, Members, PoolConfig,
+};
 use thermocline_ports::{Device, ScratchDevice};
 use thermocline_ports_os::Disk;
 use thermocline_units::{Bytes, ChunkId, PoolId};
@@ -102,8 +104,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
-    config.check_secrets().map_err(CliError::input)?;
-    let report = check(&config, args.salvage.into(), args.scrub)?;
+    let mut report = check(&config, args.salvage.into(), args.scrub)?;
+    // The first start without a configuration makes its token.
+    if let Some(error) = args.config.as_ref().and_then(|_| config.check_secrets().err()) {
+        report.flaws.push(error.to_string());
+    }
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
         output::print(&(text + "\n"))?;
@@ -119,7 +124,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 
 fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, CliError> {
     let opener = DeviceOpener::to_look();
-    let found = pools::survey(config, &opener, &[])?;
+    let found = pools::survey(&config.pools, &opener, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
         Arranged::Group(members) => group(config, &opener, members, damage, contents_too)?,
@@ -131,7 +136,7 @@ fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, 
 }
 
 fn before_the_first_start(config: &Config, found: &[Found<'_, Look>]) -> Result<Report, CliError> {
-    pools::check_first_start(config, found)?;
+    pools::check_first_start(config.group(), found)?;
     let mut report = Report::default();
     let mut bytes: u64 = 0;
     for found in found {

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   thermocline doctor                       this machine, and the current folder as a place for pools
   thermocline doctor /srv/pools --json
-  sudo thermocline doctor /srv/pools       as the user that will run the engine
+  sudo -u thermocline thermocline doctor /srv/pools    as the user that will run the engine
 
 Exit status 1: something is missing without which the engine does not run.";
 

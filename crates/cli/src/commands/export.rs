@@ -9,7 +9,6 @@
 use crate::config::{Config, Standard};
 use crate::error::CliError;
 use crate::output::{self, OutputFile, Readers};
-use crate::pools::{self, Arranged, Damage, DeviceOpener, Found, Inspection};
 use crate::progress::{Progress, Unit};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,6 +16,9 @@ use std::io::{Seek, SeekFrom, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use thermocline_engine::pools::{
+    self, Arranged, Damage, DeviceOpener, Found, Inspection, PoolConfig, is_same_place,
+};
 use thermocline_engine::probe::Contents;
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, VolumeId};
@@ -76,9 +78,9 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
-    config.check_secrets().map_err(CliError::input)?;
+    refuse_own_device(&config, &args.output)?;
     let opener = DeviceOpener::to_look();
-    let members = match pools::arrange(pools::survey(&config, &opener, &[])?)? {
+    let members = match pools::arrange(pools::survey(&config.pools, &opener, &[])?)? {
         Arranged::Group(members) => members,
         Arranged::Fresh(found) => return Err(no_group(&found)),
     };
@@ -105,6 +107,19 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     drop(progress);
     let unread = image.finish()?;
     tell(args, &volume, &losses, &unread)
+}
+
+/// Refuses to write over a device of the configuration, which may be one that nobody could read.
+fn refuse_own_device(config: &Config, output: &Path) -> Result<(), CliError> {
+    let mut own = config.pools.iter().flat_map(PoolConfig::paths);
+    match own.find(|path| is_same_place(path, output)) {
+        None => Ok(()),
+        Some(path) => Err(CliError::input(format!(
+            "{} is a device of the group itself ({}); name another output",
+            output.display(),
+            path.display()
+        ))),
+    }
 }
 
 /// Error where no device says that it is a pool, with what there is instead.

@@ -8,9 +8,8 @@
 use crate::config::{Config, Standard};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
-use crate::listeners::LogFormat;
+use crate::listeners::{self, LogFormat};
 use crate::output;
-use crate::pools::{self, Permission};
 use crate::running::RunningEngine;
 use crate::service::{self, State};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,6 +18,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use thermocline_engine::Engine;
+use thermocline_engine::pools::{self, Permission};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -117,7 +117,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let doors_told = running.open_listeners(&config, is_standard)?;
     let engine = running.engine();
     let (volumes, ways) = (tell_volumes(engine, &config), tell_ways(engine, &config));
-    output::print(&format!("{}{volumes}{doors_told}{ways}", running.pools_told()))?;
+    // Clients are let in already: a full disk behind the standard output does not send them away.
+    if let Err(error) =
+        output::print(&format!("{}{volumes}{doors_told}{ways}", running.pools_told()))
+    {
+        listeners::say(&error.to_string());
+    }
     let status = format!("serving {} volume(s)", running.engine().exports().len());
     service::tell(State::Ready { status: &status });
     let recorded = running.serve(&stop, || service::tell(State::Stopping))?;

@@ -54,6 +54,12 @@ fn read(text: &str, path: &Path) -> Result<AccelServe, ConfigError> {
         .ok_or_else(|| keys.problem("`state` is missing: a folder for what survives a restart"))?;
     let inside = side(&mut keys, "inside")?;
     let outside = side(&mut keys, "outside")?;
+    if inside.interface == outside.interface {
+        return Err(keys.problem(format!(
+            "[inside] and [outside] are both {}; a pool stands between two interfaces",
+            inside.interface
+        )));
+    }
     let shares = keys.count("shares", 1..=256)?.unwrap_or(SHARES);
     let flows = keys.count("flows", 1024..=1 << 24)?.unwrap_or(FLOWS);
     let scheduler = keys.text("scheduler")?;

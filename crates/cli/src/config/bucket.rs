@@ -1,8 +1,8 @@
 //! `[pool.s3]`: how the bucket is asked that a pool's `path` names.
 
 use super::keys::{At, ConfigError, Keys};
-use super::{BucketConfig, DeviceConfig};
 use std::path::{Path, PathBuf};
+use thermocline_engine::pools::{BucketConfig, DeviceConfig};
 use thermocline_ports::model::LinkProfile;
 use thermocline_ports_os::Patience;
 use thermocline_ports_os::objects::format::{EXTENT_BYTES, EXTENTS_MAX};

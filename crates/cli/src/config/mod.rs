@@ -29,12 +29,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thermocline_engine::ClientLimits;
+use thermocline_engine::pools::{GroupConfig, PoolConfig, added_pools_path, is_same_place};
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_ports::model::Profile;
-use thermocline_ports_os::Patience;
-use thermocline_ports_os::objects::BucketOptions;
-use thermocline_units::{Bytes, Nanos};
+use thermocline_units::Bytes;
 use thermocline_volume::Settings;
 
 /// Configuration of an engine.
@@ -83,59 +81,6 @@ pub(crate) struct HintsConfig {
     pub(crate) classes: Option<PathBuf>,
 }
 
-/// A pool.
-#[derive(Debug, Clone)]
-pub(crate) struct PoolConfig {
-    /// For people; 1 to 16 bytes, no two the same.
-    pub(crate) name: String,
-    /// Device with its chunks.
-    pub(crate) device: DeviceConfig,
-    /// A block cache in front of the device.
-    pub(crate) cache: Option<CacheConfig>,
-    /// Profile that placements take it for; `None`: what it is slowed to, or what machines assume.
-    pub(crate) profile: Option<Profile>,
-    /// Kept free for prefetched copies.
-    pub(crate) reserve: Bytes,
-    /// Parts of requests on it at once; `None`: as on all.
-    pub(crate) depth: Option<u32>,
-    /// Limit for what moves of the policy write to it in a day.
-    pub(crate) moves_a_day: Option<MovesADay>,
-    /// Origin of its name.
-    pub(crate) named_by: NamedBy,
-}
-
-/// Limit for what moves of the policy write to a pool in a day.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum MovesADay {
-    /// So many bytes.
-    Bytes(Bytes),
-    /// So many times the pool's size: half of what its profile says that the device bears. The
-    /// other half is the clients'.
-    Sizes(f64),
-}
-
-impl MovesADay {
-    /// Bytes a day on a pool of `size`.
-    pub(crate) fn of(self, size: Bytes) -> Bytes {
-        match self {
-            MovesADay::Bytes(bytes) => bytes,
-            MovesADay::Sizes(times) => Bytes((size.0 as f64 * times) as u64),
-        }
-    }
-}
-
-/// Origin of a pool's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamedBy {
-    /// A configuration that somebody wrote: its device is missed when it is gone.
-    Configuration,
-    /// Nobody, so it is one of the three of a start without a configuration. They may have been
-    /// removed or replaced since; the group says which ones it needs.
-    Default,
-    /// The record of pools that were added to a running engine.
-    Record,
-}
-
 /// A volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeConfig {
@@ -147,67 +92,6 @@ pub(crate) struct VolumeConfig {
     pub(crate) size: Bytes,
     /// Promise to it, at every start.
     pub(crate) sla: Option<Sla>,
-}
-
-/// A file or a block device.
-#[derive(Debug, Clone)]
-pub(crate) struct DeviceConfig {
-    /// Path of it.
-    pub(crate) path: PathBuf,
-    /// Size of a file that is made; `None`: there must be one, or it is a block device.
-    pub(crate) size: Option<Bytes>,
-    /// Model that it is slowed to.
-    pub(crate) emulate: Option<Emulation>,
-    /// Through the page cache although the file system allows to go past it.
-    pub(crate) buffered: bool,
-    /// Time that it may take for one request.
-    pub(crate) patience: Patience,
-    /// The bucket that `path` names; `None`: it names a file or a block device.
-    pub(crate) bucket: Option<BucketConfig>,
-}
-
-impl DeviceConfig {
-    /// Profile that it is slowed to.
-    pub(crate) fn profile(&self) -> Option<&Profile> {
-        self.emulate.as_ref().map(|emulation| &emulation.profile)
-    }
-
-    /// True if it lies across a network, or is slowed to what does.
-    pub(crate) fn is_far(&self) -> bool {
-        let slowed = self.emulate.as_ref().is_some_and(|emulation| emulation.profile.is_far());
-        self.bucket.is_some() || slowed
-    }
-}
-
-/// A bucket of an object store. Credentials are no part of a configuration.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct BucketConfig {
-    /// Address of it, and how it is asked.
-    pub(crate) options: BucketOptions,
-    /// Writes held in memory.
-    pub(crate) buffer: Bytes,
-    /// Time that flushes wait for a store that fails.
-    pub(crate) patience: Nanos,
-    /// The file of what this machine remembers of it.
-    pub(crate) memory: PathBuf,
-}
-
-/// A block cache in front of a pool's device.
-#[derive(Debug, Clone)]
-pub(crate) struct CacheConfig {
-    /// Device with its lines.
-    pub(crate) device: DeviceConfig,
-    /// Decisions of the cache.
-    pub(crate) settings: thermocline_blockcache::Settings,
-}
-
-/// Model that a device is slowed to.
-#[derive(Debug, Clone)]
-pub(crate) struct Emulation {
-    /// The profile's name or file, as written.
-    pub(crate) name: String,
-    /// The profile.
-    pub(crate) profile: Profile,
 }
 
 /// Addresses for NBD clients.
@@ -243,25 +127,6 @@ pub(crate) struct HttpConfig {
     pub(crate) tcp: Option<(SocketAddr, PathBuf)>,
 }
 
-/// The record of the pools that were added to the engine of a data folder.
-pub(crate) fn added_pools_path(data: &Path) -> PathBuf {
-    data.join("added-pools.toml")
-}
-
-/// True if two paths lead to the same place.
-pub(crate) fn is_same_place(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    one == other || place(one) == place(other)
-}
-
-impl PoolConfig {
-    /// Paths of its device, and of its cache's.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        let cache = self.cache.iter().map(|cache| cache.device.path.as_path());
-        std::iter::once(self.device.path.as_path()).chain(cache)
-    }
-}
-
 impl Config {
     /// Reads a configuration file.
     ///
@@ -275,6 +140,11 @@ impl Config {
             ))
         })?;
         read::config(&text, path)
+    }
+
+    /// The part that describes the pools.
+    pub(crate) fn group(&self) -> GroupConfig<'_> {
+        GroupConfig { data: &self.data, pools: &self.pools, settings: &self.settings }
     }
 
     /// True if a pool, or a cache of one, is there.

@@ -1,10 +1,7 @@
 //! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
 
 use super::keys::{At, ConfigError, File, Keys};
-use super::{
-    CacheConfig, Config, DeviceConfig, Emulation, HttpConfig, MovesADay, NamedBy, NbdConfig,
-    PoolConfig, TlsConfig, is_same_place,
-};
+use super::{Config, HttpConfig, NbdConfig, TlsConfig};
 use super::{bucket, hints, library, scrub, tactics, volumes};
 use crate::deciding::own_epoch;
 use std::fmt::Display;
@@ -12,6 +9,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use thermocline_engine::ClientLimits;
 use thermocline_engine::joining::is_pool_size;
+use thermocline_engine::pools::{
+    CacheConfig, DeviceConfig, Emulation, MovesADay, NamedBy, PoolConfig, is_same_place,
+};
 use thermocline_policy::registry::{self, PolicySpec, Settings as PolicySettings, nearest};
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::model::Profile;

@@ -1,14 +1,12 @@
 //! Configuration of `thermocline up` without a file: one volume on three files in a folder, slowed
 //! to what they are called.
 
-use super::{
-    Config, ConfigError, DeviceConfig, Emulation, HintsConfig, HttpConfig, NamedBy, NbdConfig,
-    PoolConfig, ScrubConfig, VolumeConfig,
-};
+use super::{Config, ConfigError, HintsConfig, HttpConfig, NbdConfig, ScrubConfig, VolumeConfig};
 use crate::deciding::own_epoch;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_engine::ClientLimits;
+use thermocline_engine::pools::{DeviceConfig, Emulation, NamedBy, PoolConfig};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;

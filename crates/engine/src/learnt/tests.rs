@@ -1,7 +1,7 @@
 //! The file: what was written is read, and anything else is refused with its fault.
 
 use super::format::FILE_BYTES_MAX;
-use super::{Kept, Learnt, read, set_aside, write};
+use super::{Kept, Learnt, read, replace, set_aside};
 use thermocline_units::Bytes;
 
 fn learnt() -> Learnt {
@@ -18,8 +18,8 @@ fn a_file_is_read_as_it_was_written_and_replaced_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("learnt");
     assert_eq!(read(&path).unwrap(), None);
-    write(&path, b"before").unwrap();
-    write(&path, &learnt().encode()).unwrap();
+    replace(&path, b"before").unwrap();
+    replace(&path, &learnt().encode()).unwrap();
     assert_eq!(Learnt::decode(&read(&path).unwrap().unwrap()), Ok(learnt()));
     let others: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(others.len(), 1, "nothing is left beside it");

@@ -136,7 +136,7 @@ impl View<'_> {
     }
 
     /// Every function, by number.
-    pub fn function_ids(&self) -> impl Iterator<Item = FunctionId> + use<> {
+    pub(crate) fn function_ids(&self) -> impl Iterator<Item = FunctionId> + use<> {
         (0..self.functions.len() as u16).map(FunctionId)
     }
 }

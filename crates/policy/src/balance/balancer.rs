@@ -54,15 +54,8 @@ impl Balancer {
         id
     }
 
-    /// Removes a site. Its number is given to another once everything sent there has come back.
-    ///
-    /// # Panics
-    /// As for [`Board::site`].
-    pub fn remove_site(&mut self, site: SiteId) {
-        self.set_standing(site, Standing::Vacant);
-    }
-
-    /// Sets the standing of a site: whether it may be sent requests.
+    /// Sets the standing of a site: whether it may be sent requests. [`Standing::Vacant`] removes
+    /// it: its number is given to another once everything sent there has come back.
     ///
     /// # Panics
     /// As for [`Board::site`], and when a removed site should come back: add it again.

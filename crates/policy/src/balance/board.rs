@@ -135,13 +135,13 @@ impl Site {
     }
 
     /// Requests of this balancer that came back since the last report was taken.
-    pub fn finished_unseen(&self) -> u64 {
+    pub(crate) fn finished_unseen(&self) -> u64 {
         self.done.total() - self.heard.map_or(0, |heard| heard.done)
     }
 
     /// Requests a second that other balancers sent, by the last report and one that was taken a
     /// report's age before it or more; `None` before there are two.
-    pub fn others_rate(&self) -> Option<f64> {
+    pub(crate) fn others_rate(&self) -> Option<f64> {
         let (heard, anchor) = (self.heard?, self.anchor?);
         let seconds = heard.report.taken.saturating_sub(anchor.taken).as_secs_f64();
         let arrived = heard.report.arrivals.saturating_sub(anchor.arrivals);

@@ -47,7 +47,7 @@ fn drive(balancer: &mut Balancer, rng: &mut Rng, events: u32) -> Vec<Option<Site
             1 if !gone => balancer.set_standing(site, Standing::Down),
             2 if !gone => balancer.set_standing(site, Standing::Draining),
             3 | 4 if !gone => balancer.set_standing(site, Standing::Up),
-            5 if !gone && rng.below(4) == 0 => balancer.remove_site(site),
+            5 if !gone && rng.below(4) == 0 => balancer.set_standing(site, Standing::Vacant),
             6 if !gone => balancer.set_weight(site, 1.0 + rng.below(3) as f64),
             7 | 8 => {
                 let taken = now.saturating_sub(Nanos(rng.below(3_000_000_000)));
@@ -121,7 +121,7 @@ fn the_number_of_a_removed_site_waits_for_what_was_sent_there() {
     let mut balancer = balancer("rand", 2, 1);
     let first = SiteId(0);
     balancer.dispatched(Nanos(1), first);
-    balancer.remove_site(first);
+    balancer.set_standing(first, Standing::Vacant);
     assert_eq!(balancer.add_site(1.0), SiteId(2));
     balancer.completed(Nanos(2), first, None);
     assert_eq!(balancer.add_site(1.0), first);

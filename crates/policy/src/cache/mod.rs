@@ -137,7 +137,7 @@ impl Outcome {
 
     /// A miss; the line was admitted and `victim` left.
     #[inline]
-    pub const fn evicting(victim: LineId) -> Outcome {
+    pub(crate) const fn evicting(victim: LineId) -> Outcome {
         debug_assert!(victim.0 <= LineId::MAX.0);
         Outcome(victim.0)
     }

@@ -17,7 +17,7 @@ pub struct Allowance {
 
 impl Allowance {
     /// Moment at which operations may move `bytes`: `now`, or a later one.
-    pub fn time_for(&mut self, now: Nanos, bytes: u32, copying: &Copying) -> Nanos {
+    pub(crate) fn time_for(&mut self, now: Nanos, bytes: u32, copying: &Copying) -> Nanos {
         let Some(rate) = copying.rate_per_second else { return now };
         let rate = (rate.0 as f64).max(1.0);
         // A tenth of a second's worth may be saved up, and at least two pieces.
@@ -30,12 +30,12 @@ impl Allowance {
     }
 
     /// Moment at which operations are owed their next bytes; `None`: nothing is reserved for them.
-    pub fn owed_at(&self, copying: &Copying) -> Option<Nanos> {
+    pub(crate) fn owed_at(&self, copying: &Copying) -> Option<Nanos> {
         copying.reserve_per_second.map(|_| self.owed_at)
     }
 
     /// Counts `bytes` that operations were owed: R = max(R, now) + bytes / r.
-    pub fn repay(&mut self, now: Nanos, bytes: u32, copying: &Copying) {
+    pub(crate) fn repay(&mut self, now: Nanos, bytes: u32, copying: &Copying) {
         let Some(rate) = copying.reserve_per_second else { return };
         let span = f64::from(bytes) / (rate.0 as f64).max(1.0) * 1e9;
         self.owed_at = Nanos(self.owed_at.max(now).0.saturating_add(span as u64));

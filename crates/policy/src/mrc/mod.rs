@@ -26,11 +26,6 @@ impl MissRatioCurve {
         MissRatioCurve { step_lines, ratios }
     }
 
-    /// Lines between two points.
-    pub fn step_lines(&self) -> u64 {
-        self.step_lines
-    }
-
     /// The points, from size 0 up.
     pub fn ratios(&self) -> &[f64] {
         &self.ratios

@@ -128,7 +128,7 @@ pub struct Shards {
 
 impl Shards {
     /// Samples at `sampler`'s rate; memory grows with the distinct lines.
-    pub fn fixed_rate(sampler: Sampler, resolution: Resolution) -> Shards {
+    pub(crate) fn fixed_rate(sampler: Sampler, resolution: Resolution) -> Shards {
         assert!(resolution.step_lines > 0 && resolution.points > 0, "a curve has points");
         Shards {
             sampler,
@@ -142,7 +142,7 @@ impl Shards {
     }
 
     /// Starts at `sampler`'s rate and lowers it so that at most `lines_max` ≥ 1 lines are tracked.
-    pub fn fixed_size(sampler: Sampler, lines_max: usize, resolution: Resolution) -> Shards {
+    pub(crate) fn fixed_size(sampler: Sampler, lines_max: usize, resolution: Resolution) -> Shards {
         assert!(lines_max > 0, "a sample has at least one line");
         let bound = Some(Bound { lines_max, hashes: BTreeSet::new() });
         Shards { bound, ..Shards::fixed_rate(sampler, resolution) }
@@ -168,7 +168,7 @@ impl Shards {
     /// Takes note of an access that brings its line to the front but earns nothing by a hit: it is
     /// in neither the counts nor the denominator (ECI-Cache's writes).
     #[inline]
-    pub fn access_uncounted(&mut self, key: u64) {
+    pub(crate) fn access_uncounted(&mut self, key: u64) {
         let hash = self.sampler.hash(key);
         if hash < self.sampler.threshold {
             self.touch(key, hash);

@@ -308,7 +308,7 @@ impl PolicySpec {
     ///
     /// # Errors
     /// When a setting is wrong, or this is no tactic; the message names those.
-    pub fn build_tactic(&self) -> Result<Tactic, SpecError> {
+    pub(crate) fn build_tactic(&self) -> Result<Tactic, SpecError> {
         let Build::Tactic(_, build) = self.entry.build else {
             return Err(self.not_a("tactic", tactics().map(|entry| entry.name).collect()));
         };

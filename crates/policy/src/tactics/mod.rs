@@ -105,13 +105,8 @@ impl Kind {
 
     /// True if shadows of it can be asked. What a trial asks, and when, depends on the answers and
     /// settings of the tactic in force.
-    pub fn has_shadows(self) -> bool {
+    pub(crate) fn has_shadows(self) -> bool {
         self != Kind::Trial
-    }
-
-    /// True if a volume asks it; false: a balancer does.
-    pub fn is_of_volumes(self) -> bool {
-        !matches!(self, Kind::Ejection | Kind::Retries | Kind::SlowStart)
     }
 }
 

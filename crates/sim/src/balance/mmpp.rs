@@ -74,7 +74,7 @@ impl Mmpp {
     }
 
     /// Share of the time that is in bursts; 0 for a Poisson process.
-    pub fn burst_time(&self) -> f64 {
+    pub(crate) fn burst_time(&self) -> f64 {
         let sum = self.leaving[0] + self.leaving[1];
         if sum == 0.0 { 0.0 } else { self.leaving[0] / sum }
     }

@@ -111,7 +111,7 @@ impl Scenario {
     }
 
     /// Mean seconds that a request takes alone on a site of speed 1.
-    pub fn service_s(&self) -> f64 {
+    pub(crate) fn service_s(&self) -> f64 {
         self.load * self.speeds.iter().sum::<f64>() * self.arrivals.gap_s()
     }
 }

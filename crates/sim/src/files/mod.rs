@@ -186,7 +186,7 @@ impl Tree {
     }
 
     /// Time between its commits.
-    pub fn commits_every(&self) -> Nanos {
+    pub(crate) fn commits_every(&self) -> Nanos {
         self.layout.interval()
     }
 

@@ -218,7 +218,7 @@ impl Report {
 
     /// The same with `notes`.
     #[must_use]
-    pub fn with_notes(self, notes: Vec<String>) -> Report {
+    pub(crate) fn with_notes(self, notes: Vec<String>) -> Report {
         Report { notes, ..self }
     }
 

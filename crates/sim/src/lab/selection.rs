@@ -68,7 +68,7 @@ impl Selection {
     ///
     /// # Errors
     /// When a policy that was named by itself is no cache.
-    pub fn into_caches(self) -> Result<Vec<PolicySpec>, LabError> {
+    pub(crate) fn into_caches(self) -> Result<Vec<PolicySpec>, LabError> {
         let mut specs = self.specs.iter().zip(&self.named);
         match specs.find(|(spec, named)| **named && spec.is_placement()) {
             Some((spec, _)) => Err(LabError::NoCurve { policy: spec.label.clone() }),

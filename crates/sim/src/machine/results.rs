@@ -423,7 +423,7 @@ impl Run {
     }
 
     /// Bytes that clients had from, and wrote to, each pool.
-    pub fn served_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn served_bytes(&self) -> impl Iterator<Item = u64> + '_ {
         self.pools.iter().map(|pool| pool.read_bytes + pool.written_bytes)
     }
 }

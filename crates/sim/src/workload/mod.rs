@@ -179,7 +179,7 @@ pub struct Mix {
 
 impl Mix {
     /// Every request reads one line.
-    pub fn is_reads_of_one_line(self) -> bool {
+    pub(crate) fn is_reads_of_one_line(self) -> bool {
         self == Mix::default()
     }
 }
@@ -191,7 +191,7 @@ impl Block {
     }
 
     /// Lines touched for the first time, before [`Names::learn`] takes them over.
-    pub fn new_lines(&self) -> u32 {
+    pub(crate) fn new_lines(&self) -> u32 {
         self.lines.new.len() as u32
     }
 
@@ -274,7 +274,7 @@ impl Workload {
     }
 
     /// Time of the last request; 0 when there is none.
-    pub fn last_time(&self) -> Nanos {
+    pub(crate) fn last_time(&self) -> Nanos {
         let last = self.blocks.iter().rev().find_map(|block| block.heads.last());
         last.map_or(Nanos(0), |head| head.time)
     }

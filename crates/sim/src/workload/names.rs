@@ -73,7 +73,7 @@ impl Names {
     }
 
     /// Distinct chunks so far; 0 without chunks.
-    pub fn distinct_chunks(&self) -> u32 {
+    pub(crate) fn distinct_chunks(&self) -> u32 {
         self.chunks.len() as u32
     }
 
@@ -97,7 +97,7 @@ impl Names {
     }
 
     /// The number of a chunk, if the trace has touched it.
-    pub fn find_chunk(&self, chunk: ChunkId) -> Option<LineId> {
+    pub(crate) fn find_chunk(&self, chunk: ChunkId) -> Option<LineId> {
         self.ids_of_chunks.get(&chunk).copied()
     }
 

@@ -118,7 +118,7 @@ impl Sample {
     }
 
     /// Touches of the whole trace from request `first` on, to within 1,024 requests.
-    pub fn touches_from(&self, first: u64) -> u64 {
+    pub(crate) fn touches_from(&self, first: u64) -> u64 {
         let noted = self.notes.get((first / NOTE_REQUESTS) as usize).copied();
         self.total - noted.unwrap_or(self.total)
     }

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::{output, table};
 use hyper::Method;
 use std::fmt::Write as _;
+use thermocline_admin::client::segment;
 use thermocline_offload::api::{NewCardState, NewChain, NewCount, NewLoad, PoolStatus, Slot};
 use thermocline_units::Bytes;
 
@@ -95,13 +96,13 @@ pub(super) fn chain(args: &ChainArgs) -> Result<(), CliError> {
         [only] if only == "none" => Vec::new(),
         functions => functions.to_vec(),
     };
-    let path = format!("/v1/tenants/{}/chain", args.tenant);
+    let path = format!("/v1/tenants/{}/chain", segment(&args.tenant));
     args.pool.client().tell(Method::PUT, &path, &NewChain { functions })?;
     output::print(&format!("{}: {}\n", args.tenant, args.functions.join(", ")))
 }
 
 pub(super) fn scale(args: &ScaleArgs) -> Result<(), CliError> {
-    let path = format!("/v1/functions/{}", args.function);
+    let path = format!("/v1/functions/{}", segment(&args.function));
     args.pool.client().tell(Method::PUT, &path, &NewCount { slots: args.slots.0 })?;
     let slots = args.slots.0.map_or("as many slots as the scheduler gives".to_string(), |slots| {
         format!("{slots} slots")
@@ -110,7 +111,7 @@ pub(super) fn scale(args: &ScaleArgs) -> Result<(), CliError> {
 }
 
 pub(super) fn drain(args: &DrainArgs) -> Result<(), CliError> {
-    let path = format!("/v1/cards/{}", args.card);
+    let path = format!("/v1/cards/{}", segment(&args.card));
     args.pool.client().tell(Method::PUT, &path, &NewCardState { drained: !args.undo })?;
     let text = if args.undo { "is used again" } else { "is emptied, and stays empty" };
     output::print(&format!("{} {text}\n", args.card))

@@ -41,9 +41,10 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         config.tenants.iter().map(|tenant| tenant.name.as_str()).collect::<Vec<_>>().join(", ")
     );
     let pool = Pool::start(config, notes(args.log)).map_err(|error| match error {
-        OffloadError::Settings(_) | OffloadError::Saved { .. } | OffloadError::Busy(_) => {
-            CliError::input(error)
-        }
+        OffloadError::Settings(_)
+        | OffloadError::Saved { .. }
+        | OffloadError::Busy(_)
+        | OffloadError::Open(_) => CliError::input(error),
         OffloadError::Interface { .. } | OffloadError::System(_) => CliError::failed(error),
     })?;
     let tcp = match tcp {
@@ -68,6 +69,6 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let ended = pool.run(&stop).map_err(CliError::failed);
     drop(http);
     ended?;
-    listeners::say("stopped; mappings and what was asked for are saved");
+    listeners::say("stopped");
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 use thermocline_admin::api::{Event, Severity};
-use thermocline_admin::client::Client;
+use thermocline_admin::client::{Client, segment};
 use thermocline_proxy::api::{BackendStatus, BalanceStatus};
 use thermocline_proxy::report::LoadReportJson;
 use thermocline_units::text::count;
@@ -94,7 +94,7 @@ pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {
 }
 
 pub(super) fn change(args: &BackendArgs, how: &str) -> Result<(), CliError> {
-    let path = format!("/v1/backends/{}/{how}", args.name);
+    let path = format!("/v1/backends/{}/{how}", segment(&args.name));
     let backend: BackendStatus =
         Client::of_balancer(&args.balancer.api).send(Method::POST, &path, &())?;
     let BackendStatus { name, state, outstanding, .. } = &backend;
@@ -109,7 +109,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
         balancers: args.balancers,
         age_s: args.age.as_secs_f64(),
     };
-    let path = format!("/v1/backends/{}/report", args.name);
+    let path = format!("/v1/backends/{}/report", segment(&args.name));
     Client::of_balancer(&args.api).tell(Method::POST, &path, &report)?;
     Ok(())
 }

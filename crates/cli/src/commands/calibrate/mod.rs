@@ -14,12 +14,12 @@ use scratch::Scratch;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use thermocline_engine::probe::{self, Contents};
 use thermocline_ports::calibration::{Access, Subject, calibrate};
 use thermocline_ports::pattern::{Load, Outcome, Pattern};
 use thermocline_ports::{Device, Payload};
 use thermocline_ports_os::{Budget, FileDevice, LoadError, OpenOptions, Patience, run_load};
 use thermocline_units::{Bytes, Nanos, Rng};
-use thermocline_volume::{LABEL_BYTES, Label};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -127,7 +127,7 @@ fn prepare(args: &Args) -> Result<(Bench, Access), CliError> {
         let size = args.size.unwrap_or(Bytes::from_gib(1));
         let scratch = Scratch::make(path, size.max(SIZE_MIN), &contents)?;
         let options = OpenOptions { create: None, buffered: false, patience: Patience::DEFAULT };
-        let device = FileDevice::open(scratch.path(), options).map_err(CliError::failed)?;
+        let device = FileDevice::open(&scratch.path(), options).map_err(CliError::failed)?;
         let bench = Bench::new(args, device, contents, Some(scratch))?;
         return Ok((bench, Access::Destructive));
     }
@@ -142,27 +142,25 @@ fn prepare(args: &Args) -> Result<(Bench, Access), CliError> {
         let device = FileDevice::open_to_read(path).map_err(CliError::failed)?;
         return Ok((Bench::new(args, device, contents, None)?, Access::ReadOnly));
     }
-    refuse_a_pool(path)?;
+    refuse_what_is_used(path)?;
     let options = OpenOptions { create: None, buffered: false, patience: Patience::DEFAULT };
     let device = FileDevice::open(path, options).map_err(CliError::failed)?;
     Ok((Bench::new(args, device, contents, None)?, Access::Destructive))
 }
 
-/// A pool of a volume group is not destroyed by a flag.
-fn refuse_a_pool(path: &Path) -> Result<(), CliError> {
-    use std::io::Read;
-    let mut head = Vec::new();
-    let file = std::fs::File::open(path);
-    file.and_then(|file| file.take(LABEL_BYTES as u64).read_to_end(&mut head))
-        .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
-    if Label::read(&head) == Label::Nothing {
-        return Ok(());
+/// Refuses a device that somebody uses, and one of this program's own: a flag destroys neither.
+fn refuse_what_is_used(path: &Path) -> Result<(), CliError> {
+    let name = path.display();
+    if let Some(by) = probe::use_of(path) {
+        return Err(CliError::input(format!("{name} is in use {by}; measure another device")));
     }
-    let text = format!(
-        "{} is a pool of a volume group; if it is not needed any more, erase its first 8 KiB",
-        path.display()
-    );
-    Err(CliError::input(text))
+    let contents = Contents::of_path(path);
+    match contents.map_err(|error| CliError::failed(format!("{name}: {error}")))? {
+        Contents::Blank | Contents::Foreign(_) => Ok(()),
+        ours => Err(CliError::input(format!(
+            "{name} is {ours}; if it is not needed any more, erase its first 128 KiB"
+        ))),
+    }
 }
 
 /// Bytes that no device can make smaller.

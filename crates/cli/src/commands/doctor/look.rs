@@ -2,13 +2,13 @@
 //! which the tests give other systems' answers.
 
 use super::Check;
-use crate::hint_watch::watch::Watch;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use thermocline_charts::format;
+use thermocline_filehints::file_events::FileEvents;
 use thermocline_ports_os::{FileDevice, OpenOptions};
 
 /// Kernel of which the manual pages first promise all that the engine asks of io_uring.
@@ -92,7 +92,7 @@ fn io_uring(folder: &Path) -> Check {
         Ok(trial) => trial,
         Err(error) => {
             let found = format!("not tried: {}: {error}", folder.display());
-            return Check { found, ..check }.missing("name a folder that you may write to");
+            return Check { found, ..check }.noted("name a folder that you may write to");
         }
     };
     match FileDevice::open(&trial.0, OpenOptions::default()) {
@@ -277,7 +277,7 @@ fn program(name: &'static str, needed_for: &'static str, package: &str) -> Check
 /// Tries to see who opens files of the root.
 fn fanotify() -> Check {
     let check = Check::ok("fanotify", "`thermocline hint watch`, which sees files", "works");
-    match Watch::new(Path::new("/")) {
+    match FileEvents::new(Path::new("/")) {
         Ok(_) => check,
         Err(error) => Check { found: error.to_string(), ..check }
             .noted("needs CAP_SYS_ADMIN (root, outside of containers); advice needs none"),

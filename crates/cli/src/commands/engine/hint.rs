@@ -13,6 +13,7 @@ use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use thermocline_admin::client::segment;
 use thermocline_engine::api::{
     HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, hints_schema,
 };
@@ -177,7 +178,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Send { file, watch: false } => send(engine, &document(&file)?),
         Command::List => engine.answer(&client.get::<HintsStatus>("/v1/hints")?, text),
         Command::Forget { source } => {
-            client.order(Method::DELETE, &format!("/v1/hints/{source}"))?;
+            client.order(Method::DELETE, &format!("/v1/hints/{}", segment(&source)))?;
             output::print(&format!("what {source} said is forgotten\n"))
         }
         Command::Classes { file: None } => {
@@ -217,6 +218,12 @@ pub(crate) fn send(engine: &EngineArgs, document: &NewHints) -> Result<(), CliEr
     let taken: HintsTaken = engine.client().send(Method::POST, "/v1/hints", document)?;
     engine.answer(&taken, |taken| format!("{}\n", summary(taken)))?;
     all_taken(&taken)
+}
+
+/// Says what the user should know while the work goes on.
+#[allow(clippy::print_stderr)]
+fn note(text: &str) {
+    eprintln!("note: {text}");
 }
 
 fn summary(taken: &HintsTaken) -> String {

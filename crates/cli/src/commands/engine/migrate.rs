@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::time::Duration;
 use thermocline_engine::api::{Job, Kind, NewJob};
 use thermocline_units::Bytes;
+use thermocline_volume::Refusal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +39,7 @@ pub(crate) struct Args {
     /// Length in bytes; to the end when not given.
     #[arg(long, value_name = "SIZE")]
     length: Option<Bytes>,
-    /// Return when it is done; exit status 1 when a chunk failed.
+    /// Return when it is done; exit status 1 when a chunk failed, was cancelled or found no room.
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -72,6 +73,14 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             "{} chunks failed; they are where they were",
             job.failed
         )));
+    }
+    let no_room = job.skipped.get(&Refusal::NoRoom.to_string()).copied().unwrap_or(0);
+    match job.cancelled + no_room {
+        0 => {}
+        left => {
+            let text = format!("{left} chunks were cancelled or found no room");
+            return Err(CliError::failed(text));
+        }
     }
     Ok(())
 }

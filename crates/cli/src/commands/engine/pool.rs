@@ -9,7 +9,7 @@ use crate::output;
 use device::NewDevice;
 use hyper::Method;
 use std::time::Duration;
-use thermocline_admin::client::Client;
+use thermocline_admin::client::{Client, segment};
 use thermocline_engine::api::{GrownPool, NewPool, Pool, PoolGrowth, Status};
 use thermocline_units::Bytes;
 
@@ -108,7 +108,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
         Command::Grow { name, size } => {
             let wish = PoolGrowth { size_bytes: size.map(|size| size.0) };
-            let path = format!("/v1/pools/{name}/grow");
+            let path = format!("/v1/pools/{}/grow", segment(&name));
             let grown: GrownPool = client.send(Method::POST, &path, &wish)?;
             args.engine.answer(&grown, |grown| {
                 let (size, added) = (Bytes(grown.size_bytes), Bytes(grown.bytes_added));
@@ -116,22 +116,27 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             })
         }
         Command::Drain { name, wait, to_far } => {
-            let path = format!("/v1/pools/{name}/drain?to_far={to_far}");
+            let path = format!("/v1/pools/{}/drain?to_far={to_far}", segment(&name));
             let mut pool: Pool = client.send(Method::POST, &path, &())?;
             while wait && pool.state == "draining" {
                 std::thread::sleep(LOOK);
                 pool = find(&client, pool.id)?;
             }
-            args.engine.answer(&pool, told)
+            args.engine.answer(&pool, told)?;
+            if wait && !matches!(pool.state.as_str(), "drained" | "removing" | "removed") {
+                let text = format!("{} is {}, not drained", pool.name, pool.state);
+                return Err(CliError::failed(text));
+            }
+            Ok(())
         }
         Command::Undrain { name } => {
-            let path = format!("/v1/pools/{name}/undrain");
+            let path = format!("/v1/pools/{}/undrain", segment(&name));
             let pool: Pool = client.send(Method::POST, &path, &())?;
             args.engine.answer(&pool, told)
         }
         Command::Replace(replaced) => replace::run(&args.engine, replaced),
         Command::Remove { name } => {
-            client.order(Method::DELETE, &format!("/v1/pools/{name}"))?;
+            client.order(Method::DELETE, &format!("/v1/pools/{}", segment(&name)))?;
             output::print(&format!("{name} is being removed\n"))
         }
     }

@@ -18,7 +18,7 @@ Examples:
 
 Copies that are not as they were written are repaired from right ones. What was found is in
 `thermocline status`, in the events and in /metrics. Exit status with --wait: 1 when something
-cannot be repaired.";
+cannot be repaired, or the scrub was stopped before its end.";
 
 /// Time between two looks for the end.
 const LOOK: Duration = Duration::from_millis(500);
@@ -62,6 +62,9 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     args.engine.answer(&scrub, text)?;
     let bad = |scrub: &Scrub| scrub.unrepairable_blocks + scrub.undecided_blocks;
     match bad(&scrub) - bad(&before).min(bad(&scrub)) {
+        0 if args.wait && scrub.progress < 1.0 => {
+            Err(CliError::failed("the scrub was stopped before its end"))
+        }
         0 => Ok(()),
         blocks => Err(CliError::failed(format!("{blocks} blocks cannot be repaired"))),
     }

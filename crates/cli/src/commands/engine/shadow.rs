@@ -7,6 +7,7 @@ use crate::output;
 use crate::table;
 use hyper::Method;
 use std::fmt::Write;
+use thermocline_admin::client::segment;
 use thermocline_engine::api::{NewShadow, PlacementFigures, Shadow};
 use thermocline_units::Bytes;
 
@@ -69,7 +70,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             })
         }
         Command::Remove { name } => {
-            client.order(Method::DELETE, &format!("/v1/shadows/{name}"))?;
+            client.order(Method::DELETE, &format!("/v1/shadows/{}", segment(&name)))?;
             output::print(&format!("{name} is no shadow any more\n"))
         }
     }

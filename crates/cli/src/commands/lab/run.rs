@@ -18,6 +18,9 @@ experiments/ara and experiments/hintstor-* make their own load and need none, an
 those that name them; what experiments/hintstor-redis judges was measured elsewhere. Exit status 1:
 an expected feature did not appear.";
 
+/// Files of results: as text, as a page, as data.
+const RESULTS: [&str; 3] = ["result.md", "result.html", "result.json"];
+
 /// Options of an experiment: its description, and where its traces are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -30,6 +33,9 @@ pub(crate) struct Args {
     /// Write result.md, result.json and result.html into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace results that are in that folder already.
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -43,6 +49,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         CliError::input(format!("{name}: {error}; give an experiment's folder"))
     })?;
     let experiment = Experiment::parse(&text, &name).map_err(CliError::input)?;
+    // An experiment may take hours: it is not begun when its results have no place.
+    let old = |folder: &PathBuf| RESULTS.iter().map(|name| folder.join(name)).find(|f| f.exists());
+    if let Some(old) = args.out.as_ref().and_then(old).filter(|_| !args.force) {
+        let text = format!("{} exists; choose another folder or --force", old.display());
+        return Err(CliError::input(text));
+    }
     let shared = std::env::var_os("THERMOCLINE_SHARED").unwrap_or_else(|| "../shared".into());
     let stand_ins = vec![PathBuf::from(shared).join("traces"), args.experiment];
     let folders = Folders { published: args.traces, stand_ins };
@@ -50,7 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         experiment.run(&folders, &mut |note| eprintln!("{note}")).map_err(CliError::input)?;
     let json = serde_json::to_string_pretty(&outcome).map_err(CliError::failed)?;
     if let Some(folder) = &args.out {
-        write_results(folder, &outcome, &json)?;
+        write_results(folder, &outcome, &json, args.force)?;
     }
     let printed = if args.json { json + "\n" } else { outcome.to_markdown() };
     output::print(&printed)?;
@@ -61,15 +73,20 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn write_results(folder: &PathBuf, outcome: &Results, json: &str) -> Result<(), CliError> {
+fn write_results(
+    folder: &PathBuf,
+    outcome: &Results,
+    json: &str,
+    force: bool,
+) -> Result<(), CliError> {
     std::fs::create_dir_all(folder)
         .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
     let command: Vec<String> = std::env::args().skip(1).collect();
     let command = format!("thermocline {}", command.join(" "));
     let page = outcome.to_html(env!("CARGO_PKG_VERSION"), &command);
-    let results = [("result.md", outcome.to_markdown()), ("result.html", page)];
-    for (name, text) in results.iter().map(|(name, text)| (*name, text.as_str())) {
-        output::write_text(&folder.join(name), text, true)?;
+    let markdown = outcome.to_markdown();
+    for (name, text) in RESULTS.iter().zip([&markdown, &page, json]) {
+        output::write_text(&folder.join(name), text, force)?;
     }
-    output::write_text(&folder.join("result.json"), json, true)
+    Ok(())
 }

@@ -63,7 +63,7 @@ enum On {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     match (&args.out, args.job, &args.plan) {
-        (Some(out), Some(job), _) => one(out, job),
+        (Some(out), Some(job), _) => one(out, job, args.json),
         (None, _, Some(plan)) => dry_run(plan, args.json),
         (Some(out), None, Some(plan)) if args.on == On::Ray => {
             Err(ray::become_driver(plan, out, args.workers, args.json))
@@ -116,14 +116,19 @@ fn rounded(bytes: u64) -> String {
     thermocline_charts::format::bytes(bytes as f64)
 }
 
-fn one(out: &Path, number: u64) -> Result<(), CliError> {
+fn one(out: &Path, number: u64, json: bool) -> Result<(), CliError> {
     let folder = Folder::open_shared(out).map_err(CliError::input)?;
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
     let job = index.and_then(|index| folder.jobs().get(index)).ok_or_else(|| {
         CliError::input(format!("--job {number}: the jobs are 1 to {}", folder.jobs().len()))
     })?;
-    folder.run(job, &|_| {}).map_err(CliError::failed)?;
-    Ok(())
+    let errors = folder.run(job, &|_| {}).map_err(CliError::failed)?;
+    if !json {
+        output::print(&format!("job {number}: {}, {errors} rows are errors\n", job.name))?;
+        return Ok(());
+    }
+    let value = serde_json::json!({ "job": number, "trace": job.name, "errors": errors });
+    output::print(&format!("{value}\n"))
 }
 
 /// The command that this process carries out, as provenance.

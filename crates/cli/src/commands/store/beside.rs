@@ -9,13 +9,13 @@ use crate::config::hosting::VolumePlace;
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
 use crate::listeners::{self, LogFormat};
-use crate::pools::Permission;
 use crate::running::RunningEngine;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use thermocline_engine::pools::Permission;
 use thermocline_engine::{Engine, VolumeDevice};
 use thermocline_units::Bytes;
 

@@ -10,7 +10,7 @@ use thermocline_content::{Settings, Status};
 use thermocline_engine::probe::{self, Contents, Existing, check_free, check_size};
 use thermocline_hosting::make_store;
 use thermocline_ports::Device;
-use thermocline_ports_os::{Disk, OpenOptions};
+use thermocline_ports_os::{Disk, OpenOptions, take_back_file};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -86,7 +86,8 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     }
     let made = make(args, path, is_new);
     if made.is_err() && is_new {
-        let _ = std::fs::remove_file(path); // It was not there.
+        // It was not there; if another process made it meanwhile and uses it, it stays.
+        let _ = take_back_file(path, false);
     }
     made
 }

@@ -1,7 +1,8 @@
 //! `thermocline store image import`: a raw image becomes a snapshot of a running store.
 //!
 //! The bytes go into a volume of their own, `NAME.importing`, of which the snapshot `NAME` is made
-//! when all of them are there. What an import that broke off left is deleted by the next one.
+//! when all of them are there. While that volume is there, another import of the name is refused:
+//! one may be under way, and two of them would mix their bytes.
 
 use super::admin::line;
 use super::{StoreArgs, volume_name};
@@ -62,10 +63,13 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     if there.iter().any(|volume| volume.name == name) {
         return Err(CliError::input(format!("there is a volume `{name}` already")));
     }
-    let path = format!("/v1/volumes/{temporary}");
     if there.iter().any(|volume| volume.name == temporary) {
-        client.order(Method::DELETE, &path)?;
+        return Err(CliError::input(format!(
+            "there is a volume `{temporary}`: an import of `{name}` is under way, or one was cut \
+             off. In that case delete what it left: thermocline store delete {temporary}"
+        )));
     }
+    let path = format!("/v1/volumes/{temporary}");
     let size_bytes = length.next_multiple_of(BLOCK_BYTES as u64);
     let wish = NewStoreVolume {
         name: temporary,

@@ -50,8 +50,9 @@ impl SweepReport {
                 policies.push(&policy.policy);
             }
         }
+        // A policy without results has no bar: the lowest one would look best.
         let value = |size: &SizeReport, name: &str| {
-            size.policies.iter().find(|policy| policy.policy == name).map_or(0.0, |p| p.mean)
+            size.policies.iter().find(|policy| policy.policy == name).map_or(f64::NAN, |p| p.mean)
         };
         let bars = |name: &str| BarSeries {
             name: name.to_string(),

@@ -5,8 +5,6 @@
 
 use super::{EngineArgs, Saying, all_taken, summary};
 use crate::error::CliError;
-use crate::files::extents::LeftOut;
-use crate::files::{FileFacts, Place, ranges_of};
 use crate::output;
 use hyper::Method;
 use rustix::fs::{Mode, OFlags};
@@ -17,6 +15,8 @@ use std::path::{Path, PathBuf};
 use thermocline_engine::api::{
     HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints,
 };
+use thermocline_filehints::files::extents::LeftOut;
+use thermocline_filehints::files::{FileFacts, Place, ranges_of};
 use thermocline_units::Bytes;
 
 #[derive(clap::Args)]

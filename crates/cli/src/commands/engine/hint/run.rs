@@ -5,8 +5,8 @@
 //!    We take over orphans (`PR_SET_CHILD_SUBREAPER`), so that whoever descends from us is theirs.
 //! 3. With `--preload` the command is started with a library that passes on what it says of its
 //!    files itself ([`preload`]); `--device` speaks of a whole device ([`device`]).
-//! 4. The command's ending is noticed only after the notes before it were read: until then even
-//!    who has ended is known by number.
+//! 4. The end of the command is noticed only after the events before it were read: until then even
+//!    a process that has ended is known by its number.
 //!
 //! The command comes first: where hints cannot be given it runs without them, and that is said once
 //! on stderr. Its input, output, signals and exit status are its own.
@@ -14,13 +14,8 @@
 mod device;
 mod preload;
 
-use super::{EngineArgs, Saying};
+use super::{EngineArgs, Saying, note};
 use crate::error::CliError;
-use crate::files::Place;
-use crate::hint_watch::advice::Ear;
-use crate::hint_watch::processes::Processes;
-use crate::hint_watch::session::{Doer, Session, say, wait};
-use crate::hint_watch::watch::Watch;
 use device::DeviceHint;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -31,6 +26,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use thermocline_engine::api::NewHint;
+use thermocline_filehints::advice_socket::AdviceSocket;
+use thermocline_filehints::file_events::FileEvents;
+use thermocline_filehints::files::Place;
+use thermocline_filehints::processes::Processes;
+use thermocline_filehints::session::{Actor, Session, wait};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,10 +97,10 @@ pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<ExitCode, CliError
         CliError::command(format!("{}: {error}", program.display()), status)
     })?;
     let child = Pid::from_child(&child);
-    let mut judge = |processes: &mut Processes, doer: Doer| {
+    let mut rule = |processes: &mut Processes, actor: Actor| {
         let (now, us) = (Instant::now(), us.as_raw_nonzero().get());
-        let ours = doer.told_us || processes.is_below(now, doer.process, us);
-        let idle = processes.has_said_idle(now, doer.process).then_some(IDLE_MS);
+        let ours = actor.spoke || processes.is_below(now, actor.process, us);
+        let idle = processes.has_said_idle(now, actor.process).then_some(IDLE_MS);
         let said = args.saying.hint();
         ours.then(|| NewHint { background_ms: said.background_ms.or(idle), ..said })
     };
@@ -108,7 +108,7 @@ pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<ExitCode, CliError
         wait(signals.0.iter().map(|(_, pipe)| pipe.as_fd()), hints.session.as_ref());
         let now = Instant::now();
         if let Some(session) = &mut hints.session {
-            session.turn(now, &mut judge);
+            session.turn(now, &mut rule);
         }
         if let Some(device) = &mut hints.device {
             device.turn(now);
@@ -119,7 +119,7 @@ pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<ExitCode, CliError
         }
     };
     if let Some(session) = hints.session {
-        session.finish(args.keep, &mut judge);
+        session.finish(args.keep, &mut rule);
     }
     if let Some(device) = hints.device.filter(|_| !args.keep) {
         device.withdraw();
@@ -137,10 +137,10 @@ struct Hints {
 
 impl Hints {
     fn begin(engine: &EngineArgs, args: &Args) -> Hints {
-        let lost = |error: &CliError| say(format!("the command runs without hints: {error}"));
+        let lost = |error: &CliError| note(&format!("the command runs without hints: {error}"));
         let library = (args.preload || args.preload_library.is_some())
             .then(|| preload::library(args.preload_library.as_deref()))
-            .and_then(|found| found.inspect_err(|error| say(error)).ok());
+            .and_then(|found| found.inspect_err(|error| note(&error.to_string())).ok());
         let here = args.device.is_none().then(|| PathBuf::from("."));
         let mount = args.mount.clone().or(here);
         let session = mount
@@ -176,11 +176,11 @@ fn begin_session(
 ) -> Result<Session, CliError> {
     let client = engine.client();
     let place = Place::of(mount, &client, args.volume.as_deref())?;
-    let ear = if listens { Some(Ear::anywhere()?) } else { None };
-    let watch = match (Watch::new(&place.mount.point), &ear) {
-        (Ok(watch), _) => Some(watch),
+    let advice = if listens { Some(AdviceSocket::anywhere()?) } else { None };
+    let events = match (FileEvents::new(&place.mount.point), &advice) {
+        (Ok(events), _) => Some(events),
         (Err(error), Some(_)) => {
-            say(format!("only what the command says of its files itself is heard: {error}"));
+            note(&format!("only what the command says of its files itself is heard: {error}"));
             None
         }
         (Err(error), None) => {
@@ -190,7 +190,7 @@ fn begin_session(
             )));
         }
     };
-    Ok(Session::new(place, client, &source("run"), (watch, ear)))
+    Ok(Session::new(place, client, &source("run"), (events, advice), note))
 }
 
 /// End of the command, once it has ended. Orphans that we took over are let go.

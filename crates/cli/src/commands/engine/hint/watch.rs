@@ -9,13 +9,8 @@
 //!
 //! Ends with INT or TERM, and then withdraws what it said.
 
-use super::EngineArgs;
+use super::{EngineArgs, note};
 use crate::error::CliError;
-use crate::files::Place;
-use crate::hint_watch::advice::Ear;
-use crate::hint_watch::processes::Processes;
-use crate::hint_watch::session::{Doer, Session, say, wait};
-use crate::hint_watch::watch::Watch;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -23,6 +18,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use thermocline_engine::api::NewHint;
+use thermocline_filehints::advice_socket::AdviceSocket;
+use thermocline_filehints::file_events::FileEvents;
+use thermocline_filehints::files::Place;
+use thermocline_filehints::processes::Processes;
+use thermocline_filehints::session::{Actor, Session, wait};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,11 +63,11 @@ pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<(), CliError> {
     let client = engine.client();
     let place = Place::of(&args.mount, &client, args.volume.as_deref())?;
     let what = format!("{} (volume {})", place.mount.point.display(), place.volume);
-    let ears = ears(&place, args.socket.as_deref())?;
-    let mut session = Session::new(place, client, &args.source, ears);
-    say(format!("watching {what}; stop with Ctrl-C"));
-    let mut judge = |processes: &mut Processes, doer: Doer| {
-        let is_background = processes.is_background(Instant::now(), doer.process);
+    let sources = sources(&place, args.socket.as_deref())?;
+    let mut session = Session::new(place, client, &args.source, sources, note);
+    note(&format!("watching {what}; stop with Ctrl-C"));
+    let mut rule = |processes: &mut Processes, actor: Actor| {
+        let is_background = processes.is_background(Instant::now(), actor.process);
         Some(NewHint {
             background_ms: is_background.then_some(args.background),
             prefetch: !args.no_prefetch && !is_background,
@@ -76,22 +76,25 @@ pub(super) fn run(engine: &EngineArgs, args: &Args) -> Result<(), CliError> {
     };
     loop {
         wait(std::iter::once(stop.as_fd()), Some(&session));
-        session.turn(Instant::now(), &mut judge);
+        session.turn(Instant::now(), &mut rule);
         if matches!((&stop).read(&mut [0]), Ok(count) if count > 0) {
-            session.finish(false, &mut judge);
+            session.finish(false, &mut rule);
             return Ok(());
         }
     }
 }
 
-/// Means to hear what happens: the kernel's events, and a socket.
-fn ears(place: &Place, socket: Option<&Path>) -> Result<(Option<Watch>, Option<Ear>), CliError> {
-    let ear = socket.map(Ear::at).transpose()?;
-    match (Watch::new(&place.mount.point), ear) {
-        (Ok(watch), ear) => Ok((Some(watch), ear)),
-        (Err(error), Some(ear)) => {
-            say(format!("only what programs say of their files themselves is heard: {error}"));
-            Ok((None, Some(ear)))
+/// Sources of events: the kernel, and a socket for messages of programs.
+fn sources(
+    place: &Place,
+    socket: Option<&Path>,
+) -> Result<(Option<FileEvents>, Option<AdviceSocket>), CliError> {
+    let advice = socket.map(AdviceSocket::at).transpose()?;
+    match (FileEvents::new(&place.mount.point), advice) {
+        (Ok(events), advice) => Ok((Some(events), advice)),
+        (Err(error), Some(advice)) => {
+            note(&format!("only what programs say of their files themselves is heard: {error}"));
+            Ok((None, Some(advice)))
         }
         (Err(error), None) => Err(CliError::failed(format!(
             "{error}. Without it --socket hears what programs say of their files themselves, and \

@@ -3,9 +3,8 @@
 //! The file is looked at, not listened to: that works on every file system, and however it is
 //! replaced. That a document is wrong, or the engine away, is said; then the next change counts.
 
-use super::{EngineArgs, document, send};
+use super::{EngineArgs, document, note, send};
 use crate::error::CliError;
-use crate::hint_watch::session::say;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub(super) fn run(engine: &EngineArgs, file: &PathBuf) -> Result<(), CliError> {
         if state.is_some() && state != seen {
             match document(file).and_then(|document| send(engine, &document)) {
                 Ok(()) => {}
-                Err(error) => say(error),
+                Err(error) => note(&error.to_string()),
             }
         }
         seen = state;

@@ -18,7 +18,7 @@ use super::{LOOK, find};
 use crate::error::CliError;
 use crate::progress::{Progress, Unit};
 use hyper::Method;
-use thermocline_admin::client::Client;
+use thermocline_admin::client::{Client, segment};
 use thermocline_engine::api::{NewPool, Pool};
 
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ pub(super) fn run(engine: &EngineArgs, args: Args) -> Result<(), CliError> {
         old = drained(&client, old, &new)?;
     }
     if matches!(old.state.as_str(), "drained" | "dead") {
-        client.order(Method::DELETE, &format!("/v1/pools/{}", old.id))?;
+        client.order(Method::DELETE, &format!("/v1/pools/{}", segment(&old.name)))?;
         old = find(&client, old.id)?;
     }
     while wait && old.state == "removing" {
@@ -104,7 +104,8 @@ fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
             let name = args.name.ok_or_else(|| {
                 CliError::input("the new pool needs a name of its own: --name NAME")
             })?;
-            let replaces = Some(old.id.to_string());
+            // By its name: another pool may be called as this one is numbered.
+            let replaces = Some(old.name.clone());
             let wish = NewPool { replaces, ..args.device.pool(name) };
             let new = client.send(Method::POST, "/v1/pools", &wish)?;
             Ok((old, new))
@@ -122,7 +123,7 @@ fn drain(client: &Client, mut old: Pool, new: &Pool) -> Result<Pool, CliError> {
         std::thread::sleep(LOOK);
     }
     if !matches!(old.state.as_str(), "draining" | "drained" | "dead" | "removing") {
-        old = client.send(Method::POST, &format!("/v1/pools/{}/drain", old.id), &())?;
+        old = client.send(Method::POST, &format!("/v1/pools/{}/drain", segment(&old.name)), &())?;
     }
     Ok(old)
 }

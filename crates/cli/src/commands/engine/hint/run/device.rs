@@ -4,15 +4,15 @@
 //! It holds for whoever uses the device, since a volume sees addresses only; it is given anew
 //! before it expires, and withdrawn when the command has ended.
 
-use crate::commands::engine::hint::{Saying, all_taken};
+use crate::commands::engine::hint::{Saying, all_taken, note};
 use crate::error::CliError;
-use crate::files::device_on_volume;
-use crate::hint_watch::session::{LASTS, say};
 use hyper::Method;
 use std::path::Path;
 use std::time::Instant;
-use thermocline_admin::client::Client;
+use thermocline_admin::client::{Client, segment};
 use thermocline_engine::api::{HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints};
+use thermocline_filehints::files::device_on_volume;
+use thermocline_filehints::session::LASTS;
 
 /// A hint of a whole block device.
 pub(super) struct DeviceHint {
@@ -63,9 +63,9 @@ impl DeviceHint {
 
     /// Takes it back.
     pub(super) fn withdraw(self) {
-        let path = format!("/v1/hints/{}", self.document.source);
+        let path = format!("/v1/hints/{}", segment(&self.document.source));
         if let Err(error) = self.client.order(Method::DELETE, &path) {
-            say(format!("the hint was not withdrawn: {error}"));
+            note(&format!("the hint was not withdrawn: {error}"));
         }
     }
 }

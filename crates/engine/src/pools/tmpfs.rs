@@ -3,10 +3,13 @@
 //! What is only there is lost when the machine goes down, so nobody gets this without asking
 //! (docs/decisions: a volume of the default configuration survives a reboot).
 
-use crate::error::CliError;
+use super::StartError;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::Path;
 
+/// Magic numbers of file systems in memory (statfs(2)).
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+const RAMFS_MAGIC: u64 = 0x8584_58f6;
 /// Folder of files in memory.
 const TMPFS: &str = "/dev/shm";
 
@@ -15,8 +18,8 @@ const TMPFS: &str = "/dev/shm";
 ///
 /// # Errors
 /// When the folders cannot be made, or somebody else has the one in memory.
-pub(crate) fn link_to_tmpfs(data: &Path, link: &Path) -> Result<(), CliError> {
-    let failed = |path: &Path, error| CliError::failed(format!("{}: {error}", path.display()));
+pub fn link_to_tmpfs(data: &Path, link: &Path) -> Result<(), StartError> {
+    let failed = |path: &Path, error| StartError::Failed(format!("{}: {error}", path.display()));
     std::fs::create_dir_all(data).map_err(|error| failed(data, error))?;
     if std::fs::symlink_metadata(link).is_ok() {
         return Ok(());
@@ -36,15 +39,17 @@ pub(crate) fn link_to_tmpfs(data: &Path, link: &Path) -> Result<(), CliError> {
     if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
         let name = folder.display();
         let text = format!("{name} is not a folder that only you can use; have it removed");
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     symlink(folder.join("scm.pool"), link).map_err(|error| failed(link, error))
 }
 
-/// True if what is at `path` would be lost at a reboot.
-pub(crate) fn is_on_tmpfs(path: &Path) -> bool {
-    std::fs::read_link(path).is_ok_and(|target| target.starts_with(TMPFS))
-        || path.starts_with(TMPFS)
+/// True if what is at `path`, or would be made there, is lost at a reboot.
+pub fn is_on_tmpfs(path: &Path) -> bool {
+    let is_named_so = std::fs::read_link(path).is_ok_and(|target| target.starts_with(TMPFS));
+    let there = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("."));
+    let kind = rustix::fs::statfs(there).map(|system| system.f_type as u64);
+    is_named_so || path.starts_with(TMPFS) || matches!(kind, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
 }
 
 /// FNV-1a (Fowler, Noll and Vo, 1991): names a folder, no more.

@@ -1,22 +1,21 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
-use super::device_opener::{DeviceOpener, open, open_bucket};
+use super::opener::{DeviceOpener, open, open_bucket};
 use super::salvage::Damage;
 use super::survey::{
     Absence, Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
 };
-use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig};
-use crate::error::CliError;
-use crate::listeners::{self, random};
+use super::{CacheConfig, DeviceConfig, GroupConfig, PoolConfig, StartError};
+use crate::probe::{self, Contents};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use thermocline_admin::secret::random_number;
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
-use thermocline_engine::probe::{self, Contents};
 use thermocline_policy::placement::PoolTraits;
 use thermocline_ports::model::Profile;
 use thermocline_ports::{Device, Geometry};
@@ -30,29 +29,30 @@ use thermocline_volume::{Group, PoolSpec, traits_of};
 const STORE: &str = "s3";
 
 /// A group that an engine can drive.
-pub(crate) struct Started {
-    pub(crate) group: Group,
+pub struct Started {
+    /// The group; recovery has not run yet.
+    pub group: Group,
     /// By pool id; none: its pool was removed.
-    pub(crate) disks: Vec<Option<PoolDevice<Disk>>>,
+    pub disks: Vec<Option<PoolDevice<Disk>>>,
     /// Names of the pools, by id.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// Beginning of the devices' clock.
-    pub(crate) clock: Instant,
+    pub clock: Instant,
 }
 
 /// Permission for a start to lose something.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Permission<'a> {
+pub struct Permission<'a> {
     /// Missing pools are given up.
-    pub(crate) degraded: bool,
+    pub degraded: bool,
     /// Treatment of damaged metadata.
-    pub(crate) damage: Damage,
+    pub damage: Damage,
     /// Devices whose contents are destroyed when a pool or a block cache is made there.
-    pub(crate) erase: &'a [PathBuf],
+    pub erase: &'a [PathBuf],
 }
 
 /// The data folder, locked for as long as this is kept: one engine at a time has it.
-pub(crate) struct DataFolder {
+pub struct DataFolder {
     _folder: File,
 }
 
@@ -61,13 +61,13 @@ impl DataFolder {
     ///
     /// # Errors
     /// When it cannot be made, or another engine runs with it.
-    pub(crate) fn lock(path: &Path) -> Result<DataFolder, CliError> {
+    pub fn lock(path: &Path) -> Result<DataFolder, StartError> {
         let name = path.display();
-        let failed = |error: io::Error| CliError::failed(format!("{name}: {error}"));
+        let failed = |error: io::Error| StartError::Failed(format!("{name}: {error}"));
         std::fs::create_dir_all(path).map_err(failed)?;
         let folder = File::open(path).map_err(failed)?;
         match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Err(CliError::failed(format!(
+            Err(Errno::WOULDBLOCK) => Err(StartError::Failed(format!(
                 "an engine is starting or running with the data folder {name}; stop that first, or \
                  give this one another folder"
             ))),
@@ -78,41 +78,53 @@ impl DataFolder {
 }
 
 /// Opens the devices, makes those that a first start lacks, and opens or makes the group on them.
+/// `report` is told of contents that were destroyed because the caller permitted it.
 ///
 /// # Errors
 /// When a device is missing, in use, or has something else on it; when the group cannot be made of
 /// these pools. Nothing is left behind that was not there before.
-pub(crate) fn start(config: &Config, may: Permission<'_>) -> Result<Started, CliError> {
-    std::fs::create_dir_all(&config.data)
-        .map_err(|error| CliError::failed(format!("{}: {error}", config.data.display())))?;
+pub fn start(
+    config: GroupConfig<'_>,
+    may: Permission<'_>,
+    report: fn(&str),
+) -> Result<Started, StartError> {
+    std::fs::create_dir_all(config.data)
+        .map_err(|error| StartError::Failed(format!("{}: {error}", config.data.display())))?;
     let opener = DeviceOpener::to_run();
-    match arrange(survey(config, &opener, may.erase)?)? {
-        Arranged::Fresh(found) => first_start(config, &opener, found),
+    match arrange(survey(config.pools, &opener, may.erase)?)? {
+        Arranged::Fresh(found) => first_start(config, &opener, found, report),
         Arranged::Group(members) => restart(config, &opener, members, may),
     }
 }
 
 fn restart(
-    config: &Config,
+    config: GroupConfig<'_>,
     opener: &DeviceOpener<Disk>,
     members: Members<'_, PoolDevice<Disk>>,
     may: Permission<'_>,
-) -> Result<Started, CliError> {
+) -> Result<Started, StartError> {
     let degraded = may.degraded;
     if let Some(missing) = members.missing.first().filter(|_| !degraded) {
         let text = format!(
             "{missing}. Bring it back; or give it up with --degraded: chunks that are only there \
              are lost then"
         );
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     // What is given up may be there as something else, or not at all.
     let gives_up = degraded && !members.missing.is_empty();
+    if let Some(unread) = members.unread.first().filter(|_| gives_up) {
+        let text = format!(
+            "{unread}. It may be a pool that is missing, and --degraded would lose what is only \
+             there: make it readable, or move it away, and start again"
+        );
+        return Err(StartError::Input(text));
+    }
     if let Some(stranger) = members.strangers.first().filter(|_| !gives_up) {
         let text = format!(
             "{stranger}, and its volume group does not need it; take it out of the configuration"
         );
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     let (disks, configs): (Vec<_>, Vec<_>) = members.devices.into_iter().map(Option::unzip).unzip();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
@@ -129,14 +141,16 @@ fn restart(
     Ok(Started { group, disks, names, clock })
 }
 
+/// Starts a group that is not there yet.
 fn first_start(
-    config: &Config,
+    config: GroupConfig<'_>,
     opener: &DeviceOpener<Disk>,
     found: Vec<Found<'_, PoolDevice<Disk>>>,
-) -> Result<Started, CliError> {
+    report: fn(&str),
+) -> Result<Started, StartError> {
     let heads = check_first_start(config, &found)?;
     let mut made: Vec<&Path> = Vec::new();
-    let started = make(config, opener, found, &heads, &mut made);
+    let started = make(config, opener, (found, &heads), &mut made, report);
     if started.is_err() {
         for path in made {
             let _ = take_back_file(path, false); // It was empty, or was not there.
@@ -146,18 +160,18 @@ fn first_start(
 }
 
 fn make<'a>(
-    config: &'a Config,
+    config: GroupConfig<'a>,
     opener: &DeviceOpener<Disk>,
-    found: Vec<Found<'a, PoolDevice<Disk>>>,
-    heads: &[Bytes],
+    (found, heads): (Vec<Found<'a, PoolDevice<Disk>>>, &[Bytes]),
     made: &mut Vec<&'a Path>,
-) -> Result<Started, CliError> {
+    report: fn(&str),
+) -> Result<Started, StartError> {
     let (mut disks, mut specs, mut of) = (Vec::new(), Vec::new(), Vec::new());
-    for (Found { config: pool, device, destroys }, head) in found.into_iter().zip(heads) {
+    for (Found { config: pool, device, destroys, cache: _ }, head) in found.into_iter().zip(heads) {
         for (path, contents) in destroys {
-            let failed = |error| CliError::failed(format!("{}: {error}", path.display()));
+            let failed = |error| StartError::Failed(format!("{}: {error}", path.display()));
             probe::erase(path).map_err(failed)?;
-            listeners::say(&format!("{} held {contents}: destroyed, as asked", path.display()));
+            report(&format!("{} held {contents}: destroyed, as asked", path.display()));
         }
         of.push(pool);
         let zeroed = has_holes_only(&pool.device.path) || device.is_err();
@@ -176,7 +190,7 @@ fn make<'a>(
         disks.push(Some(disk));
     }
     let mut group =
-        Group::create(config.settings.clone(), &specs, random()?).map_err(CliError::input)?;
+        Group::create(config.settings.clone(), &specs, random()?).map_err(StartError::input)?;
     for (id, pool) in (0..).zip(of) {
         group.set_traits(PoolId(id), traits(pool));
         group.set_pool_depth(PoolId(id), pool.depth);
@@ -201,7 +215,11 @@ fn traits(pool: &PoolConfig) -> Option<PoolTraits> {
 
 /// A new device in a bucket. An extent is a chunk, and they begin alike: moving a chunk is an
 /// object, not two halves.
-fn make_in_bucket(config: &Config, pool: &PoolConfig, head: Bytes) -> Result<Disk, CliError> {
+fn make_in_bucket(
+    config: GroupConfig<'_>,
+    pool: &PoolConfig,
+    head: Bytes,
+) -> Result<Disk, StartError> {
     let extent = config.settings.chunk_size.0;
     let label = if pool.cache.is_some() { ORIGIN_LABEL_BYTES } else { 0 };
     let shape = Shape {
@@ -209,14 +227,14 @@ fn make_in_bucket(config: &Config, pool: &PoolConfig, head: Bytes) -> Result<Dis
         extent: u32::try_from(extent).expect("chunks are up to a GiB"),
         lead: ((head.0 + label) % extent) as u32,
     };
-    open_bucket(&pool.device, Purpose::Make(random()?, shape)).map_err(CliError::failed)
+    open_bucket(&pool.device, Purpose::Make(random()?, shape)).map_err(StartError::failed)
 }
 
-fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, CliError> {
+fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, StartError> {
     let disk = open(device, device.size);
     // What another start has locked is that start's, and stays when this one takes its files back.
     made.push(&device.path);
-    disk.map_err(CliError::failed)
+    disk.map_err(StartError::failed)
 }
 
 /// A new cache in front of a blank device. A line must never want for room.
@@ -225,22 +243,22 @@ fn make_cache<'a>(
     slow: Disk,
     cache: &'a CacheConfig,
     made: &mut Vec<&'a Path>,
-) -> Result<PoolDevice<Disk>, CliError> {
+) -> Result<PoolDevice<Disk>, StartError> {
     let is_there = std::fs::metadata(&cache.device.path)
         .is_ok_and(|found| !found.is_file() || found.len() > 0);
     let fast = match is_there {
-        true => open(&cache.device, None).map_err(CliError::failed)?,
+        true => open(&cache.device, None).map_err(StartError::failed)?,
         false => make_file(&cache.device, made)?,
     };
     give_room(&fast, fast.geometry().size)?;
-    let failed = |error| CliError::input(format!("{}: {error}", cache.device.path.display()));
+    let failed = |error| StartError::Input(format!("{}: {error}", cache.device.path.display()));
     let made = BlockCache::format(opener.now(), fast, slow, random()?, cache.settings);
-    opener.settle(made.map_err(failed)?).map_err(CliError::failed)?.map_err(failed)
+    opener.settle(made.map_err(failed)?).map_err(StartError::failed)?.map_err(failed)
 }
 
-fn give_room(disk: &Disk, bytes: Bytes) -> Result<(), CliError> {
+fn give_room(disk: &Disk, bytes: Bytes) -> Result<(), StartError> {
     disk.allocate(bytes).map_err(|error| {
-        CliError::failed(format!("{}: no room for {bytes}: {error}", disk.path().display()))
+        StartError::Failed(format!("{}: no room for {bytes}: {error}", disk.path().display()))
     })
 }
 
@@ -249,22 +267,22 @@ fn give_room(disk: &Disk, bytes: Bytes) -> Result<(), CliError> {
 ///
 /// # Errors
 /// When a device has something on it, a file cannot be made, or the pools do not make a group.
-pub(crate) fn check_first_start<D: Device>(
-    config: &Config,
+pub fn check_first_start<D: Device>(
+    config: GroupConfig<'_>,
     found: &[Found<'_, D>],
-) -> Result<Vec<Bytes>, CliError> {
+) -> Result<Vec<Bytes>, StartError> {
     let mut specs = Vec::new();
     for found in found {
         let path = found.config.device.path.display();
         match &found.device {
-            Ok((_, Contents::CacheHalf)) => return Err(CliError::input(half(found.config))),
+            Ok((_, Contents::CacheHalf)) => return Err(StartError::input(half(found.config))),
             Ok((_, contents)) => {
                 refuse_contents(&found.config.device.path, contents)?;
                 refuse_size(&found.config.device)?;
             }
             // It is no first start for sure, or nothing could be made.
-            Err(Absence::NoAnswer(reason)) => return Err(CliError::failed(reason)),
-            Err(Absence::Nothing(_)) => {}
+            Err(Absence::NoAnswer(reason)) => return Err(StartError::failed(reason)),
+            Err(Absence::Nothing(reason)) => refuse_lone_cache(found, reason)?,
         }
         if let Some(cache) = &found.config.cache
             && cache.device.size.is_none()
@@ -275,36 +293,51 @@ pub(crate) fn check_first_start<D: Device>(
                 cache.device.path.display(),
                 found.config.name
             );
-            return Err(CliError::input(text));
+            return Err(StartError::input(text));
         }
         let Some(size) = expected_size(found) else {
             let text = format!(
                 "{path} does not exist, and pool `{}` has no `size` to make it with",
                 found.config.name
             );
-            return Err(CliError::input(text));
+            return Err(StartError::input(text));
         };
         let far = found.config.device.is_far();
         let geometry = Geometry { size, discard_zeroes: false, far };
         specs.push(spec(config, found.config, geometry, false));
     }
-    let group = Group::create(config.settings.clone(), &specs, 0).map_err(CliError::input)?;
+    let group = Group::create(config.settings.clone(), &specs, 0).map_err(StartError::input)?;
     let heads = (0..group.pool_count()).filter_map(|id| group.pool_head(PoolId(id)));
     Ok(heads.collect())
 }
 
-/// Refuses a file that is there and has another size than the configuration says.
-fn refuse_size(device: &DeviceConfig) -> Result<(), CliError> {
-    match std::fs::metadata(&device.path) {
-        Ok(found) if found.is_file() => {
-            probe::check_size(&device.path, Bytes(found.len()), device.size)
-                .map_err(CliError::input)
-        }
-        _ => Ok(()),
+/// Refuses to make a cache over what its device holds, where the pool's own device is not there.
+fn refuse_lone_cache<D>(found: &Found<'_, D>, reason: &str) -> Result<(), StartError> {
+    let Some(cache) = &found.config.cache else { return Ok(()) };
+    let path = &cache.device.path;
+    match &found.cache {
+        Contents::CacheHalf => Err(StartError::Input(format!(
+            "{reason}, and {0} holds the block cache of a pool, with writes that may be nowhere \
+             else. Bring the pool's device back. Only if nothing on {0} is needed: --erase {0} \
+             destroys it",
+            path.display()
+        ))),
+        contents => refuse_contents(path, contents),
     }
 }
 
-fn spec(config: &Config, pool: &PoolConfig, geometry: Geometry, zeroed: bool) -> PoolSpec {
+/// Refuses a device that is there and has another size than the configuration says.
+fn refuse_size(device: &DeviceConfig) -> Result<(), StartError> {
+    if device.bucket.is_some() || device.size.is_none() {
+        return Ok(());
+    }
+    let size = File::open(&device.path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    let size =
+        size.map_err(|error| StartError::Failed(format!("{}: {error}", device.path.display())))?;
+    probe::check_size(&device.path, Bytes(size), device.size).map_err(StartError::input)
+}
+
+fn spec(config: GroupConfig<'_>, pool: &PoolConfig, geometry: Geometry, zeroed: bool) -> PoolSpec {
     let chunk_size = config.settings.chunk_size.0;
     let reserve = pool.reserve.0.div_ceil(chunk_size);
     PoolSpec {
@@ -318,4 +351,9 @@ fn spec(config: &Config, pool: &PoolConfig, geometry: Geometry, zeroed: bool) ->
 /// True if a file reads as zeroes because nothing was ever written to it.
 fn has_holes_only(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.blocks() == 0)
+}
+
+/// A number that nobody can guess.
+fn random() -> Result<u64, StartError> {
+    random_number().map_err(|error| StartError::Failed(format!("/dev/urandom: {error}")))
 }

@@ -19,11 +19,11 @@ const POLICY_IDLE: i32 = 5;
 
 /// Facts about a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Process {
+pub struct Process {
     /// Its name, as `ps` shows it: at most 15 bytes.
-    pub(crate) name: String,
+    pub name: String,
     /// Process that started it, or took it over.
-    pub(crate) parent: i32,
+    pub parent: i32,
     nice: i32,
     policy: i32,
 }
@@ -48,7 +48,7 @@ impl Process {
 
 /// Processes, as `/proc` tells of them.
 #[derive(Debug, Default)]
-pub(crate) struct Processes {
+pub struct Processes {
     known: HashMap<i32, (Instant, Option<Process>)>,
     /// Those that said of themselves that they do I/O only when nobody else does.
     idle: HashSet<i32>,
@@ -56,7 +56,7 @@ pub(crate) struct Processes {
 
 impl Processes {
     /// Facts about a process; `None`: it is gone.
-    pub(crate) fn get(&mut self, now: Instant, process: i32) -> Option<Process> {
+    pub fn get(&mut self, now: Instant, process: i32) -> Option<Process> {
         if let Some((when, known)) = self.known.get(&process)
             && now.saturating_duration_since(*when) < REMEMBERED
         {
@@ -73,7 +73,7 @@ impl Processes {
     }
 
     /// True if `process` was started, at whatever distance, by `ancestor`.
-    pub(crate) fn is_below(&mut self, now: Instant, process: i32, ancestor: i32) -> bool {
+    pub fn is_below(&mut self, now: Instant, process: i32, ancestor: i32) -> bool {
         let mut at = process;
         for _ in 0..GENERATIONS_MAX {
             match self.get(now, at).map(|found| found.parent) {
@@ -87,7 +87,7 @@ impl Processes {
 
     /// True if nobody waits for what a process does: idle I/O class, idle scheduling, or nice 10
     /// and above.
-    pub(crate) fn is_background(&mut self, now: Instant, process: i32) -> bool {
+    pub fn is_background(&mut self, now: Instant, process: i32) -> bool {
         let found = self.get(now, process);
         found.is_some_and(|found| found.nice >= NICE_BACKGROUND || found.policy == POLICY_IDLE)
             || ioprio::is_idle(process)
@@ -95,7 +95,7 @@ impl Processes {
     }
 
     /// Takes note of the class of I/O priority that a process took.
-    pub(crate) fn note_idle(&mut self, process: i32, is_idle: bool) {
+    pub fn note_idle(&mut self, process: i32, is_idle: bool) {
         if !is_idle {
             self.idle.remove(&process);
         } else if self.idle.len() < REMEMBERED_MAX {
@@ -105,7 +105,7 @@ impl Processes {
 
     /// True if a process, or one that it descends from, said that it does I/O only when nobody else
     /// does: who is started takes the class over.
-    pub(crate) fn has_said_idle(&mut self, now: Instant, process: i32) -> bool {
+    pub fn has_said_idle(&mut self, now: Instant, process: i32) -> bool {
         let mut at = process;
         for _ in 0..GENERATIONS_MAX {
             if self.idle.is_empty() || self.idle.contains(&at) {

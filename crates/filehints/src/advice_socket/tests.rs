@@ -52,15 +52,15 @@ fn hints_in_own_words_stand_over_what_holds_anyway() {
 }
 
 /// Waits for the next one.
-fn next(ear: &Ear) -> Heard {
-    ear.heard.recv_timeout(Duration::from_secs(20)).unwrap()
+fn next(listening: &AdviceSocket) -> Received {
+    listening.received.recv_timeout(Duration::from_secs(20)).unwrap()
 }
 
 #[test]
 fn who_speaks_is_who_sent_it_and_noise_is_not_heard() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hints.sock");
-    let ear = Ear::at(&path).unwrap();
+    let listening = AdviceSocket::at(&path).unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let socket = UnixDatagram::unbound().unwrap();
     for noise in [&b""[..], b"THAD", &[0; DATAGRAM_BYTES], &[7; 4000]] {
@@ -69,25 +69,28 @@ fn who_speaks_is_who_sent_it_and_noise_is_not_heard() {
     let said = Said::Priority(Priority::Idle);
     let datagram = Datagram { offset: 0, length: 0, unsent: 4, said };
     socket.send_to(&datagram.encode(), &path).unwrap();
-    let heard = next(&ear);
-    assert_eq!(heard.datagram, datagram);
-    assert_eq!(heard.process, std::process::id() as i32);
-    assert!(heard.file.is_none());
-    assert_eq!(ear.lost(), 4, "as the datagram says");
-    assert!(Ear::at(&path).is_err(), "somebody listens there");
-    drop(ear);
+    let message = next(&listening);
+    assert_eq!(message.datagram, datagram);
+    assert_eq!(message.process, std::process::id() as i32);
+    assert!(message.file.is_none());
+    assert_eq!(listening.lost(), 4, "as the datagram says");
+    assert!(AdviceSocket::at(&path).is_err(), "somebody listens there");
+    drop(listening);
     assert!(!path.exists());
     drop(UnixDatagram::bind(&path).unwrap());
-    assert!(path.exists() && Ear::at(&path).is_ok(), "a socket that was left over is replaced");
+    assert!(
+        path.exists() && AdviceSocket::at(&path).is_ok(),
+        "a socket that was left over is replaced"
+    );
 }
 
 #[test]
-fn the_socket_of_a_command_is_hidden_from_who_was_not_told_and_goes_away() {
-    let ear = Ear::anywhere().unwrap();
-    assert!(ear.last_words().is_empty(), "it ends although nobody speaks");
-    let folder = ear.path().parent().unwrap().to_path_buf();
+fn the_socket_of_a_command_is_hidden_from_others_and_goes_away() {
+    let listening = AdviceSocket::anywhere().unwrap();
+    assert!(listening.drain().is_empty(), "it ends although nobody speaks");
+    let folder = listening.path().parent().unwrap().to_path_buf();
     assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o711);
-    drop(ear);
+    drop(listening);
     assert!(!folder.exists());
 }
 
@@ -95,16 +98,16 @@ fn the_socket_of_a_command_is_hidden_from_who_was_not_told_and_goes_away() {
 fn what_is_not_taken_in_time_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hints.sock");
-    let ear = Ear::at(&path).unwrap();
+    let listening = AdviceSocket::at(&path).unwrap();
     let socket = UnixDatagram::unbound().unwrap();
     let datagram = Datagram { offset: 0, length: 0, unsent: 0, said: Said::ReadAhead };
     for _ in 0..WAITING_MAX + 40 {
         socket.send_to(&datagram.encode(), &path).unwrap(); // Waits for room.
     }
     let start = Instant::now();
-    while ear.lost() < 40 {
-        assert!(start.elapsed() < Duration::from_secs(20), "{} lost", ear.lost());
+    while listening.lost() < 40 {
+        assert!(start.elapsed() < Duration::from_secs(20), "{} lost", listening.lost());
         std::thread::yield_now();
     }
-    assert_eq!(ear.heard().count(), WAITING_MAX);
+    assert_eq!(listening.received().count(), WAITING_MAX);
 }

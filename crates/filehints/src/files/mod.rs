@@ -4,11 +4,11 @@
 //! engine made of a volume, [`extents`] asks where a file's bytes lie on the device. [`Place`] puts
 //! them together. Nothing here reads or changes the contents of files.
 
-pub(crate) mod device;
-pub(crate) mod extents;
-pub(crate) mod mounts;
+pub mod device;
+pub mod extents;
+pub mod mounts;
 
-use crate::error::CliError;
+use crate::HintError;
 use device::{Ground, Sys};
 use mounts::{Mount, Mounts};
 use std::fmt;
@@ -23,13 +23,13 @@ use thermocline_units::Bytes;
 
 /// A mounted file system whose volume is known.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub struct Place {
     /// Mount of it.
-    pub(crate) mount: Mount,
+    pub mount: Mount,
     /// The number of its device, as files say it.
-    pub(crate) device: u64,
+    pub device: u64,
     /// The volume's name.
-    pub(crate) volume: String,
+    pub volume: String,
     /// Offset of the device on the volume, bytes.
     offset: u64,
     /// End of the volume, bytes.
@@ -39,7 +39,7 @@ pub(crate) struct Place {
 impl Place {
     /// A file system on a volume of its size.
     #[cfg(test)]
-    pub(crate) fn on_its_own(mount: Mount, device: u64) -> Place {
+    pub fn on_its_own(mount: Mount, device: u64) -> Place {
         Place { mount, device, volume: "v0".to_string(), offset: 0, end: u64::MAX }
     }
 
@@ -48,15 +48,15 @@ impl Place {
     ///
     /// # Errors
     /// When there is no such path, its device cannot be followed, or the volume is not clear.
-    pub(crate) fn of(path: &Path, client: &Client, named: Option<&str>) -> Result<Place, CliError> {
-        let failed = |error: io::Error| CliError::input(format!("{}: {error}", path.display()));
+    pub fn of(path: &Path, client: &Client, named: Option<&str>) -> Result<Place, HintError> {
+        let failed = |error: io::Error| HintError::Input(format!("{}: {error}", path.display()));
         let full = path.canonicalize().map_err(failed)?;
         let device = full.metadata().map_err(failed)?.dev();
         let mount = Mounts::read()?.holding(&full)?;
         let number = numbers(device);
         let ground = Sys::of_this_system()?
             .ground(number, &mount.kind)
-            .map_err(|error| CliError::input(format!("{}: {error}", path.display())))?;
+            .map_err(|error| HintError::Input(format!("{}: {error}", path.display())))?;
         let volumes: Vec<Volume> = client.get("/v1/volumes")?;
         let volume = choose(&ground, &volumes, named)?;
         let end = ground.offset.saturating_add(ground.length).min(volume.size_bytes);
@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// Ranges of the device as ranges of the volume; what lies beyond its end is left out.
-    pub(crate) fn on_volume(&self, device: &[Range<u64>]) -> Vec<Range<u64>> {
+    pub fn on_volume(&self, device: &[Range<u64>]) -> Vec<Range<u64>> {
         let shifted = device.iter().map(|range| {
             let start = range.start.saturating_add(self.offset);
             start..range.end.saturating_add(self.offset).min(self.end)
@@ -73,7 +73,7 @@ impl Place {
     }
 
     /// Hints that say `saying` of these ranges of a file, with what is known of the file.
-    pub(crate) fn hints(
+    pub fn hints(
         &self,
         level: HintLevel,
         saying: &NewHint,
@@ -98,12 +98,12 @@ impl Place {
 ///
 /// # Errors
 /// When `path` is no block device, cannot be followed, or its volume is not clear.
-pub(crate) fn device_on_volume(
+pub fn device_on_volume(
     path: &Path,
     client: &Client,
     named: Option<&str>,
-) -> Result<(String, Range<u64>), CliError> {
-    let wrong = |text: &dyn fmt::Display| CliError::input(format!("{}: {text}", path.display()));
+) -> Result<(String, Range<u64>), HintError> {
+    let wrong = |text: &dyn fmt::Display| HintError::Input(format!("{}: {text}", path.display()));
     let status = path.metadata().map_err(|error| wrong(&error))?;
     if !status.file_type().is_block_device() {
         return Err(wrong(&"no block device; of a mounted file system speak with --mount"));
@@ -119,18 +119,18 @@ pub(crate) fn device_on_volume(
 
 /// Facts about a file by its hints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FileFacts {
+pub struct FileFacts {
     /// Its size, bytes.
-    pub(crate) size: u64,
+    pub size: u64,
     /// Its directory, from the file system's root.
-    pub(crate) directory: String,
+    pub directory: String,
     /// Its name.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 impl FileFacts {
     /// Of a file by its full path; `None` when it is not below the mount.
-    pub(crate) fn new(mount: &Mount, path: &Path, size: u64) -> Option<FileFacts> {
+    pub fn new(mount: &Mount, path: &Path, size: u64) -> Option<FileFacts> {
         let inside = mount.inside(path)?;
         let name = inside.file_name()?.to_string_lossy().into_owned();
         let directory = inside.parent()?.to_string_lossy().into_owned();
@@ -142,7 +142,7 @@ impl FileFacts {
 ///
 /// # Errors
 /// When the file system cannot say.
-pub(crate) fn ranges_of(
+pub fn ranges_of(
     place: &Place,
     file: impl AsFd,
     within: Range<u64>,
@@ -160,16 +160,16 @@ fn choose<'a>(
     ground: &Ground,
     volumes: &'a [Volume],
     named: Option<&str>,
-) -> Result<&'a Volume, CliError> {
+) -> Result<&'a Volume, HintError> {
     let names = || volumes.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
     let find = |name: &str| volumes.iter().find(|volume| volume.name == name);
     let below = ground.below.display();
     let found = match named {
         Some(name) => find(name).ok_or_else(|| {
-            CliError::input(format!("there is no volume {name}; volumes are: {}", names()))
+            HintError::Input(format!("there is no volume {name}; volumes are: {}", names()))
         })?,
         None if !ground.of_client => {
-            return Err(CliError::input(format!(
+            return Err(HintError::Input(format!(
                 "nothing says that {below} is a volume; name it with --volume (one of: {})",
                 names()
             )));
@@ -178,7 +178,7 @@ fn choose<'a>(
             let file = ground.below.file_name().map(|name| name.to_string_lossy().into_owned());
             let only = if let [only] = volumes { Some(only) } else { None };
             file.as_deref().and_then(find).or(only).ok_or_else(|| {
-                CliError::input(format!(
+                HintError::Input(format!(
                     "nothing says which volume {below} is; name it with --volume (one of: {})",
                     names()
                 ))
@@ -187,7 +187,7 @@ fn choose<'a>(
     };
     let needed = ground.offset.saturating_add(ground.length);
     if needed > found.size_bytes {
-        return Err(CliError::input(format!(
+        return Err(HintError::Input(format!(
             "{below} reaches to {}, volume {} has {}: they are not the same; name another with \
              --volume",
             Bytes(needed),

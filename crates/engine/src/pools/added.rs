@@ -3,21 +3,21 @@
 //! Tables `[[pool]]` with the keys of a configuration, so that they can be copied into one. The
 //! file is replaced whole, and durably: after a power failure it is the old one or the new one.
 
-use crate::config::added_pools_path;
+use super::added_pools_path;
+use crate::api::NewPool;
+use crate::joining::PoolLedger;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use thermocline_engine::api::NewPool;
-use thermocline_engine::joining::PoolLedger;
+use thermocline_admin::files;
 
 /// Text above the tables.
 const HEAD: &str =
     "# Pools that were added while the engine ran; thermocline writes this file.\n\n";
 
 /// The record of pools that were added to a running engine.
-pub(crate) struct AddedPools {
+pub struct AddedPools {
     /// The file; whoever changes it holds the lock.
     path: Mutex<PathBuf>,
 }
@@ -38,11 +38,14 @@ struct Entry {
     emulate: Option<String>,
     #[serde(default)]
     buffered: bool,
+    /// Keys that somebody has added: they stay.
+    #[serde(flatten)]
+    others: toml::Table,
 }
 
 impl AddedPools {
     /// The record of the engine whose data folder this is.
-    pub(crate) fn of(data: &Path) -> AddedPools {
+    pub fn of(data: &Path) -> AddedPools {
         let path = added_pools_path(data);
         AddedPools { path: Mutex::new(std::path::absolute(&path).unwrap_or(path)) }
     }
@@ -56,18 +59,9 @@ impl AddedPools {
         };
         change(&mut record.pool);
         let text = toml::to_string(&record).map_err(io::Error::other)?;
-        replace(&path, &format!("{HEAD}{text}"))
+        let text = format!("{HEAD}{text}");
+        files::replace(&path, files::EVERYBODY_READS, |mut file| file.write_all(text.as_bytes()))
     }
-}
-
-/// Gives a file new contents, durably.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let beside = path.with_extension("toml.new");
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 impl PoolLedger for AddedPools {
@@ -79,6 +73,7 @@ impl PoolLedger for AddedPools {
                 path: pool.path.clone(),
                 emulate: pool.emulate.clone(),
                 buffered: pool.buffered,
+                others: toml::Table::new(),
             });
         })
     }

@@ -1,25 +1,25 @@
 //! Opening of devices, and waiting for them: as an engine does it, or only to look.
 
-use crate::config::DeviceConfig;
+use super::DeviceConfig;
+use crate::probe;
 use std::io;
 use std::time::Instant;
 use thermocline_blockcache::{BlockCache, OpenError, PoolDevice};
-use thermocline_engine::probe;
 use thermocline_ports::{Device, Io, ScratchDevice, Ticket};
 use thermocline_ports_os::objects::{ObjectDevice, ObjectSettings, Purpose};
 use thermocline_ports_os::{Disk, OpenDeviceError, OpenOptions};
 use thermocline_units::{Bytes, Nanos};
 
 /// Opens devices that are there, and waits for them.
-pub(crate) struct DeviceOpener<D> {
-    pub(crate) open: fn(&DeviceConfig) -> Result<D, OpenDeviceError>,
+pub struct DeviceOpener<D> {
+    pub(super) open: fn(&DeviceConfig) -> Result<D, OpenDeviceError>,
     wait: fn(&mut D) -> io::Result<()>,
     /// Beginning of the devices' clock.
-    pub(crate) started: Instant,
+    pub started: Instant,
 }
 
 /// Opens a device for an engine; makes a file of size `create` where there is none.
-pub(crate) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk, OpenDeviceError> {
+pub(super) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk, OpenDeviceError> {
     if device.bucket.is_some() {
         return open_bucket(device, Purpose::Run);
     }
@@ -34,7 +34,7 @@ pub(crate) fn open(device: &DeviceConfig, create: Option<Bytes>) -> Result<Disk,
 ///
 /// # Panics
 /// When the device is in none.
-pub(crate) fn open_bucket(
+pub(super) fn open_bucket(
     device: &DeviceConfig,
     purpose: Purpose,
 ) -> Result<Disk, OpenDeviceError> {
@@ -71,7 +71,7 @@ impl DeviceOpener<Disk> {
 
 impl DeviceOpener<ScratchDevice<Disk>> {
     /// To look at; what is written stays in memory.
-    pub(crate) fn to_look() -> DeviceOpener<ScratchDevice<Disk>> {
+    pub fn to_look() -> DeviceOpener<ScratchDevice<Disk>> {
         DeviceOpener {
             open: |device| open_to_look(device).map(ScratchDevice::new),
             wait: |overlay| overlay.device_mut().wait(),
@@ -82,12 +82,12 @@ impl DeviceOpener<ScratchDevice<Disk>> {
 
 impl<D: Device> DeviceOpener<D> {
     /// Time by the devices' clock.
-    pub(crate) fn now(&self) -> Nanos {
+    pub fn now(&self) -> Nanos {
         Nanos(u64::try_from(self.started.elapsed().as_nanos()).expect("584 years"))
     }
 
     /// Waits until something may have happened, unless the clock alone decides.
-    pub(crate) fn wait<'a>(&self, devices: impl Iterator<Item = &'a mut D>) -> io::Result<()>
+    pub fn wait<'a>(&self, devices: impl Iterator<Item = &'a mut D>) -> io::Result<()>
     where
         D: 'a,
     {
@@ -98,10 +98,7 @@ impl<D: Device> DeviceOpener<D> {
     ///
     /// # Errors
     /// When the kernel refuses to wait, or the cache cannot be opened.
-    pub(crate) fn settle(
-        &self,
-        cache: BlockCache<D, D>,
-    ) -> io::Result<Result<PoolDevice<D>, OpenError>> {
+    pub fn settle(&self, cache: BlockCache<D, D>) -> io::Result<Result<PoolDevice<D>, OpenError>> {
         let mut device = PoolDevice::Cached(Box::new(cache));
         loop {
             device.poll(self.now(), &mut Vec::new());
@@ -118,7 +115,7 @@ impl<D: Device> DeviceOpener<D> {
     ///
     /// # Errors
     /// When the kernel refuses to wait, or the device to read.
-    pub(crate) fn read(&self, device: &mut PoolDevice<D>, length: usize) -> io::Result<Vec<u8>> {
+    pub fn read(&self, device: &mut PoolDevice<D>, length: usize) -> io::Result<Vec<u8>> {
         let length = (length as u64).min(device.geometry().size.0) as u32;
         device.submit(self.now(), Ticket(0), Io::Read { offset: Bytes(0), length });
         let mut done = Vec::new();

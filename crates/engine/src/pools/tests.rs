@@ -1,37 +1,70 @@
 //! Devices of a configuration: first starts, restarts, and everything that must be refused.
 
-use super::device_opener::open;
+use super::opener::open;
 use super::{
-    Arranged, Damage, DeviceOpener, Inspection, Permission, Started, arrange, link_to_tmpfs, start,
-    survey,
+    Arranged, CacheConfig, Damage, DeviceConfig, DeviceOpener, GroupConfig, Inspection, NamedBy,
+    Permission, PoolConfig, Started, arrange, link_to_tmpfs, start, survey,
 };
-use crate::config::{CacheConfig, Config, DeviceConfig, PoolConfig, Standard};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thermocline_blockcache::BlockCache;
 use thermocline_ports::{Completion, Device};
 use thermocline_ports_os::Patience;
 use thermocline_units::{Bytes, Nanos, PoolId};
-use thermocline_volume::Service;
+use thermocline_volume::{Service, Settings};
+
+/// Size of the volume.
+const VOLUME: Bytes = Bytes::from_mib(64);
+
+/// A group of its own.
+#[derive(Clone)]
+struct Config {
+    data: PathBuf,
+    pools: Vec<PoolConfig>,
+    settings: Settings,
+}
+
+impl Config {
+    fn group(&self) -> GroupConfig<'_> {
+        GroupConfig { data: &self.data, pools: &self.pools, settings: &self.settings }
+    }
+
+    fn start(&self) -> Result<Started, String> {
+        start(self.group(), Permission::default(), |_| ()).map_err(|error| error.to_string())
+    }
+}
 
 /// A volume of 64 MiB on three files.
 fn config(data: &Path) -> Config {
     let data = data.join("pools");
-    let standard = Standard { data, size: Bytes::from_mib(64), socket: None, emulation: false };
-    standard.config().unwrap()
+    let pools = [("scm", 32), ("ssd", 32), ("hdd", 68)].map(|(name, mib)| PoolConfig {
+        name: name.to_string(),
+        device: device(data.join(format!("{name}.pool")), Bytes::from_mib(mib)),
+        cache: None,
+        profile: None,
+        reserve: Bytes(0),
+        depth: None,
+        moves_a_day: None,
+        named_by: NamedBy::Default,
+    });
+    Config { data, pools: pools.to_vec(), settings: Settings::default() }
+}
+
+fn device(path: PathBuf, size: Bytes) -> DeviceConfig {
+    let patience = Patience::DEFAULT;
+    DeviceConfig { path, size: Some(size), emulate: None, buffered: false, patience, bucket: None }
 }
 
 /// Makes the group, or recovers it, and closes it.
 fn run_once(config: &Config) {
-    let Started { mut group, mut disks, .. } =
-        start(config, Permission::default()).map_err(|e| e.to_string()).unwrap();
+    let Started { mut group, mut disks, .. } = config.start().unwrap();
     let (mut ios, mut done) = (Vec::new(), Vec::<Completion>::new());
     let mut made = false;
     while *group.service() != Service::Closed {
         assert!(!matches!(group.service(), Service::Failed(_)));
         if *group.service() == Service::Ready && !std::mem::replace(&mut made, true) {
             if group.volumes().next().is_none() {
-                group.create_volume(Nanos(0), config.volumes[0].size).unwrap();
+                group.create_volume(Nanos(0), VOLUME).unwrap();
             }
             group.close(Nanos(0));
         }
@@ -56,16 +89,12 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 fn cache(config: &Config, name: &str) -> CacheConfig {
-    let size = Some(Bytes::from_mib(4));
-    let path = config.data.join(name);
-    let patience = Patience::DEFAULT;
-    let device =
-        DeviceConfig { path, size, emulate: None, buffered: false, patience, bucket: None };
+    let device = device(config.data.join(name), Bytes::from_mib(4));
     CacheConfig { device, settings: thermocline_blockcache::Settings::default() }
 }
 
 fn refusal(config: &Config) -> String {
-    start(config, Permission::default()).err().expect("something is wrong").to_string()
+    config.start().err().expect("something is wrong")
 }
 
 #[test]
@@ -74,7 +103,7 @@ fn pools_are_told_apart_by_their_labels_in_whatever_order_they_are_named() {
     let mut config = config(folder.path());
     run_once(&config);
     config.pools.reverse();
-    let started = start(&config, Permission::default()).map_err(|e| e.to_string()).unwrap();
+    let started = config.start().unwrap();
     let files: Vec<_> = started
         .disks
         .iter()
@@ -151,7 +180,7 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let contents = || config.pools.iter().flat_map(PoolConfig::paths).map(read);
     let before: Vec<_> = contents().collect();
     let opener = DeviceOpener::to_look();
-    let found = survey(&config, &opener, &[]).unwrap();
+    let found = survey(&config.pools, &opener, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
     let opened = Inspection::open(config.settings.clone(), &opener, members, Damage::Refused);
     let group = opened.unwrap().into_group();
@@ -309,5 +338,75 @@ fn an_only_pool_whose_cache_is_gone_is_not_taken_for_a_first_start() {
     assert!(said.contains("hdd.cache is missing or empty"), "{said}");
     assert!(read(&slow) == before && !lines.exists(), "not a byte");
     std::fs::rename(&away, &lines).unwrap();
+    run_once(&config);
+}
+
+/// The cache's device was formatted without a look when the pool's own device was not there.
+#[test]
+fn a_cache_is_not_made_over_contents_where_the_slow_device_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    std::fs::create_dir_all(&config.data).unwrap();
+    config.pools[2].cache = Some(cache(&config, "hdd.cache"));
+    let fast = config.data.join("hdd.cache");
+    let mut occupied = vec![0; 4 << 20];
+    occupied[1080] = 0x53;
+    std::fs::write(&fast, &occupied).unwrap();
+    let said = refusal(&config);
+    assert!(said.contains("hdd.cache holds") && said.contains("--erase"), "{said}");
+    assert!(read(&fast) == occupied, "not a byte");
+    assert_eq!(std::fs::read_dir(&config.data).unwrap().count(), 1, "nothing was made beside it");
+
+    // Only with a word from its owner.
+    let erase = [fast.clone()];
+    let may = Permission { erase: &erase, ..Permission::default() };
+    drop(start(config.group(), may, |_| ()).unwrap());
+    assert!(read(&fast) != occupied);
+}
+
+#[test]
+fn the_cache_of_an_only_pool_whose_slow_device_is_gone_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    config.pools.drain(..2);
+    config.pools[0].cache = Some(cache(&config, "hdd.cache"));
+    run_once(&config);
+    let (slow, fast) = (config.pools[0].device.path.clone(), config.data.join("hdd.cache"));
+    let (lines, away) = (read(&fast), folder.path().join("away"));
+    std::fs::rename(&slow, &away).unwrap();
+    let said = refusal(&config);
+    assert!(said.contains("hdd.pool is missing") && said.contains("block cache"), "{said}");
+    assert!(read(&fast) == lines && !slow.exists(), "not a byte");
+    std::fs::rename(&away, &slow).unwrap();
+    run_once(&config);
+}
+
+/// A mount that was missed at boot looked like a first start, and clients got an empty volume.
+#[test]
+fn no_group_is_made_beside_the_record_of_another_ones_pools() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    let added = PoolConfig {
+        name: "added".to_string(),
+        device: device(folder.path().join("not-mounted/added.pool"), Bytes::from_mib(32)),
+        named_by: NamedBy::Record,
+        ..config.pools[0].clone()
+    };
+    config.pools.push(added);
+    let said = refusal(&config);
+    assert!(said.contains("added.pool") && said.contains("added-pools.toml"), "{said}");
+    assert_eq!(std::fs::read_dir(&config.data).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn a_pool_that_is_only_busy_is_not_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    run_once(&config);
+    let busy = open(&config.pools[1].device, None).unwrap();
+    let may = Permission { degraded: true, ..Permission::default() };
+    let said = start(config.group(), may, |_| ()).err().expect("a pool is busy").to_string();
+    assert!(said.contains("ssd.pool") && said.contains("would lose"), "{said}");
+    drop(busy);
     run_once(&config);
 }

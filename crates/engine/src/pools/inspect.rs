@@ -4,10 +4,10 @@
 //! and repair by itself stays in memory as well, and is held back where the group is looked at for
 //! longer.
 
-use super::device_opener::DeviceOpener;
+use super::StartError;
+use super::opener::DeviceOpener;
 use super::salvage::Damage;
 use super::survey::Members;
-use crate::error::CliError;
 use std::ops::Range;
 use thermocline_blockcache::PoolDevice;
 use thermocline_ports::{Device, ScratchDevice};
@@ -19,13 +19,13 @@ use thermocline_volume::{
 };
 
 /// A pool's devices under overlays.
-pub(crate) type Look = PoolDevice<ScratchDevice<Disk>>;
+pub type Look = PoolDevice<ScratchDevice<Disk>>;
 
 /// Pieces of a read, by ascending offset; or why there are none.
-pub(crate) type Contents = Result<Vec<Fragment>, RequestError>;
+pub type ReadResult = Result<Vec<Fragment>, RequestError>;
 
 /// A group that is looked at: open in memory, its devices as they were.
-pub(crate) struct Inspection<'w> {
+pub struct Inspection<'w> {
     group: Group,
     opener: &'w DeviceOpener<ScratchDevice<Disk>>,
     devices: Vec<Option<Look>>,
@@ -37,12 +37,12 @@ impl<'w> Inspection<'w> {
     ///
     /// # Errors
     /// When the kernel refuses to wait for a device.
-    pub(crate) fn open(
+    pub fn open(
         settings: Settings,
         opener: &'w DeviceOpener<ScratchDevice<Disk>>,
         members: Members<'_, Look>,
         damage: Damage,
-    ) -> Result<Inspection<'w>, CliError> {
+    ) -> Result<Inspection<'w>, StartError> {
         let seats = members.devices.into_iter();
         let devices: Vec<Option<Look>> = seats.map(|seat| seat.map(|(device, _)| device)).collect();
         let geometries: Vec<_> =
@@ -54,7 +54,7 @@ impl<'w> Inspection<'w> {
     }
 
     /// The group as recovery left it.
-    pub(crate) fn group(&self) -> &Group {
+    pub fn group(&self) -> &Group {
         &self.group
     }
 
@@ -63,13 +63,13 @@ impl<'w> Inspection<'w> {
     ///
     /// # Errors
     /// When the kernel refuses to wait for a device.
-    pub(crate) fn scrub(&mut self) -> Result<(), CliError> {
+    pub fn scrub(&mut self) -> Result<(), StartError> {
         self.group.scrub(self.opener.now());
         self.run(|group| !group.scrub_status().running)
     }
 
     /// The group, when no more is read.
-    pub(crate) fn into_group(self) -> Group {
+    pub fn into_group(self) -> Group {
         self.group
     }
 
@@ -78,14 +78,14 @@ impl<'w> Inspection<'w> {
     ///
     /// # Errors
     /// When the kernel refuses to wait for a device.
-    pub(crate) fn read(
+    pub fn read(
         &mut self,
         volume: VolumeId,
         range: Range<u64>,
         step: u32,
-    ) -> Result<Vec<Contents>, CliError> {
+    ) -> Result<Vec<ReadResult>, StartError> {
         let starts: Vec<u64> = range.clone().step_by(step as usize).collect();
-        let mut contents: Vec<Option<Contents>> = vec![None; starts.len()];
+        let mut contents: Vec<Option<ReadResult>> = vec![None; starts.len()];
         let (mut asked, mut replies) = (0, Vec::new());
         while contents.iter().any(Option::is_none) {
             while let Some(&start) = starts.get(asked) {
@@ -107,7 +107,7 @@ impl<'w> Inspection<'w> {
         Ok(contents.into_iter().flatten().collect())
     }
 
-    fn run(&mut self, done: impl Fn(&Group) -> bool) -> Result<(), CliError> {
+    fn run(&mut self, done: impl Fn(&Group) -> bool) -> Result<(), StartError> {
         while !done(&self.group) {
             self.step()?;
         }
@@ -115,7 +115,7 @@ impl<'w> Inspection<'w> {
     }
 
     /// Requests to the devices, answers to the group; waits for a device when there are none.
-    fn step(&mut self) -> Result<(), CliError> {
+    fn step(&mut self) -> Result<(), StartError> {
         let now = self.opener.now();
         let (mut ios, mut done) = (Vec::new(), Vec::new());
         self.group.take_io(&mut ios);
@@ -134,14 +134,14 @@ impl<'w> Inspection<'w> {
         }
         if !moved {
             let all = self.devices.iter_mut().flatten().flat_map(PoolDevice::devices_mut);
-            self.opener.wait(all).map_err(CliError::failed)?;
+            self.opener.wait(all).map_err(StartError::failed)?;
         }
         Ok(())
     }
 }
 
 /// Settings to read everything soon: nothing is held back, and long pieces are read.
-pub(crate) fn at_full_speed(settings: Settings) -> Settings {
+pub fn at_full_speed(settings: Settings) -> Settings {
     let (piece, outstanding) = (Bytes::from_mib(1), 16);
     let copying = Copying { rate_per_second: None, piece, outstanding, ..settings.copying };
     Settings { copying, ..settings }
@@ -149,7 +149,7 @@ pub(crate) fn at_full_speed(settings: Settings) -> Settings {
 
 /// Settings under which a group that is looked at for long copies next to nothing: it would all
 /// stay in memory.
-pub(crate) fn at_rest(settings: Settings) -> Settings {
+pub fn at_rest(settings: Settings) -> Settings {
     let rate_per_second = Some(Bytes(1));
     let copying = Copying { rate_per_second, reserve_per_second: None, ..settings.copying };
     Settings { copying, ..settings }

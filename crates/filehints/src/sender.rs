@@ -1,18 +1,18 @@
 //! Hints of files that were opened or written, sent in batches.
 //!
-//! 1. A noted file waits a moment, so that what follows at once is one note with it.
+//! 1. A noted file waits a moment, so that events that follow at once are merged with it.
 //! 2. Then it is asked where it lies. What has no place yet (delayed allocation) is asked again,
 //!    after pauses that grow, for about half a minute.
 //!    A file that is deleted meanwhile is let go: its room would not be free while it is open here.
-//! 3. What was found is sent, at most [`HINTS_A_TURN`] hints a turn and a document a turn. The same
-//!    ranges said by the same process are not sent again before half of their time is over.
+//! 3. What was found is sent, at most [`HINTS_A_TURN`] hints a turn. The same ranges of the same
+//!    process are not sent again before half of their time is over.
 //!
-//! What a program itself said of ranges of a file stays over what is said of all that it opens: it
-//! is told after that, each time.
+//! What a program itself said of ranges of a file holds over the hint of all files that it opens:
+//! it is sent after that one, each time.
 //!
 //! State: an open descriptor a waiting file, [`WAITING_MAX`] at most; about 100 B and 16 B a range
-//! for each file that was told, [`TOLD_MAX`] at most; what programs said, [`ADVICE_MAX`] ranges of
-//! a file. What is beyond is not told.
+//! for each file that had hints, [`SENT_MAX`] at most; what programs said, [`ADVICE_MAX`] ranges of
+//! a file. What is beyond gets no hints.
 
 use crate::files::{FileFacts, Place, ranges_of};
 use hyper::Method;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant, SystemTime};
-use thermocline_admin::client::{CallError, Client};
+use thermocline_admin::client::{CallError, Client, segment};
 use thermocline_engine::api::{
     HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintsTaken, NewHint, NewHints,
 };
@@ -37,22 +37,22 @@ const ANSWER: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_secs(30);
 /// Files that wait at once; below the usual bound on open descriptors.
 const WAITING_MAX: usize = 512;
-/// Files of which it is remembered what was told.
-const TOLD_MAX: usize = 1 << 14;
+/// Files whose last hints are remembered.
+const SENT_MAX: usize = 1 << 14;
 /// Ranges of a file of which it is remembered what a program said; the oldest goes first.
 const ADVICE_MAX: usize = 32;
-/// Hints of a turn; a file in more ranges is told as far as they go.
+/// Hints of a turn; of a file in more ranges the first ones get hints.
 const HINTS_A_TURN: usize = 2000;
 
-/// Advice on a file beside what it says itself.
+/// A hint of a part of a file, before its place on the volume is known.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Said {
+pub struct PendingHint {
     /// The program's name and whatever else holds, but for the range.
-    pub(crate) hint: NewHint,
+    pub hint: NewHint,
     /// Bytes of the file.
-    pub(crate) within: Range<u64>,
+    pub within: Range<u64>,
     /// True if the program said so itself, of these bytes.
-    pub(crate) is_advice: bool,
+    pub is_advice: bool,
 }
 
 /// An inode's number, and when it was made: numbers are used again.
@@ -62,57 +62,57 @@ struct Waiting {
     file: File,
     inode: u64,
     life: InodeLife,
-    said: Said,
+    pending: PendingHint,
     due: Instant,
     pause: Duration,
 }
 
-struct Told {
-    said: Said,
+struct Sent {
+    pending: PendingHint,
     ranges: Vec<Range<u64>>,
     again: Instant,
 }
 
 /// Counts of what was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Files that were told of, each time counted.
-    pub(crate) files: u64,
+pub struct Counts {
+    /// Files that had hints, each time counted.
+    pub files: u64,
     /// Hints that the engine took.
-    pub(crate) taken: u64,
+    pub taken: u64,
     /// Hints that it did not take.
-    pub(crate) refused: u64,
+    pub refused: u64,
     /// Files or hints left out because there were too many.
-    pub(crate) left_out: u64,
+    pub left_out: u64,
 }
 
 /// Hints of files, sent in batches.
-pub(crate) struct Telling {
+pub struct HintSender {
     place: Place,
     client: Client,
     source: String,
     /// Time that a hint holds.
     lasts: Duration,
     waiting: VecDeque<Waiting>,
-    told: HashMap<u64, Told>,
+    sent: HashMap<u64, Sent>,
     /// Advice of programs.
-    advice: HashMap<InodeLife, VecDeque<Said>>,
+    advice: HashMap<InodeLife, VecDeque<PendingHint>>,
     /// Until then nothing is sent.
     silent_until: Option<Instant>,
     /// Counts of what was done so far.
-    pub(crate) counts: Counts,
+    pub counts: Counts,
 }
 
-impl Telling {
+impl HintSender {
     /// Hints of files of `place`, said by `source`, for so long.
-    pub(crate) fn new(place: Place, client: Client, source: String, lasts: Duration) -> Telling {
-        Telling {
+    pub fn new(place: Place, client: Client, source: String, lasts: Duration) -> HintSender {
+        HintSender {
             place,
             client: client.within(ANSWER),
             source,
             lasts,
             waiting: VecDeque::new(),
-            told: HashMap::new(),
+            sent: HashMap::new(),
             advice: HashMap::new(),
             silent_until: None,
             counts: Counts::default(),
@@ -120,7 +120,7 @@ impl Telling {
     }
 
     /// Takes note of a file; of what is no file of the place nothing is noted.
-    pub(crate) fn note(&mut self, now: Instant, file: OwnedFd, said: Said) {
+    pub fn note(&mut self, now: Instant, file: OwnedFd, said: PendingHint) {
         let file = File::from(file);
         let Ok(status) = file.metadata() else { return };
         if !status.is_file() || status.dev() != self.place.device {
@@ -131,16 +131,16 @@ impl Telling {
         self.remember(life, &said);
         let same = |one: &&mut Waiting| {
             one.inode == inode
-                && one.said.within == said.within
-                && one.said.is_advice == said.is_advice
+                && one.pending.within == said.within
+                && one.pending.is_advice == said.is_advice
         };
         if let Some(waiting) = self.waiting.iter_mut().find(same) {
             // Whoever comes last decides; that it was wished once to have it near holds, unless
             // the program itself thought better of it.
-            let wished = waiting.said.hint.prefetch && !said.is_advice;
+            let wished = waiting.pending.hint.prefetch && !said.is_advice;
             let prefetch = wished || said.hint.prefetch;
-            waiting.said = said;
-            waiting.said.hint.prefetch = prefetch;
+            waiting.pending = said;
+            waiting.pending.hint.prefetch = prefetch;
             return;
         }
         if self.waiting.len() == WAITING_MAX {
@@ -148,15 +148,15 @@ impl Telling {
             return;
         }
         let due = now + MOMENT;
-        self.waiting.push_back(Waiting { file, inode, life, said, due, pause: PAUSES.0 });
+        self.waiting.push_back(Waiting { file, inode, life, pending: said, due, pause: PAUSES.0 });
     }
 
-    /// Keeps what a program said, to be told again with what is said of the whole file.
-    fn remember(&mut self, life: InodeLife, said: &Said) {
+    /// Keeps what a program said, to be sent again with the hint of the whole file.
+    fn remember(&mut self, life: InodeLife, said: &PendingHint) {
         if !said.is_advice {
             return;
         }
-        if self.advice.len() >= TOLD_MAX {
+        if self.advice.len() >= SENT_MAX {
             self.advice.clear();
         }
         let kept = self.advice.entry(life).or_default();
@@ -166,14 +166,14 @@ impl Telling {
             kept.pop_front();
         }
         let hint = NewHint { prefetch: false, ..said.hint.clone() }; // That is done once.
-        kept.push_back(Said { hint, ..said.clone() });
+        kept.push_back(PendingHint { hint, ..said.clone() });
     }
 
-    /// Tells of files whose time has come; with `all`, of all.
+    /// Sends hints of files whose time has come; with `all`, of all.
     ///
     /// # Errors
-    /// When the engine does not answer; what was to be told then is dropped.
-    pub(crate) fn turn(&mut self, now: Instant, all: bool) -> Result<(), CallError> {
+    /// When the engine does not answer; what was to be sent then is dropped.
+    pub fn turn(&mut self, now: Instant, all: bool) -> Result<(), CallError> {
         let has_name = |file: &File| file.metadata().is_ok_and(|status| status.nlink() > 0);
         self.waiting.retain(|one| has_name(&one.file));
         let mut hints = Vec::new();
@@ -188,7 +188,7 @@ impl Telling {
             if !is_whole && !all && one.pause <= PAUSES.1 {
                 one.due = now + one.pause;
                 one.pause *= 2;
-                one.said.hint.prefetch = false; // It has just been in memory.
+                one.pending.hint.prefetch = false; // It has just been in memory.
                 self.waiting.push_back(one);
             }
         }
@@ -198,15 +198,15 @@ impl Telling {
     /// Hints about a file, and true if all of it has its place.
     fn hints(&mut self, now: Instant, one: &Waiting) -> (Vec<NewHint>, bool) {
         // Where the file system does not say, there is nothing to tell.
-        let Ok((mut ranges, left_out)) = ranges_of(&self.place, &one.file, one.said.within.clone())
+        let Ok((mut ranges, left_out)) =
+            ranges_of(&self.place, &one.file, one.pending.within.clone())
         else {
             return (Vec::new(), true);
         };
         let is_whole = left_out.delayed_bytes == 0;
-        let is_old = self
-            .told
-            .get(&one.inode)
-            .is_some_and(|told| told.said == one.said && told.ranges == ranges && now < told.again);
+        let is_old = self.sent.get(&one.inode).is_some_and(|sent| {
+            sent.pending == one.pending && sent.ranges == ranges && now < sent.again
+        });
         let facts = self.facts(&one.file);
         let (false, Some(facts)) = (is_old || ranges.is_empty(), facts) else {
             return (Vec::new(), is_whole);
@@ -214,17 +214,17 @@ impl Telling {
         self.counts.left_out += ranges.len().saturating_sub(HINTS_A_TURN) as u64;
         ranges.truncate(HINTS_A_TURN);
         self.counts.files += 1;
-        let mut saying = one.said.hint.clone();
+        let mut saying = one.pending.hint.clone();
         saying.expires_seconds.get_or_insert(self.lasts.as_secs_f64());
         let mut hints = self.place.hints(HintLevel::Process, &saying, &facts, &ranges);
-        if !one.said.is_advice {
+        if !one.pending.is_advice {
             hints.extend(self.advised(one, &facts));
         }
-        if self.told.len() >= TOLD_MAX {
-            self.told.clear();
+        if self.sent.len() >= SENT_MAX {
+            self.sent.clear();
         }
         let again = now + self.lasts / 2;
-        self.told.insert(one.inode, Told { said: one.said.clone(), ranges, again });
+        self.sent.insert(one.inode, Sent { pending: one.pending.clone(), ranges, again });
         (hints, is_whole)
     }
 
@@ -274,13 +274,13 @@ impl Telling {
     ///
     /// # Errors
     /// When the engine does not answer.
-    pub(crate) fn withdraw(&mut self) -> Result<(), CallError> {
-        self.told.clear();
+    pub fn withdraw(&mut self) -> Result<(), CallError> {
+        self.sent.clear();
         self.advice.clear();
         if self.counts.taken == 0 {
             return Ok(());
         }
-        self.client.order(Method::DELETE, &format!("/v1/hints/{}", self.source))
+        self.client.order(Method::DELETE, &format!("/v1/hints/{}", segment(&self.source)))
     }
 }
 

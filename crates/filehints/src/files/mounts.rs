@@ -1,45 +1,45 @@
 //! Mounted file systems, as `/proc/self/mountinfo` lists them (proc_pid_mountinfo(5)).
 
-use crate::error::CliError;
+use crate::HintError;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// A mounted file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mount {
+pub struct Mount {
     /// Folder in which it is seen.
-    pub(crate) point: PathBuf,
+    pub point: PathBuf,
     /// Part of it that is seen there: `/`, or a directory when it is a bind mount.
     root: PathBuf,
     /// Its kind: ext4, fuse.
-    pub(crate) kind: String,
+    pub kind: String,
 }
 
 impl Mount {
     /// A path as seen from the file system's root; `None` when it is not below the mount.
-    pub(crate) fn inside(&self, path: &Path) -> Option<PathBuf> {
+    pub fn inside(&self, path: &Path) -> Option<PathBuf> {
         path.strip_prefix(&self.point).ok().map(|rest| self.root.join(rest))
     }
 }
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Mounts(Vec<Mount>);
+pub struct Mounts(Vec<Mount>);
 
 impl Mounts {
     /// This process's.
     ///
     /// # Errors
     /// When the system does not say.
-    pub(crate) fn read() -> Result<Mounts, CliError> {
+    pub fn read() -> Result<Mounts, HintError> {
         let file = "/proc/self/mountinfo";
         let text = std::fs::read(file)
-            .map_err(|error| CliError::failed(format!("{file}: {error}; is /proc mounted?")))?;
+            .map_err(|error| HintError::Failed(format!("{file}: {error}; is /proc mounted?")))?;
         Ok(Mounts::parse(&text))
     }
 
-    pub(super) fn parse(text: &[u8]) -> Mounts {
+    pub(crate) fn parse(text: &[u8]) -> Mounts {
         Mounts(text.split(|&byte| byte == b'\n').filter_map(mount).collect())
     }
 
@@ -47,11 +47,11 @@ impl Mounts {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn holding(&self, path: &Path) -> Result<Mount, CliError> {
+    pub fn holding(&self, path: &Path) -> Result<Mount, HintError> {
         let holds = self.0.iter().filter(|mount| path.starts_with(&mount.point));
         let deepest = holds.max_by_key(|mount| mount.point.components().count());
         deepest.cloned().ok_or_else(|| {
-            CliError::failed(format!("{}: no mounted file system holds it", path.display()))
+            HintError::Failed(format!("{}: no mounted file system holds it", path.display()))
         })
     }
 }

@@ -15,24 +15,24 @@ const EXTENTS_MAX: usize = 1 << 16;
 
 /// Extents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extents {
+pub struct Extents {
     /// Bytes of the device, in order, neither touching nor overlapping.
-    pub(crate) ranges: Vec<Range<u64>>,
+    pub ranges: Vec<Range<u64>>,
     /// The rest.
-    pub(crate) left_out: LeftOut,
+    pub left_out: LeftOut,
 }
 
 /// Bytes without a place of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// Allocated, never written.
-    pub(crate) unwritten_bytes: u64,
+    pub unwritten_bytes: u64,
     /// Written, but not on its way to the device yet.
-    pub(crate) delayed_bytes: u64,
+    pub delayed_bytes: u64,
     /// Within the file's inode, or in a block with other files.
-    pub(crate) inline_bytes: u64,
+    pub inline_bytes: u64,
     /// Compressed; what is only encrypted has a place.
-    pub(crate) encoded_bytes: u64,
+    pub encoded_bytes: u64,
 }
 
 impl AddAssign for LeftOut {
@@ -46,7 +46,7 @@ impl AddAssign for LeftOut {
 
 impl LeftOut {
     /// Counts for people; `None`: there are none.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         let parts = [
             (self.unwritten_bytes, "allocated but never written"),
             (self.delayed_bytes, "not written out yet (`sync` does that)"),
@@ -65,7 +65,7 @@ impl LeftOut {
 ///
 /// # Errors
 /// When the file system does not say.
-pub(crate) fn of(file: impl AsFd, within: Range<u64>) -> io::Result<Extents> {
+pub fn of(file: impl AsFd, within: Range<u64>) -> io::Result<Extents> {
     let mut found = Extents::default();
     for extent in Fiemap::new(file.as_fd()).take(EXTENTS_MAX) {
         let extent = extent?;

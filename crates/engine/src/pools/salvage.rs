@@ -9,7 +9,7 @@ const CHUNKS_TOLD: usize = 20;
 
 /// Treatment of a group whose metadata is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Damage {
+pub enum Damage {
     /// It is not opened.
     #[default]
     Refused,
@@ -19,7 +19,7 @@ pub(crate) enum Damage {
 
 impl Damage {
     /// Opens the group that the devices hold.
-    pub(crate) fn open(self, settings: Settings, devices: &[Option<Geometry>]) -> Group {
+    pub fn open(self, settings: Settings, devices: &[Option<Geometry>]) -> Group {
         match self {
             Damage::Refused => Group::open(settings, devices),
             Damage::Accepted => Group::open_damaged(settings, devices),
@@ -34,7 +34,7 @@ impl From<bool> for Damage {
 }
 
 /// Losses, a sentence each; none: nothing was lost.
-pub(crate) fn losses(group: &Group, salvage: &Salvage) -> Vec<String> {
+pub fn losses(group: &Group, salvage: &Salvage) -> Vec<String> {
     let mut told = Vec::new();
     if salvage.older_session {
         told.push(

@@ -1,15 +1,15 @@
 //! Survey of a configuration's devices: what each holds, and which pool it is.
 
-use super::device_opener::DeviceOpener;
+use super::config::ADDED_POOLS_FILE;
 use super::is_on_tmpfs;
-use crate::config::{Config, NamedBy, PoolConfig, is_same_place};
-use crate::error::CliError;
+use super::opener::DeviceOpener;
+use super::{NamedBy, PoolConfig, StartError, is_same_place};
+use crate::probe::{self, Contents, Existing, MARKS_BYTES, NotFree};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
-use thermocline_engine::probe::{self, Contents, Existing, MARKS_BYTES, NotFree};
 use thermocline_ports::Device;
 use thermocline_ports_os::OpenDeviceError;
 use thermocline_units::{Bytes, PoolId};
@@ -18,18 +18,22 @@ use thermocline_volume::PoolLabel;
 const _: () = assert!(MARKS_BYTES > ORIGIN_LABEL_BYTES as usize, "a pool's label is among them");
 
 /// A pool of the configuration.
-pub(crate) struct Found<'a, D> {
-    pub(crate) config: &'a PoolConfig,
+pub struct Found<'a, D> {
+    /// Its description.
+    pub config: &'a PoolConfig,
     /// The device with what is on it, where what shall be destroyed counts as blank; or why there
     /// is none.
-    pub(crate) device: Result<(D, Contents), Absence>,
+    pub device: Result<(D, Contents), Absence>,
+    /// Contents of its cache's device where its own device is not there; what shall be destroyed
+    /// counts as blank.
+    pub cache: Contents,
     /// Contents that shall be destroyed, and their paths.
-    pub(crate) destroys: Vec<(&'a Path, Contents)>,
+    pub destroys: Vec<(&'a Path, Contents)>,
 }
 
 /// A reason that there is no device.
 #[derive(Debug, Clone)]
-pub(crate) enum Absence {
+pub enum Absence {
     /// There is nothing, and it can be made.
     Nothing(String),
     /// Nobody can tell whether there is something: a store does not answer, or refuses.
@@ -44,7 +48,7 @@ impl fmt::Display for Absence {
 }
 
 /// Arrangement of the devices.
-pub(crate) enum Arranged<'a, D> {
+pub enum Arranged<'a, D> {
     /// There is no group yet.
     Fresh(Vec<Found<'a, D>>),
     /// There is one.
@@ -52,18 +56,20 @@ pub(crate) enum Arranged<'a, D> {
 }
 
 /// The devices of a group.
-pub(crate) struct Members<'a, D> {
+pub struct Members<'a, D> {
     /// The newest of the labels.
-    pub(crate) label: PoolLabel,
+    pub label: PoolLabel,
     /// By pool id; none: removed, or missing.
-    pub(crate) devices: Vec<Option<(D, &'a PoolConfig)>>,
+    pub devices: Vec<Option<(D, &'a PoolConfig)>>,
     /// Pools that the group needs and nobody has, with the reasons.
-    pub(crate) missing: Vec<String>,
+    pub missing: Vec<String>,
+    /// Devices of this machine that are there and could not be opened or read, with the reasons.
+    pub unread: Vec<String>,
     /// Devices that the configuration names and that are no pools, with what they are.
-    pub(crate) strangers: Vec<String>,
+    pub strangers: Vec<String>,
     /// Devices that nobody wrote into a configuration, and that are no pools of the group, or no
     /// longer.
-    pub(crate) forgotten: Vec<String>,
+    pub forgotten: Vec<String>,
 }
 
 /// Opens every device that is there, and looks what is on it, behind its cache where it has one.
@@ -72,26 +78,25 @@ pub(crate) struct Members<'a, D> {
 /// # Errors
 /// When a device is there and cannot be opened or read, or a pool and its cache do not belong
 /// together; when `erase` names what is no device of the configuration.
-pub(crate) fn survey<'a, D: Device>(
-    config: &'a Config,
+pub fn survey<'a, D: Device>(
+    pools: &'a [PoolConfig],
     opener: &DeviceOpener<D>,
     erase: &[PathBuf],
-) -> Result<Vec<Found<'a, PoolDevice<D>>>, CliError> {
+) -> Result<Vec<Found<'a, PoolDevice<D>>>, StartError> {
     for path in erase {
-        if !config.pools.iter().flat_map(PoolConfig::paths).any(|other| is_same_place(other, path))
-        {
+        if !pools.iter().flat_map(PoolConfig::paths).any(|other| is_same_place(other, path)) {
             let text = format!("--erase {}: no pool of the configuration is there", path.display());
-            return Err(CliError::input(text));
+            return Err(StartError::input(text));
         }
     }
-    config.pools.iter().map(|pool| look(pool, opener, erase)).collect()
+    pools.iter().map(|pool| look(pool, opener, erase)).collect()
 }
 
 fn look<'a, D: Device>(
     pool: &'a PoolConfig,
     opener: &DeviceOpener<D>,
     erase: &[PathBuf],
-) -> Result<Found<'a, PoolDevice<D>>, CliError> {
+) -> Result<Found<'a, PoolDevice<D>>, StartError> {
     let mut destroys = Vec::new();
     let device = match pool.device.bucket.is_some() {
         true => look_into_bucket(pool, opener)?,
@@ -107,7 +112,28 @@ fn look<'a, D: Device>(
             },
         },
     };
-    Ok(Found { config: pool, device, destroys })
+    // Its cache may be there alone, and a cache must not be made over what is there.
+    let cache = match (&device, &pool.cache) {
+        (Err(Absence::Nothing(_)), Some(cache)) if absence(&cache.device.path).is_none() => {
+            kept_contents(&cache.device.path, erase, &mut destroys)?
+        }
+        _ => Contents::Blank,
+    };
+    Ok(Found { config: pool, device, cache, destroys })
+}
+
+/// Contents of a device. What `erase` names counts as blank, and is noted in `destroys`.
+fn kept_contents<'a>(
+    path: &'a Path,
+    erase: &[PathBuf],
+    destroys: &mut Vec<(&'a Path, Contents)>,
+) -> Result<Contents, StartError> {
+    let contents = look_at(path)?;
+    if contents == Contents::Blank || !erase.iter().any(|other| is_same_place(other, path)) {
+        return Ok(contents);
+    }
+    destroys.push((path, contents));
+    Ok(Contents::Blank)
 }
 
 /// A pool whose device is there.
@@ -116,20 +142,12 @@ fn look_into<'a, D: Device>(
     opener: &DeviceOpener<D>,
     erase: &[PathBuf],
     destroys: &mut Vec<(&'a Path, Contents)>,
-) -> Result<(PoolDevice<D>, Contents), CliError> {
-    let device = (opener.open)(&pool.device).map_err(CliError::failed)?;
-    let mut look_at = |path: &'a Path| -> Result<Contents, CliError> {
-        let contents = look_at(path)?;
-        if contents == Contents::Blank || !erase.iter().any(|other| is_same_place(other, path)) {
-            return Ok(contents);
-        }
-        destroys.push((path, contents));
-        Ok(Contents::Blank)
-    };
-    let contents = look_at(&pool.device.path)?;
+) -> Result<(PoolDevice<D>, Contents), StartError> {
+    let device = (opener.open)(&pool.device).map_err(StartError::failed)?;
+    let contents = kept_contents(&pool.device.path, erase, destroys)?;
     let of_cache = match &pool.cache {
         Some(cache) if contents == Contents::Blank && absence(&cache.device.path).is_none() => {
-            look_at(&cache.device.path)?
+            kept_contents(&cache.device.path, erase, destroys)?
         }
         _ => Contents::Blank,
     };
@@ -141,7 +159,7 @@ fn look_into<'a, D: Device>(
 fn look_into_bucket<D: Device>(
     pool: &PoolConfig,
     opener: &DeviceOpener<D>,
-) -> Result<Result<(PoolDevice<D>, Contents), Absence>, CliError> {
+) -> Result<Result<(PoolDevice<D>, Contents), Absence>, StartError> {
     let device = match (opener.open)(&pool.device) {
         Ok(device) => device,
         Err(OpenDeviceError::Bucket { path, source }) if source.is_nothing() => {
@@ -152,7 +170,7 @@ fn look_into_bucket<D: Device>(
             let reason = format!("{} cannot be asked: {source}", path.display());
             return Ok(Err(Absence::NoAnswer(reason)));
         }
-        Err(error) => return Err(CliError::failed(error)),
+        Err(error) => return Err(StartError::failed(error)),
     };
     let mut device = PoolDevice::Bare(device);
     let head = match opener.read(&mut device, MARKS_BYTES) {
@@ -189,7 +207,7 @@ fn behind_cache<D: Device>(
     opener: &DeviceOpener<D>,
     device: D,
     sight: &Sight,
-) -> Result<(PoolDevice<D>, Contents), CliError> {
+) -> Result<(PoolDevice<D>, Contents), StartError> {
     let name = pool.device.path.display();
     let state = sight.contents.clone();
     let Some(cache) = &pool.cache else { return Ok((PoolDevice::Bare(device), state)) };
@@ -206,7 +224,7 @@ fn behind_cache<D: Device>(
                 "{name} is a pool without a block cache, and a cache can only be put in front of a \
                  new one; take `cache` out of the configuration"
             );
-            return Err(CliError::input(text));
+            return Err(StartError::input(text));
         }
         Contents::Blank if absence(&cache.device.path).is_none() => {
             refuse_contents(&cache.device.path, &sight.of_cache)?;
@@ -214,12 +232,13 @@ fn behind_cache<D: Device>(
         }
         _ => return Ok((PoolDevice::Bare(device), state)),
     }
-    let fast = (opener.open)(&cache.device).map_err(CliError::failed)?;
-    let failed =
-        |error| CliError::failed(format!("{name} behind {}: {error}", cache.device.path.display()));
+    let fast = (opener.open)(&cache.device).map_err(StartError::failed)?;
+    let failed = |error| {
+        StartError::Failed(format!("{name} behind {}: {error}", cache.device.path.display()))
+    };
     let opened = BlockCache::open(opener.now(), fast, device, cache.settings).map_err(failed)?;
-    let mut device = opener.settle(opened).map_err(CliError::failed)?.map_err(failed)?;
-    let head = opener.read(&mut device, MARKS_BYTES).map_err(CliError::failed)?;
+    let mut device = opener.settle(opened).map_err(StartError::failed)?.map_err(failed)?;
+    let head = opener.read(&mut device, MARKS_BYTES).map_err(StartError::failed)?;
     let state = match Contents::of_head(&head) {
         // A cache does not stand behind another one.
         Contents::CacheHalf => Contents::Foreign("a block cache behind a block cache".to_string()),
@@ -230,17 +249,17 @@ fn behind_cache<D: Device>(
 }
 
 /// Refuses a device for a new pool, or a new block cache, that is in use or holds something.
-pub(super) fn refuse_contents(path: &Path, contents: &Contents) -> Result<(), CliError> {
+pub(crate) fn refuse_contents(path: &Path, contents: &Contents) -> Result<(), StartError> {
     let name = path.display();
     probe::check_free(path, contents, Existing::Keep).map_err(|error| match &error {
-        NotFree::Occupied { contents: Contents::DamagedPool, .. } => CliError::input(format!(
+        NotFree::Occupied { contents: Contents::DamagedPool, .. } => StartError::Input(format!(
             "{error}; bring its companions back, or see what can be saved with `thermocline check \
              --salvage`. Only if nothing on it is needed: --erase {name} destroys it"
         )),
-        NotFree::Occupied { .. } => CliError::input(format!(
+        NotFree::Occupied { .. } => StartError::Input(format!(
             "{error}. Name another device, or say that this may be destroyed: --erase {name}"
         )),
-        _ => CliError::failed(error),
+        _ => StartError::failed(error),
     })
 }
 
@@ -270,7 +289,7 @@ fn absence(path: &Path) -> Option<String> {
 
 /// True if a cache's device and the device behind it, which begins with `head`, are what the making
 /// of a block cache left that was cut off.
-fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, CliError> {
+fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, StartError> {
     if absence(cache).is_some() {
         return Ok(false);
     }
@@ -286,12 +305,12 @@ fn is_unfinished(cache: &Path, head: &[u8]) -> Result<bool, CliError> {
 }
 
 /// An error with its path.
-fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, CliError> {
-    result.map_err(|error| CliError::failed(format!("{}: {error}", path.display())))
+fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, StartError> {
+    result.map_err(|error| StartError::Failed(format!("{}: {error}", path.display())))
 }
 
 /// Reads a device's start and end.
-fn look_at(path: &Path) -> Result<Contents, CliError> {
+fn look_at(path: &Path) -> Result<Contents, StartError> {
     at(path, Contents::of_path(path))
 }
 
@@ -307,7 +326,7 @@ fn head_of(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When devices belong to different groups, one is not part of the group, is there twice, or is
 /// smaller than its pool.
-pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, CliError> {
+pub fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, StartError> {
     let labels = || {
         found.iter().filter_map(|found| match &found.device {
             Ok((_, Contents::Pool(label))) => Some((label, found.config)),
@@ -315,9 +334,10 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
         })
     };
     let Some((newest, first)) = labels().max_by_key(|(label, _)| label.sequence) else {
-        let named = |found: &Found<'_, D>| found.config.named_by != NamedBy::Record;
-        let found = found.into_iter().filter(named);
-        return Ok(Arranged::Fresh(found.collect()));
+        if let Some(recorded) = found.iter().find(|f| f.config.named_by == NamedBy::Record) {
+            return Err(lost_group(recorded.config));
+        }
+        return Ok(Arranged::Fresh(found));
     };
     if let Some((path, _)) = found.iter().find_map(|found| found.destroys.first()) {
         let text = format!(
@@ -325,7 +345,7 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
              `thermocline pool add` does, and takes --erase",
             path.display()
         );
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     if let Some((_, other)) = labels().find(|(label, _)| label.identity != newest.identity) {
         let text = format!(
@@ -333,12 +353,13 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
             first.device.path.display(),
             other.device.path.display()
         );
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     let label = newest.clone();
     let mut devices: Vec<Option<(D, &PoolConfig)>> = Vec::new();
     devices.resize_with(label.members.len(), || None);
     let (mut strangers, mut forgotten) = (Vec::new(), Vec::new());
+    let mut unread = Vec::new();
     for Found { config, device, .. } in found {
         let others = match config.named_by {
             NamedBy::Configuration => &mut strangers,
@@ -351,14 +372,30 @@ pub(crate) fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_
                 config.device.path.display()
             )),
             Ok((_, Contents::CacheHalf)) => others.push(half(config)),
-            Ok((_, Contents::Blank | Contents::Foreign(_))) => {
+            Ok((_, Contents::Blank | Contents::Store | Contents::Foreign(_))) => {
                 others.push(format!("{} holds no pool", config.device.path.display()));
             }
-            Err(absence) => others.push(absence.to_string()),
+            Err(absence) => {
+                if matches!(absence, Absence::NoAnswer(_)) && config.device.bucket.is_none() {
+                    unread.push(absence.to_string());
+                }
+                others.push(absence.to_string());
+            }
         }
     }
     let missing = missing(&label, &devices, &[&strangers[..], &forgotten[..]].concat());
-    Ok(Arranged::Group(Members { label, devices, missing, strangers, forgotten }))
+    Ok(Arranged::Group(Members { label, devices, missing, unread, strangers, forgotten }))
+}
+
+/// Refusal of a first start beside the record of another group's pools.
+fn lost_group(recorded: &PoolConfig) -> StartError {
+    StartError::Input(format!(
+        "no device holds a pool, although pools were added to a group here ({} among them, on {}): \
+         its devices are not there, or cannot be read. Bring them back. Only if that group is not \
+         needed any more: move {ADDED_POOLS_FILE} out of the data folder, and a new group is made",
+        recorded.name,
+        recorded.device.path.display()
+    ))
 }
 
 /// Puts a device where its label says.
@@ -368,18 +405,18 @@ fn seat<'a, D: Device>(
     own: &PoolLabel,
     device: D,
     config: &'a PoolConfig,
-) -> Result<(), CliError> {
+) -> Result<(), StartError> {
     let path = config.device.path.display();
     let PoolId(id) = own.pool;
     let Some(seat) = devices.get_mut(usize::from(id)) else {
         let text = format!("{path} says it is pool {id}, which its group does not have");
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     };
     let member = &newest.members[usize::from(id)];
     if let Some((_, other)) = seat {
         let other = other.device.path.display();
         let text = format!("{other} and {path} are both pool {id}; one is a copy, take it out");
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     let size = device.geometry().size;
     if member.wanted && size < member.bytes {
@@ -387,7 +424,7 @@ fn seat<'a, D: Device>(
             "{path} has {} bytes, and its pool `{}` needs {}: it was cut short; bring it back whole",
             size.0, member.name, member.bytes.0
         );
-        return Err(CliError::input(text));
+        return Err(StartError::input(text));
     }
     if member.wanted {
         *seat = Some((device, config));
@@ -412,7 +449,7 @@ fn missing<D>(label: &PoolLabel, devices: &[Option<D>], strangers: &[String]) ->
 }
 
 /// Bytes that a device of this configuration would have.
-pub(crate) fn expected_size<D: Device>(found: &Found<'_, D>) -> Option<Bytes> {
+pub fn expected_size<D: Device>(found: &Found<'_, D>) -> Option<Bytes> {
     match &found.device {
         Ok((device, _)) => Some(device.geometry().size),
         Err(_) => {
@@ -423,7 +460,7 @@ pub(crate) fn expected_size<D: Device>(found: &Found<'_, D>) -> Option<Bytes> {
 }
 
 /// Advice on a device that lacks its companion.
-pub(crate) fn half(pool: &PoolConfig) -> String {
+pub(super) fn half(pool: &PoolConfig) -> String {
     if let Some(reason) = pool.cache.as_ref().and_then(|cache| absence(&cache.device.path)) {
         return format!("{reason}, and {} is of no use without it", pool.device.path.display());
     }

@@ -11,7 +11,7 @@
 //! Source: `/sys/dev/block`, as in sysfs(5) and the kernel's `Documentation/ABI`.
 
 use super::mounts::Mounts;
-use crate::error::CliError;
+use crate::HintError;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -22,20 +22,20 @@ const STEPS_MAX: usize = 4;
 
 /// Device at the bottom of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub struct Ground {
     /// The file or device that stands for the volume.
-    pub(crate) below: PathBuf,
+    pub below: PathBuf,
     /// Offset of the file system's device in it, bytes.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Length of that device, bytes.
-    pub(crate) length: u64,
+    pub length: u64,
     /// True if it is of the kind that NBD clients make.
-    pub(crate) of_client: bool,
+    pub of_client: bool,
 }
 
 /// A reason that a device was not followed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     /// No device of its own.
     NoDevice(String),
     /// A stack.
@@ -67,7 +67,7 @@ impl fmt::Display for Lost {
 
 /// Folder in which the system describes its devices.
 #[derive(Debug)]
-pub(crate) struct Sys {
+pub struct Sys {
     sys: PathBuf,
     dev: PathBuf,
     mounts: Mounts,
@@ -75,11 +75,11 @@ pub(crate) struct Sys {
 
 impl Sys {
     /// `/sys`.
-    pub(crate) fn of_this_system() -> Result<Sys, CliError> {
+    pub fn of_this_system() -> Result<Sys, HintError> {
         Ok(Sys::new(Path::new("/sys"), Mounts::read()?))
     }
 
-    pub(super) fn new(sys: &Path, mounts: Mounts) -> Sys {
+    pub(crate) fn new(sys: &Path, mounts: Mounts) -> Sys {
         Sys { sys: sys.to_path_buf(), dev: PathBuf::from("/dev"), mounts }
     }
 
@@ -87,7 +87,7 @@ impl Sys {
     ///
     /// # Errors
     /// When it cannot be followed.
-    pub(crate) fn ground(&self, device: (u32, u32), kind: &str) -> Result<Ground, Lost> {
+    pub fn ground(&self, device: (u32, u32), kind: &str) -> Result<Ground, Lost> {
         let entry = self.sys.join(format!("dev/block/{}:{}", device.0, device.1));
         if device.0 == 0 || kind == "btrfs" {
             return Err(Lost::NoDevice(kind.to_string()));

@@ -1,37 +1,38 @@
-//! The kernel's notes of opened and written files: fanotify(7) on one mount.
+//! The kernel's events about opened and written files: fanotify(7) on one mount.
 //!
-//! Notification only: nobody waits for us. Notes of one file, process and kind that nobody has read
-//! yet are one note, so that reading them now and then bounds their number. Needs CAP_SYS_ADMIN.
+//! Notification only: no process waits for this one. The kernel merges events of one file, process
+//! and kind that were not read yet, so that reading now and then bounds their number. Needs
+//! CAP_SYS_ADMIN.
 
-use crate::error::CliError;
+use crate::HintError;
 use nix::errno::Errno;
 use nix::sys::fanotify::{EventFFlags, Fanotify, InitFlags, MarkFlags, MaskFlags};
 use rustix::fs::CWD;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Reads of at most 170 notes each before somebody else gets a turn.
+/// Reads of at most 170 events each before somebody else gets a turn.
 const READS_MAX: usize = 64;
 
 /// A file that was opened or written.
-pub(crate) struct Note {
+pub struct FileEvent {
     /// The file, open for reading.
-    pub(crate) file: OwnedFd,
+    pub file: OwnedFd,
     /// Process that did it.
-    pub(crate) process: i32,
+    pub process: i32,
     /// True if it was written.
-    pub(crate) written: bool,
+    pub written: bool,
 }
 
-/// The kernel's notes of opened and written files.
-pub(crate) struct Watch(Fanotify);
+/// The kernel's events about opened and written files.
+pub struct FileEvents(Fanotify);
 
-impl Watch {
+impl FileEvents {
     /// Of the mount that `path` lies on.
     ///
     /// # Errors
     /// When the system does not allow it.
-    pub(crate) fn new(path: &Path) -> Result<Watch, CliError> {
+    pub fn new(path: &Path) -> Result<FileEvents, HintError> {
         let failed = |errno: Errno| {
             let why = match errno {
                 Errno::EPERM | Errno::EACCES => {
@@ -40,7 +41,7 @@ impl Watch {
                 Errno::ENOSYS => "this kernel has no fanotify".to_string(),
                 other => other.desc().to_string(),
             };
-            CliError::failed(format!("{}: {why}", path.display()))
+            HintError::Failed(format!("{}: {why}", path.display()))
         };
         let kind = InitFlags::FAN_CLASS_NOTIF | InitFlags::FAN_CLOEXEC | InitFlags::FAN_NONBLOCK;
         let files = EventFFlags::O_RDONLY | EventFFlags::O_CLOEXEC | EventFFlags::O_LARGEFILE;
@@ -48,11 +49,11 @@ impl Watch {
         let what = MaskFlags::FAN_OPEN | MaskFlags::FAN_MODIFY | MaskFlags::FAN_CLOSE_WRITE;
         let how = MarkFlags::FAN_MARK_ADD | MarkFlags::FAN_MARK_MOUNT;
         group.mark(how, what, CWD, Some(path)).map_err(failed)?;
-        Ok(Watch(group))
+        Ok(FileEvents(group))
     }
 
-    /// Tells what has been noted since; whether notes were lost because there were too many.
-    pub(crate) fn read(&self, mut tell: impl FnMut(Note)) -> bool {
+    /// Hands over the events since the last call; true if some were lost because of their number.
+    pub fn read(&self, mut take: impl FnMut(FileEvent)) -> bool {
         let mut lost = false;
         for _ in 0..READS_MAX {
             // Nothing to read, or no descriptor to open a file with: the rest comes next time.
@@ -63,7 +64,7 @@ impl Watch {
                 if let Some(Ok(file)) = file {
                     let changes = MaskFlags::FAN_MODIFY | MaskFlags::FAN_CLOSE_WRITE;
                     let written = event.mask().intersects(changes);
-                    tell(Note { file, process: event.pid(), written });
+                    take(FileEvent { file, process: event.pid(), written });
                 }
             }
         }
@@ -71,7 +72,7 @@ impl Watch {
     }
 }
 
-impl AsFd for Watch {
+impl AsFd for FileEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

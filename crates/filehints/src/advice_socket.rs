@@ -6,16 +6,16 @@
 //!    locks with the program's.
 //! 3. What a program said is put into the words of hints by [`hint_of`], over what holds anyway.
 //!
-//! Who speaks is told by the kernel, not by the datagram; who may speak, by the socket's
+//! The kernel names the sending process, not the datagram. Who may send is decided by the socket's
 //! permissions, or by who knows its path. State: a descriptor a waiting datagram.
 
-use crate::error::CliError;
+use crate::HintError;
 use rustix::fs::OFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred,
 };
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, IoSliceMut, Read};
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -25,46 +25,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
+use thermocline_admin::secret;
 use thermocline_admin::unix_socket::{OWNER_ONLY, SocketName, take_datagrams};
 use thermocline_advice::{Advice, DATAGRAM_BYTES, Datagram, Hint, Priority, Said};
 use thermocline_engine::api::NewHint;
 use thermocline_policy::hints::{Life, Usage};
 
-/// Datagrams that wait to be told; with the files that do, below the usual bound on descriptors.
+/// Datagrams that wait in the queue; with the files that do, below the usual bound on descriptors.
 const WAITING_MAX: usize = 128;
 /// Time that messages on their way are waited for, at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Something that a program said.
-pub(crate) struct Heard {
+/// A message of a program.
+pub struct Received {
     /// The process.
-    pub(crate) process: i32,
+    pub process: i32,
     /// Of which file; `None`: of itself, or of what cannot be read.
-    pub(crate) file: Option<OwnedFd>,
+    pub file: Option<OwnedFd>,
     /// True if the program may write it.
-    pub(crate) may_write: bool,
+    pub may_write: bool,
     /// The message.
-    pub(crate) datagram: Datagram,
+    pub datagram: Datagram,
 }
 
 /// A socket for datagrams; it goes away when dropped.
-pub(crate) struct Ear {
+pub struct AdviceSocket {
     path: PathBuf,
     /// Taken only when all is over.
     name: Option<SocketName>,
     /// Its folder, when it was made for it.
     folder: Option<PathBuf>,
-    heard: Receiver<Heard>,
+    received: Receiver<Received>,
     lost: Arc<AtomicU64>,
 }
 
-impl Ear {
+impl AdviceSocket {
     /// Listens at a path, for its owner alone. A socket there to which nobody listens is replaced.
     ///
     /// # Errors
     /// When the socket cannot be made, or something else is there.
-    pub(crate) fn at(path: &Path) -> Result<Ear, CliError> {
-        Ear::with(path, None, OWNER_ONLY)
+    pub fn at(path: &Path) -> Result<AdviceSocket, HintError> {
+        AdviceSocket::with(path, None, OWNER_ONLY)
     }
 
     /// Listens at a path of its own, for whoever is told of it: programs that are started may go on
@@ -72,49 +73,46 @@ impl Ear {
     ///
     /// # Errors
     /// When the socket cannot be made.
-    pub(crate) fn anywhere() -> Result<Ear, CliError> {
-        let mut secret = [0; 16];
-        let source = Path::new("/dev/urandom");
-        let failed = |path: &Path, error| CliError::failed(format!("{}: {error}", path.display()));
-        File::open(source)
-            .and_then(|mut source| source.read_exact(&mut secret))
-            .map_err(|error| failed(source, error))?;
-        let secret = u128::from_ne_bytes(secret);
+    pub fn anywhere() -> Result<AdviceSocket, HintError> {
+        let failed = |path: &Path, error| HintError::Failed(format!("{}: {error}", path.display()));
+        let random = secret::random_bytes::<16>();
+        let random = random.map_err(|error| HintError::Failed(error.to_string()))?;
+        let secret = u128::from_ne_bytes(random);
         let number = std::process::id();
         let name = format!("thermocline-run-{number}-{:08x}", secret as u32);
         let folder = std::env::temp_dir().join(name);
         let made = DirBuilder::new().mode(0o711).create(&folder);
         made.map_err(|error| failed(&folder, error))?;
         let path = folder.join(format!("{:024x}", secret >> 32));
-        Ear::with(&path, Some(folder), 0o622)
+        AdviceSocket::with(&path, Some(folder), 0o622)
     }
 
-    fn with(path: &Path, folder: Option<PathBuf>, mode: u32) -> Result<Ear, CliError> {
-        let failed = |error: io::Error| CliError::failed(format!("{}: {error}", path.display()));
+    fn with(path: &Path, folder: Option<PathBuf>, mode: u32) -> Result<AdviceSocket, HintError> {
+        let failed = |error: io::Error| HintError::Failed(format!("{}: {error}", path.display()));
         let (socket, name) = take_datagrams(path, mode).map_err(failed)?;
-        let (send, heard) = sync_channel(WAITING_MAX);
+        let (send, received) = sync_channel(WAITING_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let path = path.to_path_buf();
-        let ear = Ear { path, name: Some(name), folder, heard, lost: lost.clone() };
+        let made = AdviceSocket { path, name: Some(name), folder, received, lost: lost.clone() };
         set_socket_passcred(&socket, true).map_err(|errno| failed(errno.into()))?;
         let listen = move || listen(&socket, &send, &lost);
         std::thread::Builder::new().name("advice".to_string()).spawn(listen).map_err(failed)?;
-        Ok(ear)
+        Ok(made)
     }
 
     /// Path of the socket, for [`thermocline_advice::SOCKET_VARIABLE`].
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Messages that have come since.
-    pub(crate) fn heard(&self) -> impl Iterator<Item = Heard> {
-        self.heard.try_iter()
+    pub fn received(&self) -> impl Iterator<Item = Received> {
+        self.received.try_iter()
     }
 
     /// Messages that have come since, and those still on their way: everything that was said before
     /// the call.
-    pub(crate) fn last_words(&self) -> Vec<Heard> {
+    pub fn drain(&self) -> Vec<Received> {
         let mut all = Vec::new();
         let said = Said::Priority(Priority::None);
         let mark = Datagram { offset: 0, length: 0, unsent: 0, said }.encode();
@@ -123,7 +121,7 @@ impl Ear {
             socket.set_write_timeout(Some(PATIENCE))?;
             socket.send_to(&mark, &self.path)
         });
-        while let (Ok(_), Ok(one)) = (&sent, self.heard.recv_timeout(PATIENCE)) {
+        while let (Ok(_), Ok(one)) = (&sent, self.received.recv_timeout(PATIENCE)) {
             if one.process == us {
                 break;
             }
@@ -133,12 +131,12 @@ impl Ear {
     }
 
     /// Datagrams that were lost, here or on the way.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Ear {
+impl Drop for AdviceSocket {
     /// The thread stays in its call; it ends with the process.
     fn drop(&mut self) {
         drop(self.name.take());
@@ -149,12 +147,12 @@ impl Drop for Ear {
 }
 
 /// Takes datagrams until nobody wants them any more.
-fn listen(socket: &UnixDatagram, send: &SyncSender<Heard>, lost: &AtomicU64) {
+fn listen(socket: &UnixDatagram, send: &SyncSender<Received>, lost: &AtomicU64) {
     // An error of the socket itself does not go away.
     while let Ok(came) = receive(socket) {
-        let Some(heard) = came else { continue };
-        lost.fetch_add(heard.datagram.unsent.into(), Ordering::Relaxed);
-        match send.try_send(heard) {
+        let Some(message) = came else { continue };
+        lost.fetch_add(message.datagram.unsent.into(), Ordering::Relaxed);
+        match send.try_send(message) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => _ = lost.fetch_add(1, Ordering::Relaxed),
             Err(TrySendError::Disconnected(_)) => return,
@@ -163,7 +161,7 @@ fn listen(socket: &UnixDatagram, send: &SyncSender<Heard>, lost: &AtomicU64) {
 }
 
 /// The next datagram; `None`: it was none.
-fn receive(socket: &UnixDatagram) -> io::Result<Option<Heard>> {
+fn receive(socket: &UnixDatagram) -> io::Result<Option<Received>> {
     let mut bytes = [0; DATAGRAM_BYTES + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
@@ -186,7 +184,7 @@ fn receive(socket: &UnixDatagram) -> io::Result<Option<Heard>> {
     let flags = came.as_ref().and_then(|file| rustix::fs::fcntl_getfl(file).ok());
     let may_write = flags.is_some_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR));
     let file = came.and_then(opened_anew);
-    Ok(Some(Heard { process, file, may_write, datagram }))
+    Ok(Some(Received { process, file, may_write, datagram }))
 }
 
 /// A descriptor of our own of a regular file; nothing else is opened.
@@ -200,7 +198,7 @@ fn opened_anew(file: OwnedFd) -> Option<OwnedFd> {
 
 /// Hint that follows from a program's advice on a file, over what holds anyway; `None`: nothing
 /// follows from it.
-pub(crate) fn hint_of(said: Said, may_write: bool, anyway: NewHint) -> Option<NewHint> {
+pub fn hint_of(said: Said, may_write: bool, anyway: NewHint) -> Option<NewHint> {
     let used = |usage: Usage| Some(usage.name().to_string());
     let life = |number: u8| Life::ALL.get(usize::from(number)).map(|life| life.name().to_string());
     // What nobody waits for is not fetched.
