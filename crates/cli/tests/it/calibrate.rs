@@ -51,7 +51,13 @@ fn what_cannot_or_must_not_be_measured_is_refused() {
     pool[..8].copy_from_slice(b"THERMOCL");
     std::fs::write(folder.join("pool"), &pool).unwrap();
     let refused = program::run(&folder, "calibrate pool --destroy-contents").ended_with(2);
-    refused.says("is a pool of a volume group");
+    refused.says("is a pool whose superblocks are damaged");
     assert!(std::fs::read(folder.join("pool")).unwrap() == pool);
+    let mut store = vec![0; 64 << 20];
+    store[4096..4104].copy_from_slice(b"THERMOCS");
+    std::fs::write(folder.join("store"), &store).unwrap();
+    let refused = program::run(&folder, "calibrate store --destroy-contents").ended_with(2);
+    refused.says("is a store of blocks");
+    assert!(std::fs::read(folder.join("store")).unwrap() == store);
     program::run(&folder, "calibrate . --destroy-contents").ended_with(2).says("of its own");
 }

@@ -111,3 +111,30 @@ fn an_old_group_gets_checksums_by_replacing_its_pools_while_it_runs() {
     assert!(said.contains("1 blocks cannot be repaired"), "{said}");
     assert_eq!(up.stop("-TERM"), Some(0));
 }
+
+/// `pool replace 2` asked for pool number 1, which is what the engine calls the pool `2`, and the
+/// engine took that for the pool called `1`.
+#[test]
+fn pools_that_are_called_by_numbers_are_not_taken_for_others() {
+    let folder = program::folder("numbers");
+    let mut text = "data = \"pools\"\n".to_string();
+    for name in ["1", "2"] {
+        let path = folder.join(format!("{name}.img")).display().to_string();
+        text += &format!("\n[[pool]]\nname = \"{name}\"\npath = {path:?}\nsize = \"64MiB\"\n");
+    }
+    text += "\n[[volume]]\nsize = \"16MiB\"\n";
+    std::fs::write(folder.join("numbers.toml"), text).unwrap();
+    let up = Up::start_on(&folder, &["numbers.toml"]);
+    let said = ask(&up, "pool replace 2 new.img --name 9 --size 64MiB --wait").unwrap();
+    assert_eq!(said, "2 is replaced by 9; its device may be taken away\n");
+    let listed = json(&up, "pool list");
+    let state = |name: &str| {
+        let pool = listed.as_array().unwrap().iter().find(|pool| pool["name"] == name);
+        pool.unwrap()["state"].as_str().unwrap().to_string()
+    };
+    assert_eq!([state("1"), state("2"), state("9")], ["active", "removed", "active"]);
+    // A name is one segment of a path, whatever it holds.
+    let refused = ask(&up, "pool remove 1#2").unwrap_err();
+    assert!(refused.contains("no pool 1#2"), "{refused}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}

@@ -123,7 +123,7 @@ fn refuses_to_write_over_what_is_in_use(folder: &Path) {
     std::os::unix::fs::symlink("pools/large.pool", folder.join("link.img")).unwrap();
     for output in ["pools/large.pool", "link.img"] {
         let export = format!("export db engine.toml --force -o {output}");
-        program::run(folder, &export).ended_with(2).says("in use");
+        program::run(folder, &export).ended_with(2).says("is a device of the group itself");
     }
     std::fs::write(folder.join("victim"), "precious").unwrap();
     std::os::unix::fs::symlink("victim", folder.join("x.img.part")).unwrap();

@@ -51,6 +51,20 @@ fn what_a_link_leads_to_is_written_and_the_link_stays() {
     assert_eq!(left, 4, "no part is left behind");
 }
 
+/// The input was cut off before it was read, and its first requests were reported as all of them.
+#[test]
+fn a_link_to_the_input_does_not_cut_the_input() {
+    let folder = folder("output_onto_input");
+    run(&folder, "trace convert --synth web,requests=20000,vms=1 --to csv -o big.csv").succeeded();
+    let before = std::fs::read(folder.join("big.csv")).unwrap();
+    symlink("big.csv", folder.join("latest.csv")).unwrap();
+    run(&folder, "trace convert big.csv --to csv -o latest.csv --force").succeeded();
+    assert!(std::fs::read(folder.join("big.csv")).unwrap() == before, "all of it, once more");
+    std::fs::write(folder.join("wrong.csv"), [&before[..], b"not a request\n"].concat()).unwrap();
+    let _ = run(&folder, "trace convert wrong.csv --to csv -o latest.csv --force").ended_with(2);
+    assert!(std::fs::read(folder.join("big.csv")).unwrap() == before, "an error leaves the old");
+}
+
 #[test]
 fn a_device_is_written_and_stays_a_device() {
     let folder = folder("output_device");
