@@ -5,7 +5,10 @@ use crate::shadow::Finding;
 use std::collections::BTreeMap;
 use thermocline_chunking::{Chunking, Engine, Method};
 use thermocline_policy::registry::{PolicySpec, SpecError};
-use thermocline_policy::tunnel::{Choice, Choices, Conditions, Controller, Estimate, Sample, Why};
+use thermocline_policy::tunnel::{
+    Choice, Choices, ChunkSize, Conditions, Controller, Estimate, Sample, Why,
+};
+use thermocline_ports::accelerator::Fingerprint;
 use thermocline_units::{Bytes, Nanos};
 
 /// Processor time by work done: a model of it, for virtual time. Nanoseconds.
@@ -240,4 +243,13 @@ pub(crate) fn chunking(choice: Choice) -> Chunking {
         }
         Choice::Content(size) => sized(Method::Gear, size.bytes()),
     }
+}
+
+/// The chunking of content of this size by the fingerprint that another unit computes, whoever cuts.
+pub(crate) fn by_fingerprint(fingerprint: Fingerprint, size: ChunkSize) -> Chunking {
+    let method = match fingerprint {
+        Fingerprint::RabinSource => Method::RabinSource,
+        Fingerprint::Rabin16 => Method::Rabin16,
+    };
+    Chunking::new(method, Bytes(size.bytes().into())).expect("choices are powers of two in range")
 }
