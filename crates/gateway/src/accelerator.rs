@@ -16,7 +16,7 @@ use crate::hub::Hub;
 use crate::status::AcceleratorStatus;
 use futures_util::future::select;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use thermocline_ports_os::worker::{Process, ProcessError, ProcessOptions};
 use thermocline_tunnel::{OffloadCounts, OffloadSettings};
 use thermocline_units::Nanos;
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -223,20 +223,20 @@ impl Accelerator {
             Some(Err(error)) => return error.to_string(),
             Some(Ok(readiness)) => readiness,
         };
-        let readiness: AsyncFd<OwnedFd> =
-            match AsyncFd::with_interest(readiness, Interest::READABLE) {
-                Ok(readiness) => readiness,
-                Err(error) => return error.to_string(),
-            };
+        let readiness = match UnixStream::from_std(readiness) {
+            Ok(readiness) => readiness,
+            Err(error) => return error.to_string(),
+        };
         loop {
             if let Some(why) = self.poll() {
                 return why;
             }
             let readable = async {
-                if let Ok(mut ready) = readiness.readable().await {
-                    // What comes from here on makes it ready again; what came is taken now.
-                    ready.clear_ready();
-                }
+                // An error is seen when it is polled.
+                let _ = readiness.readable().await;
+                // What comes from here on makes it ready again; what came is taken next.
+                let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+                let _ = readiness.try_io(Interest::READABLE, nothing);
             };
             select(pin!(readable), pin!(self.changed.notified())).await;
         }

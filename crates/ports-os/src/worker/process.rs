@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -154,13 +154,13 @@ impl Process {
         self.child.id()
     }
 
-    /// A descriptor that is readable when the worker has said something, for whoever waits for
-    /// several things.
+    /// A socket that is readable when the worker has said something, for whoever waits for several
+    /// things. Only [`Process`] reads it.
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub fn readiness(&self) -> std::io::Result<OwnedFd> {
-        self.socket.as_fd().try_clone_to_owned()
+    pub fn readiness(&self) -> std::io::Result<UnixStream> {
+        self.socket.try_clone()
     }
 
     /// Waits until the worker says something, `patience` at most.
