@@ -21,7 +21,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use thermocline_ports::Ticket;
-use thermocline_ports::accelerator::{Abilities, Accelerator as Port, Done, Job};
+use thermocline_ports::accelerator::{Abilities, Accelerator as Port, Done, Fingerprint, Job};
 use thermocline_ports_os::worker::{Process, ProcessError, ProcessOptions};
 use thermocline_tunnel::{OffloadCounts, OffloadSettings};
 use thermocline_units::Nanos;
@@ -37,6 +37,9 @@ const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// A worker that worked so long had recovered.
 const GOOD_AFTER: Duration = Duration::from_secs(60);
+/// Jobs that are with the worker at once. Its memory has as many slots, of 1.3 MiB each, of which
+/// only what is used takes room.
+const SLOTS: u32 = 16;
 /// Shortest time for a worker to begin. Ends have their own patience for answers.
 const BEGIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -74,6 +77,7 @@ pub(crate) struct Accelerator {
 fn start(worker: &Worker) -> Result<Process, ProcessError> {
     let mut options = ProcessOptions::new(worker.program.clone());
     options.arguments.clone_from(&worker.arguments);
+    options.slots = SLOTS;
     options.patience = worker.patience.max(BEGIN_WITHIN);
     Process::start(&options)
 }
@@ -177,14 +181,17 @@ impl Accelerator {
             hub.offload_counts().inspect(|of_hub| counts.add(of_hub));
         }
         let state = self.lock();
-        let fingerprint = OffloadSettings::new(self.abilities).fingerprint();
+        let fingerprint = match OffloadSettings::new(self.abilities).fingerprint() {
+            Fingerprint::Rabin16 => "rabin16",
+            Fingerprint::RabinSource => "rabin-source",
+        };
         AcceleratorStatus {
             program: self.worker.program.display().to_string(),
             process: state.process.as_ref().map(Process::id),
             is_up: state.failed.is_none(),
             for_s: state.since.elapsed().as_secs_f64(),
             last_failure: state.failed.clone(),
-            fingerprint: format!("{fingerprint:?}").to_lowercase(),
+            fingerprint: fingerprint.to_string(),
             units: self.abilities.units,
             jobs: counts.jobs,
             bytes: counts.bytes,
