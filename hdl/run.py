@@ -104,6 +104,7 @@ def lint():
         for top in tops:
             run([verilator(), "--lint-only", "-Wall", f"-GFUNCTION={function}", f"-GWIDTH={width}",
                  "--top-module", top, *sources()])
+    run([verilator(), "--lint-only", "-Wall", "--top-module", "tc_murmur3", os.path.join(HERE, "rtl", "tc_murmur3.sv")])
     for tool, command in {
         "iverilog": ["iverilog", "-g2012", "-t", "null", "-s", "tc_accelerator", *sources()],
         "yosys": ["yosys", "-q", "-p", "read_verilog -sv " + " ".join(sources()) + "; hierarchy -check -top tc_accelerator; proc"],
@@ -315,6 +316,27 @@ def formal(options):
         print(f"planted: {name}: found within {steps} steps", flush=True)
 
 
+def fingerprint(options):
+    """The cocotb tests of MurmurHash3."""
+    verilator()
+    sys.path.insert(0, os.path.join(HERE, "tests"))
+    from cocotb_tools.runner import get_runner
+
+    runner = get_runner("verilator")
+    folder = os.path.join(OUT, "cocotb-murmur3")
+    runner.build(sources=[os.path.join(HERE, "rtl", "tc_murmur3.sv")], hdl_toplevel="tc_murmur3", build_dir=folder,
+                 build_args=["-O3"], waves="WAVES" in os.environ, log_file=folder + ".build.log")
+    results = runner.test(hdl_toplevel="tc_murmur3", test_module="test_murmur3", build_dir=folder, test_dir=folder,
+                          waves="WAVES" in os.environ, extra_env={"EXPECTED": os.environ["EXPECTED"]},
+                          log_file=os.path.join(folder, "test.log"))
+    text = open(results).read()
+    total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
+    if bad or total == 0:
+        print(open(os.path.join(folder, "test.log")).read()[-4000:])
+        sys.exit(f"MurmurHash3: {bad} of {total} tests failed")
+    print(f"MurmurHash3: {total} tests passed")
+
+
 def test(options):
     os.makedirs(OUT, exist_ok=True)
     lint()
@@ -322,6 +344,7 @@ def test(options):
     if wrong:
         sys.exit(wrong)
     protocol(options)
+    fingerprint(options)
     if options.planted:
         planted(options)
 

@@ -27,7 +27,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             Some(python) => script(&python, &words),
             None => Err(Failure::Failed(missing())),
         },
-        _ => Err(Failure::Usage("hdl takes build, test, place, bitstream, formal or bench".to_string())),
+        _ => Err(Failure::Usage(
+            "hdl takes build, test, place, bitstream, formal or bench".to_string(),
+        )),
     }
 }
 

@@ -19,9 +19,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use thermocline_policy::tunnel::Conditions;
 use thermocline_ports::accelerator::Done;
-use thermocline_tunnel::{
-    Cache, DiskDone, DiskJob, End, FlowEvent, FlowId, OffloadCounts, Target,
-};
+use thermocline_tunnel::{Cache, DiskDone, DiskJob, End, FlowEvent, FlowId, OffloadCounts, Target};
 use thermocline_units::Nanos;
 use thermocline_wire::OpenError;
 use tokio::net::TcpStream;

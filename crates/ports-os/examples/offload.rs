@@ -126,14 +126,18 @@ fn pays(verilated: Option<&str>, seconds: f64) {
                 }
             }
             if let Some(program) = verilated.filter(|_| method == Method::RabinSource) {
-                elsewhere("Verilated core", ProcessOptions::new(program.into()), chunking, buffer, 1, seconds);
+                let options = ProcessOptions::new(program.into());
+                elsewhere("Verilated core", options, chunking, buffer, 1, seconds);
             }
         }
     }
 }
 
 fn told(name: &str, chunking: Chunking, buffer: u32, jobs: u64, latency: f64, own: f64) {
-    println!("{:<44} {buffer:>8} {jobs:>5} {latency:>12.1} {own:>10.3}", format!("{chunking}, {name}"));
+    println!(
+        "{:<44} {buffer:>8} {jobs:>5} {latency:>12.1} {own:>10.3}",
+        format!("{chunking}, {name}")
+    );
 }
 
 /// This processor cuts.
@@ -188,7 +192,11 @@ fn elsewhere(
         while next - ended < jobs && is_time(&began) {
             since.insert(Ticket(next), began.elapsed());
             let data = Payload::from(bytes.clone());
-            process.submit(Nanos(0), Ticket(next), Job { data, context: Context::default(), function });
+            process.submit(
+                Nanos(0),
+                Ticket(next),
+                Job { data, context: Context::default(), function },
+            );
             next += 1;
         }
         process.wait(Duration::from_millis(100));
@@ -206,7 +214,8 @@ fn elsewhere(
                 early: answer.early,
             };
             check(&claim, 8, &mut rng).expect("it is right");
-            latency += (began.elapsed() - since.remove(&ticket).expect("it was asked")).as_secs_f64();
+            latency +=
+                (began.elapsed() - since.remove(&ticket).expect("it was asked")).as_secs_f64();
             ended += 1;
         }
     }

@@ -5,9 +5,7 @@ use crate::shadow::Finding;
 use std::collections::BTreeMap;
 use thermocline_chunking::{Chunking, Engine, Method};
 use thermocline_policy::registry::{PolicySpec, SpecError};
-use thermocline_policy::tunnel::{
-    Choice, Choices, ChunkSize, Conditions, Controller, Estimate, Sample, Why,
-};
+use thermocline_policy::tunnel::{Choice, Choices, Conditions, Controller, Estimate, Sample, Why};
 use thermocline_ports::accelerator::Fingerprint;
 use thermocline_units::{Bytes, Nanos};
 
@@ -245,8 +243,12 @@ pub(crate) fn chunking(choice: Choice) -> Chunking {
     }
 }
 
-/// The chunking of content of this size by the fingerprint that another unit computes, whoever cuts.
-pub(crate) fn by_fingerprint(fingerprint: Fingerprint, size: ChunkSize) -> Chunking {
+/// The chunking of a choice where content is cut by this fingerprint, whoever cuts it; `None`: by
+/// the fastest one here.
+pub(crate) fn chunking_by(fingerprint: Option<Fingerprint>, choice: Choice) -> Chunking {
+    let (Choice::Content(size), Some(fingerprint)) = (choice, fingerprint) else {
+        return chunking(choice);
+    };
     let method = match fingerprint {
         Fingerprint::RabinSource => Method::RabinSource,
         Fingerprint::Rabin16 => Method::Rabin16,

@@ -14,8 +14,7 @@
 
 use std::collections::VecDeque;
 use thermocline_chunking::{
-    BelowMin, Chunker, Chunking, Claim, CoreFunction, Lie, TAIL_BYTES, Tests, UnderWay,
-    check,
+    BelowMin, Chunker, Chunking, Claim, CoreFunction, Lie, TAIL_BYTES, Tests, UnderWay, check,
 };
 use thermocline_ports::Payload;
 use thermocline_ports::accelerator::{Answer, Context, Fingerprint, Function, Job};
@@ -25,7 +24,7 @@ use thermocline_units::mutants::mutant;
 /// A place at which the chunk under way ends in any case.
 struct Pause {
     at: u64,
-    /// What came before it is to be sent.
+    /// True if everything before it is to be sent.
     sends: bool,
     /// The chunking of what comes behind it, if it is another one.
     then: Option<Chunking>,

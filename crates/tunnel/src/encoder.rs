@@ -191,6 +191,11 @@ impl Encoder {
         }
     }
 
+    /// True if everything that came is cut, but for the chunk under way.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cutter.cut_to() == self.origin + self.pending.len() as u64
+    }
+
     /// True while a unit cuts.
     pub(crate) fn is_asked(&self) -> bool {
         self.cutter.is_asked()

@@ -8,15 +8,15 @@
 //!    waits for a chunk cannot hold back the answer.
 //! 3. Before each segment the controller of the flow's class is asked how it is cut, and afterwards
 //!    told what came of it.
-//! 4. Content may be cut by another unit ([`Settings::offload`]): the end says what it is to cut
-//!    ([`End::next_cut_job`]), and is told its answers ([`End::cut_done`]). What is sent is the same.
+//! 4. Content may be cut by another unit ([`Settings::offload`]): the end says what is to be cut
+//!    ([`End::next_cut_job`]), and is told the answers ([`End::cut_done`]). The same is sent.
 //!
 //! Invariants: a client gets the very bytes that the other one said, in order, up to an end that
 //! was said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads
 //! holds no other one back. An error ends the connection; the cache outlives it
 //! ([`End::into_cache`]).
 
-use crate::classes::{ClassReport, Classes, Costs, by_fingerprint, chunking};
+use crate::classes::{ClassReport, Classes, Costs, chunking_by};
 use crate::config::{Cache, Settings, Target};
 use crate::decoder::{Decoder, Fetch, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
@@ -28,9 +28,8 @@ use crate::store::{DiskCounts, DiskDone, DiskJob, Ticket};
 use crate::talk::Talk;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use thermocline_chunking::Chunking;
 use thermocline_policy::registry::SpecError;
-use thermocline_policy::tunnel::{Choice, Conditions};
+use thermocline_policy::tunnel::Conditions;
 use thermocline_ports::Ticket as CutTicket;
 use thermocline_ports::accelerator::{Done, Fingerprint, Job};
 use thermocline_units::Nanos;
@@ -487,7 +486,7 @@ impl End {
     fn add(&mut self, now: Nanos, stream: StreamId, target: &Target) {
         let class = self.classes.admit(target.class);
         let choice = self.classes.choose(now, class);
-        let chunking = self.chunking(choice);
+        let chunking = chunking_by(self.fingerprint, choice);
         let flow = Flow::new(stream, target, class, self.limits, self.run, chunking, choice);
         let earlier = self.flows.insert(stream.number(), flow);
         assert!(earlier.is_none(), "streams' numbers are never used again");
@@ -680,17 +679,12 @@ impl End {
         self.finish(number);
     }
 
-    /// The chunking of a choice at this end.
-    fn chunking(&self, choice: Choice) -> Chunking {
-        match (choice, self.fingerprint) {
-            (Choice::Content(size), Some(fingerprint)) => by_fingerprint(fingerprint, size),
-            _ => chunking(choice),
-        }
-    }
-
     /// Has what came of a flow cut, by the unit or here; processor time that it took here.
     fn cut(&mut self, now: Nanos, number: u32) -> Nanos {
         let Some(flow) = self.flows.get_mut(&number) else { return Nanos(0) };
+        if flow.encoder.is_cut() {
+            return Nanos(0);
+        }
         let offload = self.offload.as_mut();
         let started = (self.stopwatch)();
         if !offload.is_some_and(|offload| offload.takes(now, number, &mut flow.encoder)) {
@@ -765,7 +759,7 @@ impl End {
     fn choose_again(&mut self, now: Nanos, number: u32) {
         let Some(class) = self.flows.get(&number).map(|flow| flow.class) else { return };
         let choice = self.classes.choose(now, class);
-        let chunking = self.chunking(choice);
+        let chunking = chunking_by(self.fingerprint, choice);
         let Some(flow) = self.flows.get_mut(&number) else { return };
         met_if(chunking != flow.encoder.chunking(), "a flow is cut in another way");
         flow.choice = choice;

@@ -23,7 +23,8 @@ const WITHOUT_OUTPUT: &str = "exec 3>&1 >/dev/null; \
 fn this_program_as_a_worker() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
-    let memory = std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/fd/3").unwrap();
+    let memory =
+        std::fs::OpenOptions::new().read(true).write(true).open("/proc/self/fd/3").unwrap();
     let socket = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned().unwrap().into();
     let (slots, buffer) = (number("SLOTS") as u32, Bytes(number("BUFFER")));
     let lies_from: u64 = role.parse().unwrap();
@@ -205,7 +206,8 @@ fn a_verilated_core_that_is_killed_or_stopped_leaves_the_flow_to_simd() {
 #[test]
 fn a_worker_that_is_none_is_refused_at_the_start() {
     let scene = Scene::new();
-    for (program, words) in [("/nowhere/worker", "cannot be started"), ("/bin/echo", "as a worker")] {
+    for (program, words) in [("/nowhere/worker", "cannot be started"), ("/bin/echo", "as a worker")]
+    {
         let mut config = scene.exit_config(any(), "");
         config.common.worker = Some(Worker::new(program.into()));
         let error = Gateway::exit(config).map(|_| ()).unwrap_err().to_string();

@@ -64,14 +64,8 @@ impl Serving {
         order: &[u8; ORDER_BYTES],
         compute: &mut dyn FnMut(&Job) -> Answer,
     ) -> io::Result<Answered> {
-        let refused = |ticket| Answered {
-            ticket,
-            status: 1,
-            count: 0,
-            length: 0,
-            early: false,
-            cycles: 0,
-        };
+        let refused =
+            |ticket| Answered { ticket, status: 1, count: 0, length: 0, early: false, cycles: 0 };
         let Some((ticket, slot, length, mut job)) = format::read_order(order) else {
             return Ok(refused(format::ticket_of(order)));
         };

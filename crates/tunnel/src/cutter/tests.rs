@@ -10,7 +10,7 @@ use thermocline_chunking::Chunking;
 use thermocline_ports::accelerator::Job;
 use thermocline_units::{Bytes, Rng};
 
-/// What a flow sends.
+/// The sending half of a flow, and a unit.
 struct Sender {
     encoder: Encoder,
     shared: Shared,
@@ -110,12 +110,20 @@ fn segments_do_not_depend_on_who_cuts_or_when() {
                 if flushes {
                     sender.encoder.flush();
                 }
-                if who == 0 { sender.encoder.cut() } else { sender.work(&mut rng) }
+                if who == 0 {
+                    sender.encoder.cut()
+                } else {
+                    sender.work(&mut rng)
+                }
                 sender.send();
             }
             // Another way is chosen behind a segment, where nothing else would be told apart.
             change = (rng.below(40) == 0).then(|| {
-                if rng.below(2) == 0 { drawn(&mut rng, &chunkings) } else { drawn(&mut rng, &others) }
+                if rng.below(2) == 0 {
+                    drawn(&mut rng, &chunkings)
+                } else {
+                    drawn(&mut rng, &others)
+                }
             });
         }
         let [here, elsewhere] = &mut senders;

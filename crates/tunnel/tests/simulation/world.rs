@@ -3,7 +3,8 @@
 //! Each seed draws caches (of unlike sizes, some with a device), units that cut for an end and may
 //! fail, controllers, flows and their contents, how fast clients read, and accidents: the link
 //! breaks, an end loses its cache, or finds one of an older run. Every byte that a client gets is
-//! held against what the other one said; at the end everything that was not reset must have arrived.
+//! held against what the other one said; at the end everything that was not reset must have
+//! arrived.
 
 use crate::device::{DEVICE_BYTES, Device};
 use crate::unit::Unit;

@@ -281,7 +281,9 @@ const LEAST_MAX: Bytes = Bytes::from_kib(256);
 fn worker(args: &CommonArgs) -> Result<Option<Worker>, CliError> {
     let Some(program) = &args.worker else { return Ok(None) };
     if args.chunking != "accelerator" {
-        return Err(CliError::input("--worker is for --chunking accelerator; pass both, or neither"));
+        return Err(CliError::input(
+            "--worker is for --chunking accelerator; pass both, or neither",
+        ));
     }
     let least = args.worker_least;
     if least > LEAST_MAX {
