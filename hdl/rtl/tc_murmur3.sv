@@ -1,5 +1,5 @@
 // MurmurHash3 in 128 bits (the form for 64-bit processors), VNRE's fingerprint of a chunk: a block of
-// 16 bytes in seven cycles, and fifteen cycles for the end.
+// 16 bytes in seven cycles, and nine cycles more for the end.
 //
 // Beats have 16 bytes, lowest first; the last beat of a chunk (`s_last`) may have fewer, also none,
 // and only then is `s_count` below 16. Bytes beyond it are ignored. A chunk's seed is that of its
