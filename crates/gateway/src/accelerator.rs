@@ -167,7 +167,11 @@ impl Accelerator {
 
     /// Ends the worker for good.
     pub(crate) fn stop(&self) {
-        let process = self.lock().process.take();
+        let process = {
+            let mut state = self.lock();
+            state.failed.get_or_insert_with(|| "this end was stopped".to_string());
+            state.process.take()
+        };
         drop(process); // which kills it
     }
 
