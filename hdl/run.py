@@ -25,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 OUT = os.path.join(ROOT, "target", "hdl")
+ALONE = ["maxp", "murmur3"]  # Cores that stand alone.
 METHODS = {0: "rabin-source", 1: "rabin16"}
 ALL = "0-1,0-8,0-32,0-64,1-1,1-8,1-32,1-64"
 
@@ -104,7 +105,8 @@ def lint():
         for top in tops:
             run([verilator(), "--lint-only", "-Wall", f"-GFUNCTION={function}", f"-GWIDTH={width}",
                  "--top-module", top, *sources()])
-    run([verilator(), "--lint-only", "-Wall", "--top-module", "tc_murmur3", os.path.join(HERE, "rtl", "tc_murmur3.sv")])
+    for name in ALONE:
+        run([verilator(), "--lint-only", "-Wall", "--top-module", f"tc_{name}", os.path.join(HERE, "rtl", f"tc_{name}.sv")])
     for tool, command in {
         "iverilog": ["iverilog", "-g2012", "-t", "null", "-s", "tc_accelerator", *sources()],
         "yosys": ["yosys", "-q", "-p", "read_verilog -sv " + " ".join(sources()) + "; hierarchy -check -top tc_accelerator; proc"],
@@ -316,25 +318,25 @@ def formal(options):
         print(f"planted: {name}: found within {steps} steps", flush=True)
 
 
-def fingerprint(options):
-    """The cocotb tests of MurmurHash3."""
+def alone(name):
+    """The cocotb tests of a core that stands alone."""
     verilator()
     sys.path.insert(0, os.path.join(HERE, "tests"))
     from cocotb_tools.runner import get_runner
 
     runner = get_runner("verilator")
-    folder = os.path.join(OUT, "cocotb-murmur3")
-    runner.build(sources=[os.path.join(HERE, "rtl", "tc_murmur3.sv")], hdl_toplevel="tc_murmur3", build_dir=folder,
+    folder = os.path.join(OUT, f"cocotb-{name}")
+    runner.build(sources=[os.path.join(HERE, "rtl", f"tc_{name}.sv")], hdl_toplevel=f"tc_{name}", build_dir=folder,
                  build_args=["-O3"], waves="WAVES" in os.environ, log_file=folder + ".build.log")
-    results = runner.test(hdl_toplevel="tc_murmur3", test_module="test_murmur3", build_dir=folder, test_dir=folder,
+    results = runner.test(hdl_toplevel=f"tc_{name}", test_module=f"test_{name}", build_dir=folder, test_dir=folder,
                           waves="WAVES" in os.environ, extra_env={"EXPECTED": os.environ["EXPECTED"]},
                           log_file=os.path.join(folder, "test.log"))
     text = open(results).read()
     total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
     if bad or total == 0:
         print(open(os.path.join(folder, "test.log")).read()[-4000:])
-        sys.exit(f"MurmurHash3: {bad} of {total} tests failed")
-    print(f"MurmurHash3: {total} tests passed")
+        sys.exit(f"{name}: {bad} of {total} tests failed")
+    print(f"{name}: {total} tests passed", flush=True)
 
 
 def test(options):
@@ -344,7 +346,8 @@ def test(options):
     if wrong:
         sys.exit(wrong)
     protocol(options)
-    fingerprint(options)
+    for name in ALONE:
+        alone(name)
     if options.planted:
         planted(options)
 

@@ -99,7 +99,19 @@ module tc_murmur3 #(
         LOW: step <= whole ? LOW_DONE : SIZE;
         HIGH_DONE: step <= last ? SIZE : TAKE;
         TELL: if (m_ready) step <= TAKE;
-        default: step <= step_t'(step + 1'b1);
+        FIRST: step <= SECOND;
+        SECOND: step <= LOW;
+        LOW_DONE: step <= HIGH;
+        HIGH: step <= HIGH_DONE;
+        SIZE: step <= CROSS_1;
+        CROSS_1: step <= CROSS_2;
+        CROSS_2: step <= FOLD_1;
+        FOLD_1: step <= FOLD_2;
+        FOLD_2: step <= FOLD_3;
+        FOLD_3: step <= SUM_1;
+        SUM_1: step <= SUM_2;
+        SUM_2: step <= TELL;
+        default: step <= TAKE;
       endcase
     if (!rst && step == TAKE && s_valid) first <= s_last;
   end

@@ -141,7 +141,7 @@ fn the_same_is_sent_when_the_verilated_core_cuts() {
 
 /// Carries a flow with this worker, has `spoil` do something to it in the middle, and looks whether
 /// all arrives and the failure is told. The worker is back afterwards, and cuts again.
-fn goes_on(mut worker: Worker, words: &str, spoil: impl Fn(u32)) {
+fn goes_on(mut worker: Worker, words: &str, spoil: impl Fn(Option<u32>)) {
     worker.patience = Duration::from_millis(500);
     let data = content(24 * MIB);
     let served = data.clone();
@@ -151,13 +151,13 @@ fn goes_on(mut worker: Worker, words: &str, spoil: impl Fn(u32)) {
     let mut stream = connect(enter.addresses[0]);
     let mut got = vec![0; 2 * MIB];
     stream.read_exact(&mut got).unwrap();
-    spoil(status(&exit).process.unwrap());
+    spoil(status(&exit).process);
     got.extend(read_all(&mut stream).unwrap());
     assert!(got == data, "other bytes came");
     scene.log.wait_for(&format!("exit accelerator: /usr/bin/env: failed: {words}"));
     let failed = status(&exit);
     assert!(failed.failures >= 1, "{failed:?}");
-    assert!(failed.bytes > MIB as u64 / 2, "it had cut before: {failed:?}");
+    assert!(failed.bytes > 0, "it had cut before: {failed:?}");
 
     scene.log.wait_for("cuts content again");
     wait_until("it is up", || status(&exit).is_up);
@@ -168,13 +168,15 @@ fn goes_on(mut worker: Worker, words: &str, spoil: impl Fn(u32)) {
 
 #[test]
 fn a_flow_goes_on_when_the_worker_is_killed() {
-    goes_on(honest(), "it", |process| assert!(signal("KILL", process).success()));
+    goes_on(honest(), "it", |process| {
+        assert!(signal("KILL", process.unwrap()).success());
+    });
 }
 
 #[test]
 fn a_flow_goes_on_when_the_worker_is_stopped() {
     goes_on(honest(), "it did not answer a job in time", |process| {
-        assert!(signal("STOP", process).success());
+        assert!(signal("STOP", process.unwrap()).success());
     });
 }
 
