@@ -4,6 +4,7 @@
     run.py test [--cores F-W,…] [--megabytes N] [--planted] [--files F,…]
     run.py place [--cores F-W,…] [--seeds N] [--part 45] [--what candidates|chunker|accelerator]
     run.py bitstream [--core F-W] [--part 45]
+    run.py formal                         proofs of the queue, and planted faults that end them
 
 A core is named FUNCTION-WIDTH: 0 is the source's Rabin, 1 Rabin16; width is in bytes a cycle. What is
 right is never computed here: that is the Rust reference's matter (`expected`), whose path comes in
@@ -24,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 OUT = os.path.join(ROOT, "target", "hdl")
+ALONE = ["maxp", "murmur3"]  # Cores that stand alone.
 METHODS = {0: "rabin-source", 1: "rabin16"}
 ALL = "0-1,0-8,0-32,0-64,1-1,1-8,1-32,1-64"
 
@@ -36,6 +38,16 @@ PLANTED = {
     "beats back to back are counted once": ("tc_window.sv", "read_again ? made : read_beats", "read_beats"),
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
     "a full queue is not minded": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b1"),
+}
+
+
+# Faults of the queue that its proof must find.
+UNPROVED = {
+    "a word that waits is written over": ("assign take  = !empty && (!pop_valid || pop_ready);", "assign take  = !empty;"),
+    "a word is told again": ("else if (pop_ready) pop_valid <= 1'b0;", "else if (pop_ready && empty) pop_valid <= !take;"),
+    "a word is lost when two ends act at once": ("if (push) tail <= tail + 1'b1;", "if (push && !(take && empty)) tail <= tail + !take;"),
+    "one word more than there is room for": ("assume (held < (1 << DEPTH_LOG2))", "assume (held <= (1 << DEPTH_LOG2) + 1)"),
+    "the last word's place is a neighbour's": ("words[tail[DEPTH_LOG2-1:0]] <= push_data", "words[tail[DEPTH_LOG2-1:0] | {tail[0], {(DEPTH_LOG2-1){1'b0}}}] <= push_data"),
 }
 
 
@@ -93,6 +105,8 @@ def lint():
         for top in tops:
             run([verilator(), "--lint-only", "-Wall", f"-GFUNCTION={function}", f"-GWIDTH={width}",
                  "--top-module", top, *sources()])
+    for name in ALONE:
+        run([verilator(), "--lint-only", "-Wall", "--top-module", f"tc_{name}", os.path.join(HERE, "rtl", f"tc_{name}.sv")])
     for tool, command in {
         "iverilog": ["iverilog", "-g2012", "-t", "null", "-s", "tc_accelerator", *sources()],
         "yosys": ["yosys", "-q", "-p", "read_verilog -sv " + " ".join(sources()) + "; hierarchy -check -top tc_accelerator; proc"],
@@ -265,6 +279,66 @@ def protocol(options):
         print(f"core {function}-{width}: {total} protocol tests passed")
 
 
+def proof(text, depth_log2, name):
+    """Proves the queue of this text: none of its assertions fails in so many steps from a reset, and by
+    induction in none at all. Returns what the solver says of each part."""
+    folder = os.path.join(OUT, "formal")
+    os.makedirs(folder, exist_ok=True)
+    base = os.path.join(folder, name)
+    open(base + ".sv", "w").write(text)
+    run(["yosys", "-q", "-p", f"read_verilog -sv -formal {base}.sv; chparam -set WIDTH 4 -set DEPTH_LOG2 {depth_log2} tc_fifo; "
+         f"prep -nordff -top tc_fifo; flatten; async2sync; write_smt2 -wires {base}.smt2"])
+    steps = (2 << depth_log2) + 4  # Enough to fill the queue and to empty it.
+    smt = ["yosys-smtbmc", "-s", "z3", "-t", str(steps)]
+    environment = dict(os.environ, PATH=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+    said = []
+    for mode in ([], ["-i"]):
+        done = subprocess.run([*smt, *mode, base + ".smt2"], capture_output=True, text=True, env=environment)
+        verdict = re.findall(r"Status: (\w+)", done.stdout)
+        if not verdict:
+            sys.exit(f"{' '.join(smt)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nfailed")
+        said.append(verdict[-1] == "PASSED")
+    return steps, said
+
+
+def formal(options):
+    """The queue: proved at several depths; each planted fault ends the proof."""
+    right = open(os.path.join(HERE, "rtl", "tc_fifo.sv")).read()
+    for depth_log2 in (1, 2, 3):
+        steps, said = proof(right, depth_log2, f"fifo-{depth_log2}")
+        if not all(said):
+            sys.exit(f"a queue of {1 << depth_log2} words: from a reset {said[0]}, by induction {said[1]}")
+        print(f"a queue of {1 << depth_log2} words: proved ({steps} steps from a reset, and by induction)", flush=True)
+    for name, (stands, planted_text) in UNPROVED.items():
+        if stands not in right:
+            sys.exit(f"tc_fifo.sv has no `{stands}` any more; plant the fault anew")
+        steps, said = proof(right.replace(stands, planted_text), 2, "planted")
+        if said[0]:
+            sys.exit(f"planted and not found in {steps} steps: {name}")
+        print(f"planted: {name}: found within {steps} steps", flush=True)
+
+
+def alone(name):
+    """The cocotb tests of a core that stands alone."""
+    verilator()
+    sys.path.insert(0, os.path.join(HERE, "tests"))
+    from cocotb_tools.runner import get_runner
+
+    runner = get_runner("verilator")
+    folder = os.path.join(OUT, f"cocotb-{name}")
+    runner.build(sources=[os.path.join(HERE, "rtl", f"tc_{name}.sv")], hdl_toplevel=f"tc_{name}", build_dir=folder,
+                 build_args=["-O3"], waves="WAVES" in os.environ, log_file=folder + ".build.log")
+    results = runner.test(hdl_toplevel=f"tc_{name}", test_module=f"test_{name}", build_dir=folder, test_dir=folder,
+                          waves="WAVES" in os.environ, extra_env={"EXPECTED": os.environ["EXPECTED"]},
+                          log_file=os.path.join(folder, "test.log"))
+    text = open(results).read()
+    total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
+    if bad or total == 0:
+        print(open(os.path.join(folder, "test.log")).read()[-4000:])
+        sys.exit(f"{name}: {bad} of {total} tests failed")
+    print(f"{name}: {total} tests passed", flush=True)
+
+
 def test(options):
     os.makedirs(OUT, exist_ok=True)
     lint()
@@ -272,6 +346,8 @@ def test(options):
     if wrong:
         sys.exit(wrong)
     protocol(options)
+    for name in ALONE:
+        alone(name)
     if options.planted:
         planted(options)
 
@@ -330,7 +406,7 @@ def bitstream(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["build", "test", "place", "bitstream"])
+    parser.add_argument("what", choices=["build", "test", "place", "bitstream", "formal"])
     parser.add_argument("--cores", default="0-8,1-8")
     parser.add_argument("--megabytes", type=int, default=16)
     parser.add_argument("--files")
@@ -341,7 +417,7 @@ def main():
     parser.add_argument("--flows", type=int, default=4, help="logarithm: 4 is sixteen flows")
     options = parser.parse_args()
     what, options.what = options.what, options.top
-    {"build": build, "test": test, "place": place, "bitstream": bitstream}[what](options)
+    {"build": build, "test": test, "place": place, "bitstream": bitstream, "formal": formal}[what](options)
 
 
 if __name__ == "__main__":

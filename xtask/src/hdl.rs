@@ -4,6 +4,7 @@
 //! - `test [ARGUMENT…]`: lint, bit-exact runs beside the Rust reference, protocol tests; with
 //!   `--planted` the planted faults too;
 //! - `place [ARGUMENT…]`: area and clock after routing, by seed; `bitstream`: one core to bits;
+//! - `formal`: proofs, which need yosys and z3;
 //! - `bench`: cost of a job on the Verilated core and by SIMD.
 //!
 //! The work is `hdl/run.py`'s, with a Python that has Verilator and cocotb: the one named by
@@ -22,11 +23,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.first() {
         Some(&"bench") => offload(&words[1..]),
-        Some(&("build" | "test" | "place" | "bitstream")) => match python() {
+        Some(&("build" | "test" | "place" | "bitstream" | "formal")) => match python() {
             Some(python) => script(&python, &words),
             None => Err(Failure::Failed(missing())),
         },
-        _ => Err(Failure::Usage("hdl takes build, test, place, bitstream or bench".to_string())),
+        _ => Err(Failure::Usage(
+            "hdl takes build, test, place, bitstream, formal or bench".to_string(),
+        )),
     }
 }
 
@@ -34,7 +37,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 pub(crate) fn gate() -> Result<Option<String>, Failure> {
     let Some(python) = python() else { return Ok(Some(format!("SKIPPED: {}", missing()))) };
     script(&python, &GATE)?;
+    script(&python, &["build", "--cores", "1-8"])?;
+    live()?;
     Ok(None)
+}
+
+/// A tunnel whose flows a Verilated core cuts. The tests before the cores were built skipped it.
+fn live() -> Result<(), Failure> {
+    let live = ["test", "-q", "--locked", "--workspace", "--test", "tunnel_live", "verilated"];
+    let status = workspace::cargo().args(live).status().map_err(|e| e.to_string())?;
+    if !status.success() {
+        return Err("a tunnel with a Verilated core failed; it says why above".into());
+    }
+    Ok(())
 }
 
 fn missing() -> String {

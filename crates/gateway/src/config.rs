@@ -3,6 +3,7 @@
 use crate::address::{HostPort, Rule};
 use crate::disk::DiskTier;
 use crate::keys::KeyFiles;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +61,29 @@ impl Default for Limits {
     }
 }
 
+/// A worker process that cuts content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worker {
+    /// The program.
+    pub program: PathBuf,
+    /// Arguments before those that every worker gets.
+    pub arguments: Vec<OsString>,
+    /// Longest time from a job to its answer; 1 s.
+    pub patience: Duration,
+    /// Shorter pieces of a flow are cut by this processor; 16 KiB.
+    pub least: Bytes,
+    /// One chunk in so many is cut again to check an answer; 8. 1: all of them.
+    pub check_one_in: u64,
+}
+
+impl Worker {
+    /// A program with the defaults.
+    pub fn new(program: PathBuf) -> Worker {
+        let (patience, least) = (Duration::from_secs(1), Bytes::from_kib(16));
+        Worker { program, arguments: Vec::new(), patience, least, check_one_in: 8 }
+    }
+}
+
 /// Settings that both kinds of gateway have.
 pub struct Common {
     /// Keys.
@@ -72,6 +96,8 @@ pub struct Common {
     pub disk: Option<DiskTier>,
     /// The controller, by its name in the registry.
     pub policy: String,
+    /// A worker that cuts content; `None`: this processor does.
+    pub worker: Option<Worker>,
     /// Time that a client's bytes wait for more; 1 ms.
     pub linger: Duration,
     /// Bounds.
@@ -89,6 +115,7 @@ impl Common {
             keep: None,
             disk: None,
             policy: thermocline_policy::tunnel::DEFAULT.to_string(),
+            worker: None,
             linger: Duration::from_millis(1),
             limits: Limits::default(),
             on_event: Arc::new(|_| ()),

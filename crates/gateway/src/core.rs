@@ -1,5 +1,6 @@
 //! State that all tasks of a gateway share: settings, counters, and listeners for events.
 
+use crate::accelerator::Accelerator;
 use crate::config::{Common, Event, Limits, OnEvent, Severity};
 use crate::disk::DiskTier;
 use crate::hub::Hub;
@@ -48,6 +49,7 @@ pub(crate) struct Core {
     cache: Bytes,
     keep: Option<Keep>,
     disk: Option<DiskTier>,
+    pub(crate) accelerator: Option<Arc<Accelerator>>,
     policy: String,
     fingerprint: Fingerprint,
     on_event: OnEvent,
@@ -91,6 +93,7 @@ impl Core {
             cache: common.cache,
             keep: common.keep.as_deref().map(Keep::new).transpose()?,
             disk: common.disk.clone(),
+            accelerator: common.worker.clone().map(Accelerator::start).transpose()?,
             policy: common.policy.clone(),
             fingerprint,
             on_event: common.on_event.clone(),
@@ -185,6 +188,7 @@ impl Core {
     pub(crate) fn end(&self, role: Role, cache: Cache, now: Nanos) -> Result<End, StartError> {
         let mut settings = Settings::new(role, random_number()?);
         settings.controller.clone_from(&self.policy);
+        settings.offload = self.accelerator.as_ref().map(|accelerator| accelerator.settings());
         // Also when nothing else is said: the round trip is told, and death is noticed.
         settings.wire.ping_after = Nanos::from_secs(5);
         settings.wire.silent_after = Nanos::from_secs(20);
@@ -261,6 +265,7 @@ impl Core {
             cut: self.cut.load(Relaxed),
             lingered: self.lingered.load(Relaxed),
             passed: self.passed.load(Relaxed),
+            accelerator: self.accelerator.as_ref().map(|accelerator| accelerator.status()),
         }
     }
 

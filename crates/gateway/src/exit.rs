@@ -157,7 +157,8 @@ impl Exit {
         }
         let cache = tokio::sync::Mutex::new(None);
         let (clients, from) = (AtomicUsize::new(0), Mutex::new(None));
-        let peer = Arc::new(Peer { hub: Hub::new(self.core.began), clients, from, cache });
+        let hub = Hub::new(self.core.began, self.core.accelerator.clone());
+        let peer = Arc::new(Peer { hub, clients, from, cache });
         peers.insert(key.clone(), peer.clone());
         Ok(peer)
     }

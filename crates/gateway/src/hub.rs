@@ -7,17 +7,19 @@
 //!
 //! A connection has a number. A flow of an earlier one finds that it is cut.
 
+use crate::accelerator::Accelerator;
 use crate::keys::Fingerprint;
 use crate::status::{ClassStatus, FLOWS_TOLD_MAX, FlowStatus, LinkStatus, OfClient};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use thermocline_policy::tunnel::Conditions;
-use thermocline_tunnel::{Cache, DiskDone, DiskJob, End, FlowEvent, FlowId, Target};
+use thermocline_ports::accelerator::Done;
+use thermocline_tunnel::{Cache, DiskDone, DiskJob, End, FlowEvent, FlowId, OffloadCounts, Target};
 use thermocline_units::Nanos;
 use thermocline_wire::OpenError;
 use tokio::net::TcpStream;
@@ -160,7 +162,7 @@ impl Live {
                 FlowEvent::Reset { flow, code } => {
                     self.tell(flow, |mailbox| mailbox.reset = Some(code));
                 }
-                FlowEvent::Room { flow } => self.tell(flow, |_| ()),
+                FlowEvent::Room { flow } | FlowEvent::Cut { flow } => self.tell(flow, |_| ()),
             }
         }
     }
@@ -213,6 +215,9 @@ struct State {
     /// Bytes that clients have not taken yet of flows that came to their end before the connection
     /// did, by connection and flow.
     left_over: BTreeMap<(u64, FlowId), Mailbox>,
+    /// The accelerator that cuts for the end, and the hub that it answers to.
+    accelerator: Option<Arc<Accelerator>>,
+    own: Weak<Hub>,
 }
 
 impl State {
@@ -238,10 +243,25 @@ impl State {
             // Its thread lives as long as this hub.
             let _ = disk.send(job);
         }
+        self.offload();
+        let Some(live) = &mut self.live else { return };
         if (live.end.wants_transmit() || live.failed.is_some())
             && let Some(waker) = self.link.take()
         {
             waker.wake();
+        }
+    }
+}
+
+impl State {
+    /// Gives the accelerator what the end wants cut, and tells it what the end found wrong with it.
+    fn offload(&mut self) {
+        let (Some(live), Some(accelerator)) = (&mut self.live, &self.accelerator) else { return };
+        while let Some((ticket, job)) = live.end.next_cut_job() {
+            accelerator.submit(&self.own, self.number, ticket, job);
+        }
+        while let Some(fault) = live.end.next_unit_fault() {
+            accelerator.fail(fault.to_string());
         }
     }
 }
@@ -263,8 +283,12 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(began: Instant) -> Arc<Hub> {
-        Arc::new(Hub { state: Mutex::default(), began })
+    pub(crate) fn new(began: Instant, accelerator: Option<Arc<Accelerator>>) -> Arc<Hub> {
+        Arc::new_cyclic(|own| {
+            accelerator.iter().for_each(|accelerator| accelerator.join(own));
+            let state = State { accelerator, own: own.clone(), ..State::default() };
+            Hub { state: Mutex::new(state), began }
+        })
     }
 
     pub(crate) fn now(&self) -> Nanos {
@@ -297,6 +321,38 @@ impl Hub {
         state.settle();
     }
 
+    /// The accelerator has done a job of this connection.
+    pub(crate) fn cut_done(&self, number: u64, done: Done) {
+        let now = self.now();
+        let mut state = self.lock();
+        if let Ok(live) = state.live(number) {
+            live.end.cut_done(now, done);
+        }
+        state.settle();
+    }
+
+    /// The accelerator has failed: the end cuts for itself.
+    pub(crate) fn accelerator_failed(&self) {
+        let now = self.now();
+        let mut state = self.lock();
+        if let Some(live) = &mut state.live {
+            live.end.unit_failed(now);
+        }
+        state.settle();
+    }
+
+    /// The accelerator works again.
+    pub(crate) fn accelerator_is_back(&self) {
+        if let Some(live) = &mut self.lock().live {
+            live.end.unit_is_back();
+        }
+    }
+
+    /// Counts of the accelerator's work for the connection that is there.
+    pub(crate) fn offload_counts(&self) -> Option<OffloadCounts> {
+        self.lock().live.as_ref().and_then(|live| live.end.offload_counts())
+    }
+
     /// Puts a new connection's end in; its number.
     pub(crate) fn install(&self, mut end: End, peer: String, key: Fingerprint) -> u64 {
         let mut state = self.lock();
@@ -305,6 +361,9 @@ impl Hub {
         for done in std::mem::take(&mut state.answers) {
             // Those who waited for it are gone, but the cache learns what it has.
             end.disk_done(done).expect("no flow waits for it");
+        }
+        if state.accelerator.as_ref().is_some_and(|accelerator| !accelerator.is_up()) {
+            end.unit_failed(self.now());
         }
         state.scratch.resize(PULL_BYTES, 0);
         // What was counted on earlier connections is not of this one's first second.
@@ -332,6 +391,9 @@ impl Hub {
         state.live(number).ok()?;
         let mut live = state.live.take()?;
         live.flows.values_mut().for_each(Mailbox::wake);
+        if let (Some(accelerator), Some(counts)) = (&state.accelerator, live.end.offload_counts()) {
+            accelerator.add(&counts);
+        }
         if live.end.is_drained() {
             let ended = live.flows.into_iter().filter(|(_, mailbox)| mailbox.has_ended);
             state.left_over.extend(ended.map(|(flow, mailbox)| ((number, flow), mailbox)));
@@ -429,7 +491,9 @@ impl Hub {
             let ticked = live.end.tick(now);
             live.note(ticked);
             live.dispatch();
+            state.offload();
         }
+        let Ok(live) = state.live(number) else { return Work::Drained };
         // The reason for an end goes behind what is under way.
         if out.is_empty() || live.failed.is_some() {
             live.end.transmit(now, out, most);
@@ -531,6 +595,25 @@ impl Flow {
                 return Poll::Ready(Err(Cut::Reset(code)));
             }
             if live.end.room(self.flow) > 0 {
+                return Poll::Ready(Ok(()));
+            }
+            mailbox.writer = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Waits while the accelerator cuts what fills the flow. Its client is not read meanwhile, so
+    /// nobody can say that it pauses.
+    pub(crate) async fn while_cut(&self) -> Result<(), Cut> {
+        std::future::poll_fn(|cx| {
+            let mut state = self.hub.lock();
+            let live = state.live(self.number)?;
+            let mailbox = live.flows.get_mut(&self.flow).ok_or(Cut::Link)?;
+            if let Some(code) = mailbox.reset {
+                return Poll::Ready(Err(Cut::Reset(code)));
+            }
+            if !live.end.is_being_cut(self.flow) || live.end.room(self.flow) > 0 {
                 return Poll::Ready(Ok(()));
             }
             mailbox.writer = Some(cx.waker().clone());

@@ -13,13 +13,15 @@
 //! 1. `hub`: the `End` of a connection, shared by the link and all clients of one thread.
 //! 2. `link`: the connection's bytes. `relay`: a client's, or a server's.
 //! 3. `enter`, `exit`: who comes in, where flows go, what happens when the other end is not there.
-//! 4. `keep`: caches that outlive the process. `disk`: chunks for which memory has no room. `keys`,
+//! 4. `accelerator`: a worker process that cuts content, killed and started again when it fails.
+//! 5. `keep`: caches that outlive the process. `disk`: chunks for which memory has no room. `keys`,
 //!    `address` (rules), [`socks5`], `status`, `config`: what their names say.
 //!
 //! Promises: a client gets the very bytes of its server up to an end that the server said, or an
 //! error; memory is bounded; a client that does not read holds no other one up; who has not shown a
 //! known key holds a place for seconds at most.
 
+mod accelerator;
 mod address;
 pub mod admin;
 mod codes;
@@ -39,7 +41,9 @@ mod status;
 mod strangers;
 
 pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
-pub use config::{Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown};
+pub use config::{
+    Common, EnterConfig, Event, ExitConfig, Limits, OnEvent, Severity, WhenDown, Worker,
+};
 pub use disk::DiskTier;
 pub use keep::KeepError;
 pub use keys::{
@@ -47,5 +51,5 @@ pub use keys::{
     make as make_keys, met as shown_key,
 };
 pub use running::{Gateway, StartError, View};
-pub use status::{ClassStatus, DiskStatus, FlowStatus, LinkStatus, Status};
+pub use status::{AcceleratorStatus, ClassStatus, DiskStatus, FlowStatus, LinkStatus, Status};
 pub use strangers::{Stranger, Strangers};

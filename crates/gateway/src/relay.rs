@@ -135,6 +135,7 @@ async fn to_flow(
             stream.readable().await.map_err(Broken::Socket)
         };
         if lingers {
+            flow.while_cut().await?;
             match timeout(core.linger, more).await {
                 Ok(more) => more?,
                 Err(_) => {

@@ -14,6 +14,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use thermocline_ports_os::worker::ProcessError;
 use thermocline_tunnel::SettingsError;
 use thermocline_wire::Role;
 use tokio::sync::watch;
@@ -40,6 +41,9 @@ pub enum StartError {
     /// Key and certificate do not go together, or the like.
     #[error("the key cannot be used: {0}")]
     Tls(#[from] rustls::Error),
+    /// The worker that is to cut.
+    #[error(transparent)]
+    Worker(#[from] ProcessError),
     /// The controller or the connection's settings.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -97,6 +101,13 @@ impl Kind {
                 enter.hub.close(WHY);
             }
             Kind::Exit(exit) => exit.close(WHY),
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        match self {
+            Kind::Enter(enter) => &enter.core,
+            Kind::Exit(exit) => &exit.core,
         }
     }
 
@@ -161,7 +172,7 @@ impl Gateway {
         }
         let addresses = addresses(listeners.iter().map(|(listener, _)| listener))?;
         let enter = Arc::new(Enter {
-            hub: Hub::new(core.began),
+            hub: Hub::new(core.began, core.accelerator.clone()),
             core,
             to: config.to,
             when_down: config.when_down,
@@ -274,10 +285,16 @@ fn start(
         let is_clean = runtime.block_on(async {
             // A listener that cannot be watched: nobody could be served.
             let Ok(listeners) = begin() else { return false };
+            if let Some(accelerator) = &of_thread.core().accelerator {
+                tokio::spawn(accelerator.clone().run(of_thread.core().clone()));
+            }
             until_end(&of_thread, &mut phases, listeners).await
         });
         // No task runs any more, so nothing is named while it is saved.
         of_thread.save();
+        if let Some(accelerator) = &of_thread.core().accelerator {
+            accelerator.stop();
+        }
         // A name that is being looked up must not hold up the end.
         runtime.shutdown_background();
         is_clean

@@ -179,6 +179,35 @@ pub struct LinkStatus {
     pub busiest: Vec<FlowStatus>,
 }
 
+/// An accelerator that cuts content for this end, counted since the start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AcceleratorStatus {
+    /// The worker's program.
+    pub program: String,
+    /// The number of its process; nothing while none runs.
+    pub process: Option<u32>,
+    /// True while it cuts; otherwise this end's processor does.
+    pub is_up: bool,
+    /// Seconds since it is so.
+    pub for_s: f64,
+    /// The reason that it failed; nothing while it works.
+    pub last_failure: Option<String>,
+    /// The fingerprint by which content is cut, by the worker and in its place.
+    pub fingerprint: String,
+    /// Jobs that it works on at the same time.
+    pub units: u32,
+    /// Jobs that it was given.
+    pub jobs: u64,
+    /// Bytes that it cut and that were used.
+    pub bytes: u64,
+    /// Jobs that this end's processor did in its place.
+    pub jobs_failed: u64,
+    /// Answers that were found to be false.
+    pub false_answers: u64,
+    /// Times that it failed.
+    pub failures: u64,
+}
+
 /// A gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
@@ -210,4 +239,6 @@ pub struct Status {
     pub lingered: u64,
     /// Clients that were passed by, because there was no connection.
     pub passed: u64,
+    /// The accelerator; nothing where content is cut by this end's processor.
+    pub accelerator: Option<AcceleratorStatus>,
 }

@@ -12,6 +12,12 @@ function share(ratio) {
   return ratio === null ? "–" : (100 * ratio).toFixed(1) + " %";
 }
 
+// Nothing for an end without an accelerator.
+function accelerator(unit) {
+  if (!unit) return [];
+  return [["accelerator", unit.is_up ? size(unit.bytes) + " cut" : "down: " + unit.last_failure]];
+}
+
 function facts(status) {
   const last = state.seconds.at(-1) || { bytes: 0, sent: 0, received: 0 };
   const up = status.links.filter((link) => link.is_up).length;
@@ -20,7 +26,7 @@ function facts(status) {
   head([
     ["end", status.role], ["clients send", size(last.bytes) + "/s"], ["for that", size(last.sent) + "/s"], ["came", size(last.received) + "/s"],
     ["clients", status.clients], ["flows", status.flows], ["refused", status.refused], ["cut", status.cut], ["past the tunnel", status.passed],
-    ["up", span(status.for_s)], ["key", status.key],
+    ...accelerator(status.accelerator), ["up", span(status.for_s)], ["key", status.key],
   ], word, up ? "good" : "bad");
   at("service").title = status.last_error ? "last trouble: " + status.last_error : "";
 }

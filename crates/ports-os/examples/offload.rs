@@ -2,7 +2,10 @@
 //! and on modelled cards.
 //!
 //! `cargo run --release -p thermocline-ports-os --example offload -- [--worker PROGRAM]
-//! [--seconds 1]`
+//! [--seconds 1] [--pays]`
+//!
+//! With `--pays`, only: what an end of a tunnel pays a GB when it cuts by itself, and when a worker
+//! process cuts, by buffer and jobs in flight. This program is the worker, too.
 //!
 //! For each buffer size and number of jobs in flight: latency of a job and throughput; then what
 //! chunking, checking and copying cost the processor. Threads and the core are measured by the wall
@@ -17,7 +20,7 @@ use thermocline_chunking::{BelowMin, Chunking, Claim, Method, UnderWay, check};
 use thermocline_ports::accelerator::{Accelerator, Context, Done, Fingerprint, Function, Job};
 use thermocline_ports::model::{AcceleratorProfile, ModelAccelerator};
 use thermocline_ports::{Payload, Ticket};
-use thermocline_ports_os::worker::{Process, ProcessOptions, Threads, simd};
+use thermocline_ports_os::worker::{Process, ProcessOptions, Serving, Threads, simd};
 use thermocline_units::{Bytes, Nanos, Rng};
 
 /// The core of 8 bytes a cycle beside a link that moves 1 GB/s each way and takes 1 µs.
@@ -39,13 +42,27 @@ const PLACED: AcceleratorProfile = AcceleratorProfile {
 fn main() {
     let (mut worker, mut seconds) = (None, 1.0);
     let mut arguments = std::env::args().skip(1);
+    let mut only_pays = false;
     while let Some(argument) = arguments.next() {
+        if argument == "--pays" {
+            only_pays = true;
+            continue;
+        }
+        if argument == SERVE {
+            let mut number = || arguments.next().and_then(|word| word.parse::<u64>().ok());
+            let (slots, buffer) = (number().expect("slots"), number().expect("bytes"));
+            let serving = Serving::standard(slots as u32, Bytes(buffer), None);
+            return serving.expect("a host").run(&mut |job| simd(job)).expect("a host");
+        }
         let value = arguments.next().expect("every option has a value");
         match argument.as_str() {
             "--worker" => worker = Some(value),
             "--seconds" => seconds = value.parse().expect("a number of seconds"),
             other => panic!("`{other}`: write --worker PROGRAM or --seconds N"),
         }
+    }
+    if only_pays {
+        return pays(worker.as_deref(), seconds);
     }
     source();
     println!("\n{:<34} {:>9} {:>5} {:>12} {:>9}", "", "buffer", "jobs", "latency us", "GB/s");
@@ -77,6 +94,133 @@ fn main() {
         }
     }
     processor(&bytes(262_144));
+}
+
+/// First argument of this program as a worker.
+const SERVE: &str = "--serve";
+
+/// Time that this process's thread was on a processor so far.
+fn on_processor() -> Duration {
+    let told = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells it");
+    let nanos = told.split_whitespace().next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.expect("a number of nanoseconds"))
+}
+
+/// Costs of cutting here and elsewhere, by method, buffer and jobs in flight.
+fn pays(verilated: Option<&str>, seconds: f64) {
+    println!("{:<44} {:>8} {:>5} {:>12} {:>10}", "", "buffer", "jobs", "latency us", "own s/GB");
+    for method in [Method::Rabin16, Method::RabinSource] {
+        let chunking = Chunking::new(method, Bytes(2048)).expect("a size in range");
+        for buffer in [1500, 4096, 16_384, 65_536, 262_144] {
+            here(chunking, &bytes(buffer), seconds);
+            for jobs in [1, 16] {
+                let program = std::env::current_exe().expect("this program has a path");
+                let mut options = ProcessOptions::new(program);
+                options.arguments = vec![SERVE.into()];
+                elsewhere("worker process", options, chunking, buffer, jobs, seconds);
+                if method == Method::RabinSource {
+                    for units in [1, 4] {
+                        let name = format!("modelled card, {units} unit(s), GB/s");
+                        modelled(&name, AcceleratorProfile { units, ..PLACED }, buffer, jobs);
+                    }
+                }
+            }
+            if let Some(program) = verilated.filter(|_| method == Method::RabinSource) {
+                let options = ProcessOptions::new(program.into());
+                elsewhere("Verilated core", options, chunking, buffer, 1, seconds);
+            }
+        }
+    }
+}
+
+fn told(name: &str, chunking: Chunking, buffer: u32, jobs: u64, latency: f64, own: f64) {
+    println!(
+        "{:<44} {buffer:>8} {jobs:>5} {latency:>12.1} {own:>10.3}",
+        format!("{chunking}, {name}")
+    );
+}
+
+/// This processor cuts.
+fn here(chunking: Chunking, bytes: &[u8], seconds: f64) {
+    let (mut chunker, mut cuts, mut done) = (chunking.chunker(), Vec::new(), 0_u64);
+    let (began, before) = (Instant::now(), on_processor());
+    while began.elapsed().as_secs_f64() < seconds {
+        for _ in 0..100 {
+            cuts.clear();
+            chunker.push(std::hint::black_box(bytes), &mut cuts);
+        }
+        done += 100;
+    }
+    let own = (on_processor() - before).as_secs_f64() / (done as f64 * bytes.len() as f64) * 1e9;
+    let latency = began.elapsed().as_secs_f64() / done as f64 * 1e6;
+    told("this processor", chunking, bytes.len() as u32, 1, latency, own);
+}
+
+/// A worker cuts. Its answers are checked as a tunnel's end does, one chunk in eight.
+fn elsewhere(
+    name: &str,
+    mut options: ProcessOptions,
+    chunking: Chunking,
+    buffer: u32,
+    jobs: u64,
+    seconds: f64,
+) {
+    options.patience = Duration::from_secs(60);
+    options.slots = 16;
+    let mut process = Process::start(&options).expect("a worker");
+    let tests = chunking.tests().expect("a core's function");
+    let sizes = chunking.sizes();
+    let function = Function {
+        fingerprint: Some(match chunking.method() {
+            Method::Rabin16 => Fingerprint::Rabin16,
+            _ => Fingerprint::RabinSource,
+        }),
+        loose: tests.loose,
+        strict: tests.strict,
+        equals: tests.equals,
+        min: sizes.min,
+        expected: sizes.expected,
+        max: sizes.max,
+        at_min: false,
+    };
+    let (bytes, before, mut rng) = (bytes(buffer), UnderWay::default(), Rng::seeded(3));
+    let (mut next, mut ended, mut latency) = (0, 0, 0.0);
+    let (mut since, mut done) = (BTreeMap::new(), Vec::new());
+    let (began, at_first) = (Instant::now(), on_processor());
+    let is_time = |began: &Instant| began.elapsed().as_secs_f64() < seconds;
+    while is_time(&began) || ended < next {
+        while next - ended < jobs && is_time(&began) {
+            since.insert(Ticket(next), began.elapsed());
+            let data = Payload::from(bytes.clone());
+            process.submit(
+                Nanos(0),
+                Ticket(next),
+                Job { data, context: Context::default(), function },
+            );
+            next += 1;
+        }
+        process.wait(Duration::from_millis(100));
+        process.poll(Nanos(0), &mut done);
+        for Done { ticket, result } in done.drain(..) {
+            let answer = result.expect("the unit works");
+            let claim = Claim {
+                tests,
+                sizes,
+                below_min: BelowMin::Ignore,
+                before: &before,
+                bytes: &bytes,
+                positions: &answer.positions,
+                length: answer.length.into(),
+                early: answer.early,
+            };
+            check(&claim, 8, &mut rng).expect("it is right");
+            latency +=
+                (began.elapsed() - since.remove(&ticket).expect("it was asked")).as_secs_f64();
+            ended += 1;
+        }
+    }
+    let own = (on_processor() - at_first).as_secs_f64() / (ended as f64 * f64::from(buffer)) * 1e9;
+    told(name, chunking, buffer, jobs, latency / ended as f64 * 1e6, own);
 }
 
 fn bytes(length: u32) -> Vec<u8> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use thermocline_chunking::{Chunking, Engine, Method};
 use thermocline_policy::registry::{PolicySpec, SpecError};
 use thermocline_policy::tunnel::{Choice, Choices, Conditions, Controller, Estimate, Sample, Why};
+use thermocline_ports::accelerator::Fingerprint;
 use thermocline_units::{Bytes, Nanos};
 
 /// Processor time by work done: a model of it, for virtual time. Nanoseconds.
@@ -240,4 +241,17 @@ pub(crate) fn chunking(choice: Choice) -> Chunking {
         }
         Choice::Content(size) => sized(Method::Gear, size.bytes()),
     }
+}
+
+/// The chunking of a choice where content is cut by this fingerprint, whoever cuts it; `None`: by
+/// the fastest one here.
+pub(crate) fn chunking_by(fingerprint: Option<Fingerprint>, choice: Choice) -> Chunking {
+    let (Choice::Content(size), Some(fingerprint)) = (choice, fingerprint) else {
+        return chunking(choice);
+    };
+    let method = match fingerprint {
+        Fingerprint::RabinSource => Method::RabinSource,
+        Fingerprint::Rabin16 => Method::Rabin16,
+    };
+    Chunking::new(method, Bytes(size.bytes().into())).expect("choices are powers of two in range")
 }

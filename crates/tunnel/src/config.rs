@@ -2,6 +2,7 @@
 
 use crate::classes::Classes;
 use crate::format::{FormatError, value};
+use crate::offload::OffloadSettings;
 use crate::shared::Shared;
 use crate::store::{Owner, Store};
 use bytes::Buf;
@@ -106,6 +107,8 @@ pub struct Settings {
     pub flows_bytes_max: usize,
     /// The controller of each class of flows, by its name in the registry: `goodput`.
     pub controller: String,
+    /// Another unit that cuts content; `None`: this processor does.
+    pub offload: Option<OffloadSettings>,
     /// Draws what must not be guessed, anew for each connection.
     pub seed: u64,
 }
@@ -121,6 +124,7 @@ impl Settings {
             flow_bytes_max: 16 << 20,
             flows_bytes_max: 256 << 20,
             controller: thermocline_policy::tunnel::DEFAULT.to_string(),
+            offload: None,
             seed,
         }
     }

@@ -1,8 +1,9 @@
 //! The sending half of a flow: bytes in, segments out.
 //!
 //! 1. Bytes of the flow wait until enough have come for a segment, or until the caller says that
-//!    nothing more comes for now ([`Encoder::flush`]).
-//! 2. A segment is cut into chunks. A chunk that the store holds, byte for byte, becomes a
+//!    nothing more comes for now ([`Encoder::flush`]). Meanwhile they are cut, here
+//!    ([`Encoder::cut`]) or by a unit ([`Encoder::ask`]); see the cutter.
+//! 2. A segment has whole chunks. A chunk that the store holds, byte for byte, becomes a
 //!    reference to its name; any other is a literal, which gets the next name of this end and goes
 //!    into the store.
 //! 3. Literals are compressed together when that pays; after a segment that did not get shorter,
@@ -17,6 +18,7 @@
 //! nothing; the fingerprint only finds a candidate, whose bytes are compared with our own copy. The
 //! check of the segment guards what lies in the other end's store.
 
+use crate::cutter::Cutter;
 use crate::format::{
     Codec, Expected, FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader,
     TOKENS_MAX, Token, value,
@@ -25,11 +27,13 @@ use crate::shared::Shared;
 use crate::store::{Name, Owner};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
-use thermocline_chunking::{Chunker, Chunking, Method};
+use thermocline_chunking::{Chunking, Lie, Method};
+use thermocline_ports::accelerator::{Answer, Job};
+use thermocline_units::Rng;
 use thermocline_units::mutants::mutant;
 
 /// Bytes after which a segment is closed at the next cut.
-const SEGMENT_BYTES: i64 = 64 * 1024;
+const SEGMENT_BYTES: u64 = 64 * 1024;
 /// Bytes that may wait for a segment: one that is full, and the longest chunk.
 const PENDING_BYTES_MAX: usize = SEGMENT_BYTES as usize + SEGMENT_BYTES_MAX / 2;
 /// Segments that go plain after one that did not get shorter.
@@ -116,14 +120,13 @@ pub(crate) struct Encoder {
     limits: Limits,
     /// Chunks are found again within this scope only.
     scope: u64,
+    /// The chunking of what comes next.
     chunking: Chunking,
-    chunker: Chunker,
-    /// Bytes that no segment has yet; the chunker has seen all of them.
+    cutter: Cutter,
+    /// Bytes that no segment has yet.
     pending: BytesMut,
-    /// The chunker's position at the first of those; below 0 if it came later than they.
-    origin: i64,
-    /// Ends of chunks in `pending`, as positions of the chunker.
-    cuts: VecDeque<i64>,
+    /// Position in the flow of the first of those.
+    origin: u64,
     expected: Expected,
     segments: u64,
     retained: VecDeque<Retained>,
@@ -138,10 +141,9 @@ impl Encoder {
             limits,
             scope,
             chunking,
-            chunker: chunking.chunker(),
+            cutter: Cutter::new(chunking),
             pending: BytesMut::new(),
             origin: 0,
-            cuts: VecDeque::new(),
             expected: Expected::default(),
             segments: 0,
             retained: VecDeque::new(),
@@ -171,71 +173,120 @@ impl Encoder {
         self.pending.len()
     }
 
-    /// The chunking in force.
+    /// The chunking of what comes next.
     pub(crate) fn chunking(&self) -> Chunking {
         self.chunking
     }
 
-    /// Takes the next bytes of the flow.
+    /// Takes the next bytes of the flow. They are to be cut next.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let mut cuts = Vec::new();
-        self.chunker.push(bytes, &mut cuts);
         self.pending.extend_from_slice(bytes);
-        self.cuts.extend(cuts.into_iter().map(|cut| cut as i64));
+        self.cutter.came(bytes.len());
+    }
+
+    /// Cuts everything that came on this processor, unless a unit is cutting.
+    pub(crate) fn cut(&mut self) {
+        if !self.cutter.is_asked() {
+            self.cutter.cut(&self.pending[(self.cutter.cut_to() - self.origin) as usize..]);
+        }
+    }
+
+    /// True if everything that came is cut, but for the chunk under way.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cutter.cut_to() == self.origin + self.pending.len() as u64
+    }
+
+    /// True while a unit cuts.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.cutter.is_asked()
+    }
+
+    /// Bytes that a unit could be asked to cut now, up to the next pause; 0 where none has the
+    /// method.
+    pub(crate) fn piece(&self) -> u64 {
+        self.cutter.piece_for_units()
+    }
+
+    /// True if that will not become more by waiting.
+    pub(crate) fn piece_is_whole(&self) -> bool {
+        self.cutter.piece_is_whole() || self.room_at_once() == 0
+    }
+
+    /// The next piece, `most` bytes of it at most, as a job for a unit; `None` if there is none, or
+    /// no unit has the method. Until [`Encoder::answered`] or [`Encoder::withdraw`], what comes is
+    /// not cut.
+    pub(crate) fn ask(&mut self, most: u64) -> Option<Job> {
+        self.cutter.ask(&self.pending[(self.cutter.cut_to() - self.origin) as usize..], most)
+    }
+
+    /// A unit's answer, which is checked, one chunk in `one_in` by content.
+    ///
+    /// # Errors
+    /// It is false; nothing of it counts, and the piece is to be cut again.
+    pub(crate) fn answered(
+        &mut self,
+        answer: &Answer,
+        one_in: u64,
+        rng: &mut Rng,
+    ) -> Result<(), Lie> {
+        let uncut = &self.pending[(self.cutter.cut_to() - self.origin) as usize..];
+        self.cutter.answered(uncut, answer, one_in, rng)
+    }
+
+    /// Takes back what a unit was asked to cut.
+    pub(crate) fn withdraw(&mut self) {
+        self.cutter.withdraw();
     }
 
     /// True if a segment is there: a chunk ends far enough in what waits.
     pub(crate) fn is_full(&self) -> bool {
-        let far_enough = self.cuts.back().is_some_and(|&cut| cut - self.origin >= SEGMENT_BYTES);
-        let is_relayed = self.chunking.method() == Method::None;
-        far_enough || (is_relayed && self.pending.len() as i64 >= SEGMENT_BYTES)
+        let far_enough = |cut: u64| cut - self.origin >= SEGMENT_BYTES;
+        let is_relayed = self.cutter.chunking().method() == Method::None;
+        self.cutter.last_cut().is_some_and(far_enough)
+            || (is_relayed && far_enough(self.cutter.cut_to()))
     }
 
-    /// Ends the chunk that is under way, so that the next segments have everything that came.
+    /// True if a segment is to be sent: one that is full, or the rest before a flush.
+    pub(crate) fn is_ready(&mut self) -> bool {
+        self.is_full() || self.cutter.sends_to(self.origin).is_some()
+    }
+
+    /// Ends the chunk that is under way, and has everything that came sent as soon as it is cut.
     pub(crate) fn flush(&mut self) {
-        let end = self.origin + self.pending.len() as i64;
-        if !self.pending.is_empty() && self.cuts.back() != Some(&end) {
-            self.chunker.cut();
-            if !mutant("the_last_chunk_is_not_flushed") {
-                self.cuts.push_back(end);
-            }
+        if !self.pending.is_empty() {
+            self.cutter.pause(true, None);
         }
     }
 
     /// Cuts what comes from now on in another way. What waits is cut where it ends.
     pub(crate) fn set_chunking(&mut self, chunking: Chunking) {
-        if chunking == self.chunking {
-            return;
+        if chunking != self.chunking {
+            self.chunking = chunking;
+            self.cutter.pause(false, Some(chunking));
         }
-        self.flush();
-        let moved = self.origin + self.pending.len() as i64;
-        for cut in &mut self.cuts {
-            *cut -= moved;
-        }
-        self.origin -= moved;
-        self.chunking = chunking;
-        self.chunker = chunking.chunker();
     }
 
-    /// The next segment, if one is there: its bytes in one or two parts, and what came of it. Call
-    /// [`Encoder::flush`] first when nothing more comes for now.
+    /// The next segment, if a chunk has ended: its bytes in one or two parts, and what came of it.
+    /// No segment reaches over a flush.
     pub(crate) fn next_segment(&mut self, shared: &mut Shared) -> Option<(Vec<Bytes>, Encoded)> {
-        if self.is_full() && self.chunking.method() == Method::None {
-            self.flush();
+        if self.is_full() && self.cutter.chunking().method() == Method::None {
+            self.cutter.pause(false, None);
         }
-        assert!(*self.cuts.front()? > self.origin, "a chunk has bytes");
+        assert!(self.cutter.first_cut()? > self.origin, "a chunk has bytes");
+        let sends_to = self.cutter.sends_to(self.origin);
         let mut lengths = Vec::new();
         let mut end = self.origin;
-        while let Some(&cut) = self.cuts.front() {
-            if end - self.origin >= SEGMENT_BYTES || lengths.len() == TOKENS_MAX {
+        while let Some(next) = self.cutter.first_cut() {
+            let is_long = end - self.origin >= SEGMENT_BYTES || lengths.len() == TOKENS_MAX;
+            if is_long || Some(end) == sends_to {
                 break;
             }
             // Only what is relayed whole can be longer than the longest chunk.
-            let cut = cut.min(end + SEGMENT_BYTES_MAX as i64 / 2);
+            let cut = next.min(end + SEGMENT_BYTES_MAX as u64 / 2);
             lengths.push((cut - end) as u32);
             end = cut;
-            if self.cuts.front() == Some(&cut) {
-                self.cuts.pop_front();
+            if next == cut {
+                self.cutter.take_cut();
             }
         }
         let bytes = self.pending.split_to((end - self.origin) as usize).freeze();

@@ -8,18 +8,21 @@
 //!    waits for a chunk cannot hold back the answer.
 //! 3. Before each segment the controller of the flow's class is asked how it is cut, and afterwards
 //!    told what came of it.
+//! 4. Content may be cut by another unit ([`Settings::offload`]): the end says what is to be cut
+//!    ([`End::next_cut_job`]), and is told the answers ([`End::cut_done`]). The same is sent.
 //!
 //! Invariants: a client gets the very bytes that the other one said, in order, up to an end that
 //! was said or a reset; memory is bounded whatever the other end sends; a flow that nobody reads
 //! holds no other one back. An error ends the connection; the cache outlives it
 //! ([`End::into_cache`]).
 
-use crate::classes::{ClassReport, Classes, Costs, chunking};
+use crate::classes::{ClassReport, Classes, Costs, chunking_by};
 use crate::config::{Cache, Settings, Target};
 use crate::decoder::{Decoder, Fetch, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
 use crate::flow::{Flow, FlowReport};
 use crate::format::{Control, FormatError, value};
+use crate::offload::{Offload, OffloadCounts, UnitFault};
 use crate::shared::Shared;
 use crate::store::{DiskCounts, DiskDone, DiskJob, Ticket};
 use crate::talk::Talk;
@@ -27,6 +30,8 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_policy::registry::SpecError;
 use thermocline_policy::tunnel::Conditions;
+use thermocline_ports::Ticket as CutTicket;
+use thermocline_ports::accelerator::{Done, Fingerprint, Job};
 use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -86,6 +91,12 @@ pub enum FlowEvent {
         /// The flow.
         flow: FlowId,
     },
+    /// A unit has answered, or failed, and nothing of the flow is with one: what still waits does
+    /// so for more to come, or for [`End::flush`].
+    Cut {
+        /// The flow.
+        flow: FlowId,
+    },
     /// The other end wants no new flows.
     Closing {
         /// Its words, foreign text.
@@ -140,6 +151,10 @@ pub struct End {
     spent: Nanos,
     flows: BTreeMap<u32, Flow>,
     talk: Talk,
+    /// The fingerprint by which content is cut; `None`: the fastest one here.
+    fingerprint: Option<Fingerprint>,
+    /// Another unit that cuts.
+    offload: Option<Offload>,
     /// Chunks that the device is asked for, and the flows that wait for them.
     fetching: BTreeMap<Ticket, (u32, Fetch)>,
     events: VecDeque<FlowEvent>,
@@ -177,6 +192,8 @@ impl End {
             spent: Nanos(0),
             flows: BTreeMap::new(),
             talk: Talk::default(),
+            fingerprint: settings.offload.map(|offload| offload.fingerprint()),
+            offload: settings.offload.map(|offload| Offload::new(offload, settings.seed)),
             fetching: BTreeMap::new(),
             events: VecDeque::new(),
         })
@@ -260,10 +277,9 @@ impl End {
         let Some(state) = self.flows.get_mut(&flow.0) else { return };
         assert!(bytes.len() <= room, "{} bytes are given, there is room for {room}", bytes.len());
         let before = state.held();
-        let started = (self.stopwatch)();
         state.encoder.push(bytes);
-        let took = (self.stopwatch)().saturating_sub(started);
         self.held += state.held() - before;
+        let took = self.cut(now, flow.0);
         self.shadow(now, flow.0, bytes);
         self.send_segments(now, flow.0, took);
     }
@@ -276,9 +292,61 @@ impl End {
         }
     }
 
-    /// Bytes of a flow that wait for more to come, or for [`End::flush`].
+    /// Bytes of a flow that wait for more to come, for [`End::flush`], or for another unit.
     pub fn pending(&self, flow: FlowId) -> usize {
         self.flows.get(&flow.0).map_or(0, |flow| flow.encoder.pending())
+    }
+
+    /// True if another unit cuts bytes of a flow. When it has, [`FlowEvent::Cut`] comes.
+    pub fn is_being_cut(&self, flow: FlowId) -> bool {
+        self.flows.get(&flow.0).is_some_and(|flow| flow.encoder.is_asked())
+    }
+
+    /// The next job for the unit of [`Settings::offload`](crate::Settings::offload). Look after
+    /// each call that takes bytes, answers or time. Tickets are of this end alone.
+    pub fn next_cut_job(&mut self) -> Option<(CutTicket, Job)> {
+        self.offload.as_mut()?.next_job()
+    }
+
+    /// The unit has done a job. Take the events after each call. An answer that nobody waits for
+    /// any more is not heard.
+    pub fn cut_done(&mut self, now: Nanos, done: Done) {
+        let Some(offload) = &mut self.offload else { return };
+        let Some(number) = offload.flow_of(&done) else { return };
+        let encoder = self.flows.get_mut(&number).map(|flow| &mut flow.encoder);
+        if offload.answered(done, encoder) {
+            self.unit_failed(now);
+        }
+        self.go_on(now, number);
+    }
+
+    /// The unit has failed: what it had is cut here, and it gets nothing until
+    /// [`End::unit_is_back`]. Failures that the end found itself need not be told.
+    pub fn unit_failed(&mut self, now: Nanos) {
+        let flows = self.offload.as_mut().map_or_else(Vec::new, Offload::fail);
+        for number in flows {
+            if let Some(flow) = self.flows.get_mut(&number) {
+                flow.encoder.withdraw();
+                self.go_on(now, number);
+            }
+        }
+    }
+
+    /// A unit is there again, with the abilities of the one that failed.
+    pub fn unit_is_back(&mut self) {
+        if let Some(offload) = &mut self.offload {
+            offload.is_back();
+        }
+    }
+
+    /// The next failure of the unit that this end found, once each.
+    pub fn next_unit_fault(&mut self) -> Option<UnitFault> {
+        self.offload.as_mut()?.next_fault()
+    }
+
+    /// Counts of the unit's work for this end; `None` without one.
+    pub fn offload_counts(&self) -> Option<OffloadCounts> {
+        self.offload.as_ref().map(Offload::counts)
     }
 
     /// The client said its last byte.
@@ -347,7 +415,8 @@ impl End {
 
     /// Time at which [`End::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.session.next_deadline()
+        let late = self.offload.as_ref().and_then(Offload::next_deadline);
+        self.session.next_deadline().into_iter().chain(late).min()
     }
 
     /// Does what is due.
@@ -355,6 +424,9 @@ impl End {
     /// # Errors
     /// The other end has said nothing for too long: the connection is over.
     pub fn tick(&mut self, now: Nanos) -> Result<(), TunnelError> {
+        if self.offload.as_mut().is_some_and(|offload| offload.is_late(now)) {
+            self.unit_failed(now);
+        }
         Ok(self.session.tick(now)?)
     }
 
@@ -414,8 +486,8 @@ impl End {
     fn add(&mut self, now: Nanos, stream: StreamId, target: &Target) {
         let class = self.classes.admit(target.class);
         let choice = self.classes.choose(now, class);
-        let flow =
-            Flow::new(stream, target, class, self.limits, self.run, chunking(choice), choice);
+        let chunking = chunking_by(self.fingerprint, choice);
+        let flow = Flow::new(stream, target, class, self.limits, self.run, chunking, choice);
         let earlier = self.flows.insert(stream.number(), flow);
         assert!(earlier.is_none(), "streams' numbers are never used again");
     }
@@ -607,29 +679,42 @@ impl End {
         self.finish(number);
     }
 
+    /// Has what came of a flow cut, by the unit or here; processor time that it took here.
+    fn cut(&mut self, now: Nanos, number: u32) -> Nanos {
+        let Some(flow) = self.flows.get_mut(&number) else { return Nanos(0) };
+        if flow.encoder.is_cut() {
+            return Nanos(0);
+        }
+        let offload = self.offload.as_mut();
+        let started = (self.stopwatch)();
+        if !offload.is_some_and(|offload| offload.takes(now, number, &mut flow.encoder)) {
+            flow.encoder.cut();
+        }
+        (self.stopwatch)().saturating_sub(started)
+    }
+
+    /// Goes on with a flow of which nothing is with the unit any more.
+    fn go_on(&mut self, now: Nanos, number: u32) {
+        let took = self.cut(now, number);
+        self.send_segments(now, number, took);
+        if self.flows.get(&number).is_some_and(|flow| !flow.encoder.is_asked()) {
+            self.events.push_back(FlowEvent::Cut { flow: FlowId(number) });
+        }
+    }
+
     /// Sends what a flow has, as far as the connection takes it. `took` is processor time that was
     /// spent on the next segment already.
     fn send_segments(&mut self, now: Nanos, number: u32, mut took: Nanos) {
-        let Some(flow) = self.flows.get_mut(&number) else { return };
-        loop {
-            while let Some(part) = flow.outgoing.front_mut() {
-                if self.session.send(flow.stream, part).is_err() || !part.is_empty() {
-                    met_if(!part.is_empty(), "a segment waits for the connection");
-                    return self.tell_room(number);
-                }
-                flow.outgoing.pop_front();
-            }
-            if flow.flushes {
-                flow.encoder.flush();
-            }
-            if !flow.encoder.is_full() && !flow.flushes {
-                return self.tell_room(number);
+        while self.send_outgoing(number) {
+            took.0 += self.cut(now, number).0;
+            let Some(flow) = self.flows.get_mut(&number) else { return };
+            if !flow.encoder.is_ready() {
+                break;
             }
             let before = flow.held();
             let started = (self.stopwatch)();
-            let Some((parts, encoded)) = flow.encoder.next_segment(&mut self.cache.shared) else {
-                break;
-            };
+            let segment = flow.encoder.next_segment(&mut self.cache.shared);
+            let (parts, encoded) = segment.expect("a segment is ready");
             took.0 += (self.stopwatch)().saturating_sub(started).0;
             took = self.costs.map_or(took, |costs| costs.of(&encoded));
             self.spent.0 += took.0;
@@ -638,20 +723,47 @@ impl End {
             flow.sent.add(&encoded);
             self.classes.observe(now, flow.class, flow.choice, &encoded, took);
             took = Nanos(0);
-            flow.choice = self.classes.choose(now, flow.class);
-            met_if(
-                chunking(flow.choice) != flow.encoder.chunking(),
-                "a flow is cut in another way",
-            );
-            flow.encoder.set_chunking(chunking(flow.choice));
+            self.choose_again(now, number);
         }
-        flow.flushes = false;
-        if flow.is_ending && !flow.has_ended {
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        let is_all_sent = flow.outgoing.is_empty() && flow.encoder.pending() == 0;
+        if flow.is_ending && is_all_sent && !flow.has_ended {
             flow.has_ended = true;
             self.session.end(flow.stream);
         }
         self.tell_room(number);
         self.finish(number);
+    }
+
+    /// Has the connection take what waits of a flow's segments; true if it took all of it. A flush
+    /// counts from then on: what came meanwhile is sent with the rest.
+    fn send_outgoing(&mut self, number: u32) -> bool {
+        let Some(flow) = self.flows.get_mut(&number) else { return false };
+        while let Some(part) = flow.outgoing.front_mut() {
+            if self.session.send(flow.stream, part).is_err() || !part.is_empty() {
+                met_if(!part.is_empty(), "a segment waits for the connection");
+                return false;
+            }
+            flow.outgoing.pop_front();
+        }
+        if std::mem::take(&mut flow.flushes) {
+            met_if(flow.encoder.is_asked(), "a flow is flushed while a unit cuts");
+            if !(flow.encoder.is_asked() && mutant("a_flush_is_lost_while_a_unit_cuts")) {
+                flow.encoder.flush();
+            }
+        }
+        true
+    }
+
+    /// Asks how a flow's next segment is cut.
+    fn choose_again(&mut self, now: Nanos, number: u32) {
+        let Some(class) = self.flows.get(&number).map(|flow| flow.class) else { return };
+        let choice = self.classes.choose(now, class);
+        let chunking = chunking_by(self.fingerprint, choice);
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        met_if(chunking != flow.encoder.chunking(), "a flow is cut in another way");
+        flow.choice = choice;
+        flow.encoder.set_chunking(chunking);
     }
 
     /// Lets the shadows see what a flow's client said, if the class's controller wants them.

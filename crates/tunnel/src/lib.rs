@@ -7,6 +7,8 @@
 //!
 //! - `store`: the cache of one end, found by content and by name.
 //! - `encoder`, `decoder`: the halves of a flow. `shared`: what the flows of an end share.
+//! - `cutter`: the ends of a flow's chunks, whoever cuts it; `offload`: another unit that cuts, and
+//!   when it has failed.
 //! - `end`: one end of a connection with all its flows; `flow`, `talk` (what the ends say to each
 //!   other), `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
 //! - `shadow`: what choices that are not in force would have saved, from a sample.
@@ -19,11 +21,13 @@
 
 mod classes;
 mod config;
+mod cutter;
 mod decoder;
 mod encoder;
 mod end;
 mod flow;
 mod format;
+mod offload;
 mod saved;
 mod shadow;
 mod shared;
@@ -39,6 +43,7 @@ pub use encoder::{Encoded, Limits};
 pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};
 pub use flow::FlowReport;
 pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
+pub use offload::{OffloadCounts, OffloadSettings, UnitFault};
 pub use saved::SavedError;
 pub use store::{
     CHUNK_BYTES_MAX, DiskCounts, DiskDone, DiskJob, Name, Owner, Store, StoreCounts, Ticket,

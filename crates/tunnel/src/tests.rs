@@ -47,6 +47,7 @@ impl Pair {
 
     /// Sends what waits, in pieces drawn from `rng`; answers what is missing.
     fn carry(&mut self, rng: &mut Rng) -> Result<(), FormatError> {
+        self.encoder.cut();
         while let Some((parts, encoded)) = self.encoder.next_segment(&mut self.sender) {
             let length: usize = parts.iter().map(bytes::Bytes::len).sum();
             assert_eq!(encoded.sent, length as u64);
@@ -252,6 +253,7 @@ fn a_sender_waits_while_the_other_end_has_not_got_what_it_may_ask_for() {
     while pair.encoder.room() >= data.len() {
         pair.encoder.push(&data);
         pair.encoder.flush();
+        pair.encoder.cut();
         while pair.encoder.next_segment(&mut pair.sender).is_some() {}
     }
     let segments = Limits::default().retained_bytes_max - pair.encoder.room();

@@ -65,6 +65,7 @@ impl Trial {
     }
 
     fn encode(&mut self) {
+        self.encoder.cut();
         while let Some((_, encoded)) = self.encoder.next_segment(&mut self.shared) {
             self.totals.add(&encoded);
         }

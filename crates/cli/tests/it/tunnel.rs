@@ -157,6 +157,52 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
 }
 
 #[test]
+fn a_worker_cuts_for_an_exit_and_the_status_tells_when_it_failed() {
+    let folder = program::folder("tunnel-worker");
+    for name in ["enter", "exit"] {
+        program::run(&folder, &format!("tunnel keys {name}")).succeeded();
+    }
+    let mut rng = thermocline_units::Rng::seeded(4);
+    let data: Vec<u8> = (0..1 << 20).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+    let target = server(data.clone());
+    let worker = format!(
+        "--chunking accelerator --worker {} --worker-arg tunnel --worker-arg worker",
+        env!("CARGO_BIN_EXE_thermocline")
+    );
+    let exit = End::start(
+        &folder,
+        &format!(
+            "exit --listen 127.0.0.1:0 --key exit.key --peer enter.pub --allow {target} {worker} \
+                 --policy content:size=2KiB --socket exit.sock --dashboard 0"
+        ),
+    );
+    let to = exit.address();
+    let enter = End::start(
+        &folder,
+        &format!(
+            "enter --to {to} --key enter.key --peer exit.pub --forward 0={target} \
+                  --socket enter.sock --dashboard 0"
+        ),
+    );
+    wait_until("the link is up", || status(&folder, "enter.sock")["links"][0]["is_up"] == true);
+    assert!(read_all(&enter.address()) == data, "other bytes came");
+    let accelerator = || status(&folder, "exit.sock")["accelerator"].clone();
+    let before = accelerator();
+    assert!(before["bytes"].as_u64().unwrap() > 4 << 20, "{before}");
+    assert_eq!((&before["is_up"], &before["false_answers"]), (&true.into(), &0.into()));
+
+    let process = before["process"].to_string();
+    assert!(Command::new("kill").args(["-KILL", &process]).status().unwrap().success());
+    wait_until("the failure is told", || accelerator()["failures"] == 1);
+    assert!(read_all(&enter.address()) == data, "other bytes came without it");
+    wait_until("it is there again", || accelerator()["is_up"] == true);
+    let text = program::run(&folder, "tunnel status --socket exit.sock").succeeded().stdout();
+    assert!(text.contains("accelerator up") && text.contains("1 failures"), "{text}");
+    enter.ends_after_a_signal();
+    exit.ends_after_a_signal();
+}
+
+#[test]
 fn what_memory_cannot_hold_is_found_on_disk() {
     let folder = program::folder("tunnel-disk");
     for name in ["enter", "exit"] {
@@ -228,6 +274,18 @@ fn what_cannot_work_is_said_at_the_start() {
     program::run(&folder, &format!("{to} {with} --socks5 0 --disk-cache 1GiB"))
         .ended_with(2)
         .says("--disk <FOLDER>");
+    program::run(&folder, &format!("{to} {with} --socks5 0 --chunking accelerator"))
+        .ended_with(2)
+        .says("--worker <PROGRAM>");
+    program::run(&folder, &format!("{to} {with} --socks5 0 --worker /bin/true"))
+        .ended_with(2)
+        .says("--chunking accelerator");
+    let by_worker = format!("{to} {with} --socks5 0 --chunking accelerator --worker");
+    program::run(&folder, &format!("{by_worker} /bin/echo")).ended_with(2).says("as a worker does");
+    program::run(&folder, &format!("{by_worker} /bin/true --worker-least 1MiB"))
+        .ended_with(2)
+        .says("256 KiB");
+    program::run(&folder, "tunnel worker 4 65536").ended_with(1).says("an end starts it");
     program::run(&folder, "tunnel status").ended_with(1).says("is an end running");
     program::run(&folder, &format!("tunnel exit --listen 127.0.0.1:0 {with} --allow x"))
         .ended_with(2)

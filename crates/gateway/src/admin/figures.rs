@@ -22,6 +22,7 @@ type OfClass = fn(&ClassStatus) -> Value<'static>;
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.whole(&mut encoder)?;
+        self.accelerator(&mut encoder)?;
         self.links(&mut encoder)?;
         self.classes(&mut encoder)
     }
@@ -47,6 +48,23 @@ impl Figures {
             ("flows_cut", "Flows that were cut before their end", status.cut),
             ("flows_passed", "Flows that went past the tunnel", status.passed),
             ("lingered", "Times that bytes waited for more until a timer rang", status.lingered),
+        ];
+        for (name, help, value) in counters {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Counter(value))])?;
+        }
+        Ok(())
+    }
+
+    fn accelerator(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(accelerator) = &self.0.accelerator else { return Ok(()) };
+        let up = Value::Gauge(if accelerator.is_up { 1.0 } else { 0.0 });
+        family(encoder, ("accelerator_up", "1 while it cuts"), vec![(Vec::new(), up)])?;
+        let counters = [
+            ("accelerator_jobs", "Jobs that it was given", accelerator.jobs),
+            ("accelerator_bytes", "Bytes that it cut and that were used", accelerator.bytes),
+            ("accelerator_jobs_failed", "Jobs done in its place", accelerator.jobs_failed),
+            ("accelerator_false_answers", "Answers found to be false", accelerator.false_answers),
+            ("accelerator_failures", "Times that it failed", accelerator.failures),
         ];
         for (name, help, value) in counters {
             family(encoder, (name, help), vec![(Vec::new(), Value::Counter(value))])?;

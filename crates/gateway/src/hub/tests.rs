@@ -18,7 +18,7 @@ fn sent(session: &mut Session) -> Vec<u8> {
 
 #[test]
 fn an_end_that_breaks_the_tunnels_format_is_told_so() {
-    let hub = Hub::new(Instant::now());
+    let hub = Hub::new(Instant::now(), None);
     let clock = Box::new(|| Nanos(0));
     let end = End::new(Settings::new(Role::Acceptor, 1), cache(), clock, Nanos(0)).unwrap();
     let key = Fingerprint::of(&[0; 8].as_slice().into());

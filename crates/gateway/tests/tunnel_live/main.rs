@@ -1,8 +1,9 @@
 //! Two gateways over loopback, with real sockets: bytes, ends, cuts, keys, rules.
 
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod accelerator;
 mod hostile;
 
 use std::io::{self, Read, Write};

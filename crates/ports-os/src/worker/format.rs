@@ -3,8 +3,8 @@
 
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
-use thermocline_ports::Ticket;
-use thermocline_ports::accelerator::{Fingerprint, Job};
+use thermocline_ports::accelerator::{Context, Fingerprint, Function, Job, TAIL_BYTES};
+use thermocline_ports::{Payload, Ticket};
 use thermocline_units::fields::{put_at, u32_at};
 
 /// Length of a worker's first message.
@@ -30,6 +30,57 @@ pub(super) fn hello(bytes: &[u8; HELLO_BYTES]) -> Option<(Option<Fingerprint>, u
     let units = word(bytes, 12);
     let is_ours = bytes.starts_with(MAGIC) && word(bytes, 4) == VERSION;
     (is_ours && (1..=256).contains(&units)).then_some((only, units))
+}
+
+/// A worker's description of itself: it has this fingerprint, or all, and so many units.
+pub(super) fn put_hello(only: Option<Fingerprint>, units: u32) -> [u8; HELLO_BYTES] {
+    let mut bytes = [0; HELLO_BYTES];
+    put_at(&mut bytes, 0, MAGIC);
+    put_at(&mut bytes, 4, &VERSION.to_le_bytes());
+    let only = match only {
+        None => 0_u32,
+        Some(Fingerprint::RabinSource) => 1,
+        Some(Fingerprint::Rabin16) => 2,
+    };
+    put_at(&mut bytes, 8, &only.to_le_bytes());
+    put_at(&mut bytes, 12, &units.to_le_bytes());
+    bytes
+}
+
+/// A job as its order says: ticket, slot, length of its bytes, and the job without them; `None` for
+/// a fingerprint or a tail that cannot be.
+pub(super) fn read_order(bytes: &[u8; ORDER_BYTES]) -> Option<(Ticket, u32, u32, Job)> {
+    let [kind, flags, known] = [byte(bytes, 20), byte(bytes, 21), byte(bytes, 22)];
+    let fingerprint = match (kind, flags & 2) {
+        (_, 2) => None,
+        (1, _) => Some(Fingerprint::RabinSource),
+        (2, _) => Some(Fingerprint::Rabin16),
+        _ => return None,
+    };
+    let function = Function {
+        fingerprint,
+        loose: word(bytes, 16) as u16,
+        strict: (word(bytes, 16) >> 16) as u16,
+        equals: u16::from(flags & 1),
+        min: word(bytes, 24),
+        expected: word(bytes, 28),
+        max: word(bytes, 32),
+        at_min: flags & 4 != 0,
+    };
+    let known = usize::from(known);
+    if known > TAIL_BYTES {
+        return None;
+    }
+    let tail = bytes.get(ORDER_BYTES - known..)?.to_vec();
+    let context = Context { tail, length: word(bytes, 36), early: flags & 16 != 0 };
+    let ticket = ticket_of(bytes);
+    let job = Job { data: Payload::EMPTY, context, function };
+    Some((ticket, word(bytes, 8), word(bytes, 12), job))
+}
+
+/// The ticket of an order.
+pub(super) fn ticket_of(bytes: &[u8; ORDER_BYTES]) -> Ticket {
+    Ticket(u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32)
 }
 
 /// The message for a job whose bytes lie in `slot`.
@@ -86,6 +137,24 @@ pub(super) fn answer(bytes: &[u8; ANSWER_BYTES]) -> Answered {
     }
 }
 
+/// The message for the end of a job.
+pub(super) fn put_answer(answered: &Answered) -> [u8; ANSWER_BYTES] {
+    let mut bytes = [0; ANSWER_BYTES];
+    let Answered { ticket, status, count, length, early, cycles } = answered;
+    put_at(&mut bytes, 0, &ticket.0.to_le_bytes());
+    put_at(&mut bytes, 8, &status.to_le_bytes());
+    put_at(&mut bytes, 12, &count.to_le_bytes());
+    put_at(&mut bytes, 16, &length.to_le_bytes());
+    put_at(&mut bytes, 20, &u32::from(*early).to_le_bytes());
+    put_at(&mut bytes, 24, &cycles.to_le_bytes());
+    bytes
+}
+
+/// Positions as they lie in a slot.
+pub(super) fn put_positions(positions: &[u32]) -> Vec<u8> {
+    positions.iter().flat_map(|position| position.to_le_bytes()).collect()
+}
+
 /// The positions that the worker left in a slot.
 pub(super) fn positions(bytes: &[u8]) -> Vec<u32> {
     let (positions, _) = bytes.as_chunks::<POSITION_BYTES>();
@@ -97,4 +166,9 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     let word = u32_at(bytes, at);
     debug_assert!(word.is_some(), "every field lies within its message");
     word.unwrap_or(0)
+}
+
+/// The byte at `at`; 0 beyond the message.
+fn byte(bytes: &[u8], at: usize) -> u8 {
+    bytes.get(at).copied().unwrap_or(0)
 }

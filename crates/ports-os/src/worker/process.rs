@@ -13,14 +13,14 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use thermocline_ports::Ticket;
 use thermocline_ports::accelerator::{
     Abilities, Accelerator, AcceleratorError, Answer, Done, Fingerprint, Job,
 };
+use thermocline_ports::{Payload, Ticket};
 use thermocline_units::{Bytes, Nanos};
 
 /// Bytes of a slot beyond buffer and positions, so that a core may read whole beats.
-const SLACK: u64 = 64;
+pub(super) const SLACK: u64 = 64;
 
 /// Options for starting a worker.
 #[derive(Debug, Clone)]
@@ -154,6 +154,15 @@ impl Process {
         self.child.id()
     }
 
+    /// A socket that is readable when the worker has said something, for whoever waits for several
+    /// things. Only [`Process`] reads it.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn readiness(&self) -> std::io::Result<UnixStream> {
+        self.socket.try_clone()
+    }
+
     /// Waits until the worker says something, `patience` at most.
     pub fn wait(&mut self, patience: Duration) {
         if self.early.is_empty() && self.failed.is_none() {
@@ -182,7 +191,10 @@ impl Process {
             let until = Nanos(now.0.saturating_add(self.patience.0));
             self.given.insert(ticket, (slot, job.data.len(), until));
             // All messages in flight together are far smaller than a socket's buffer.
-            let sent = self.memory.write_all_at(&job.data.to_vec(), at);
+            let sent = match &job.data {
+                Payload::Bytes(bytes) => self.memory.write_all_at(bytes, at),
+                zeroes @ Payload::Zeroes(_) => self.memory.write_all_at(&zeroes.to_vec(), at),
+            };
             if sent.and_then(|()| self.socket.write_all(&message)).is_err() {
                 self.fail("it no longer listens", AcceleratorError::Gone);
             }

@@ -1,6 +1,11 @@
 //! Workers keep the contract; one that dies, hangs or lies fails alone.
 
-use super::{Process, ProcessError, ProcessOptions, Threads, simd};
+use super::format::{self, ANSWER_BYTES, Answered, HELLO_BYTES, ORDER_BYTES};
+use super::{Process, ProcessError, ProcessOptions, Serving, Threads, simd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thermocline_ports::accelerator::{
@@ -167,4 +172,70 @@ fn a_program_that_is_no_worker_is_refused_with_a_reason() {
     assert!(matches!(Process::start(&options).map(|_| ()), Err(ProcessError::Start { .. })));
     options.slots = 0;
     assert!(matches!(Process::start(&options).map(|_| ()), Err(ProcessError::Options { .. })));
+}
+
+#[test]
+fn messages_are_read_as_they_were_written() {
+    for only in [None, Some(Fingerprint::RabinSource), Some(Fingerprint::Rabin16)] {
+        assert_eq!(format::hello(&format::put_hello(only, 3)), Some((only, 3)));
+        let mut asked = job(Vec::new());
+        asked.function.fingerprint = only;
+        asked.function.at_min = true;
+        asked.context = Context { tail: (1..32).collect(), length: 63, early: true };
+        asked.data = Payload::EMPTY;
+        let order = format::order(Ticket(u64::MAX - 1), 9, &asked);
+        let (ticket, slot, length, read) = format::read_order(&order).unwrap();
+        assert_eq!((ticket, slot, length), (Ticket(u64::MAX - 1), 9, 0));
+        assert_eq!((read.function, read.context), (asked.function, asked.context));
+    }
+    let answered = Answered {
+        ticket: Ticket(1 << 40),
+        status: 2,
+        count: 3,
+        length: 4,
+        early: true,
+        cycles: 1 << 50,
+    };
+    assert_eq!(format::answer(&format::put_answer(&answered)), answered);
+    assert_eq!(format::positions(&format::put_positions(&[1, 70_000])), [1, 70_000]);
+}
+
+/// A worker in Rust with two slots of 1 KiB, on a thread; its host's side.
+fn serving() -> (UnixStream, std::thread::JoinHandle<std::io::Result<()>>) {
+    let (mut host, socket) = UnixStream::pair().unwrap();
+    let memory = File::from(memfd_create(c"test", MemfdFlags::CLOEXEC).unwrap());
+    memory.set_len(2 * (5 * 1024 + 64)).unwrap();
+    let buffer = thermocline_units::Bytes(1024);
+    let serving = Serving { socket, memory, slots: 2, buffer, only: None };
+    let thread = std::thread::spawn(move || serving.run(&mut |job| simd(job)));
+    let mut hello = [0; HELLO_BYTES];
+    host.read_exact(&mut hello).unwrap();
+    assert_eq!(format::hello(&hello), Some((None, 1)));
+    (host, thread)
+}
+
+#[test]
+fn a_worker_in_rust_refuses_what_cannot_be_and_goes_on() {
+    let (mut host, thread) = serving();
+    let mut ask = |order: &[u8; ORDER_BYTES]| {
+        host.write_all(order).unwrap();
+        let mut answer = [0; ANSWER_BYTES];
+        host.read_exact(&mut answer).unwrap();
+        format::answer(&answer)
+    };
+    let right = format::order(Ticket(7), 1, &job(vec![1; 1024]));
+    assert_eq!(ask(&right).status, 0);
+    for bit in 0..8 * ORDER_BYTES {
+        let mut order = right;
+        order[bit / 8] ^= 1 << (bit % 8);
+        let answered = ask(&order);
+        assert!(answered.status <= 1, "bit {bit}: {answered:?}");
+        assert_eq!(answered.ticket == Ticket(7), bit >= 64, "bit {bit}: {answered:?}");
+    }
+    let beyond = format::order(Ticket(8), 2, &job(vec![1; 10]));
+    let too_long = format::order(Ticket(9), 0, &job(vec![1; 1025]));
+    assert_eq!([ask(&beyond).status, ask(&too_long).status], [1, 1]);
+    assert_eq!(ask(&right).status, 0, "it goes on");
+    drop(host);
+    thread.join().unwrap().expect("the host went");
 }

@@ -1,11 +1,13 @@
 //! Two ends, their clients, the link between them, and what goes wrong.
 //!
-//! Each seed draws caches (of unlike sizes, some with a device), controllers, flows and their
-//! contents, how fast clients read, and accidents: the link breaks, an end loses its cache, or
-//! finds one of an older run. Every byte that a client gets is held against what the other one
-//! said; at the end everything that was not reset must have arrived.
+//! Each seed draws caches (of unlike sizes, some with a device), units that cut for an end and may
+//! fail, controllers, flows and their contents, how fast clients read, and accidents: the link
+//! breaks, an end loses its cache, or finds one of an older run. Every byte that a client gets is
+//! held against what the other one said; at the end everything that was not reset must have
+//! arrived.
 
 use crate::device::{DEVICE_BYTES, Device};
+use crate::unit::Unit;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_tunnel::{Cache, End, FlowEvent, FlowId, Settings, Sharing, Target};
 use thermocline_units::situations::met;
@@ -49,6 +51,8 @@ pub(crate) struct World {
     ends: [Option<End>; 2],
     lines: [Line; 2],
     devices: [Device; 2],
+    /// Units that cut for the ends.
+    units: [Option<Unit>; 2],
     ready: [bool; 2],
     flows: BTreeMap<FlowId, Flow>,
     /// The bytes that contents are made of.
@@ -72,6 +76,7 @@ impl World {
             ends: [None, None],
             lines: [Line::new(), Line::new()],
             devices: [Device::new(), Device::new()],
+            units: [None, None],
             ready: [false; 2],
             flows: BTreeMap::new(),
             pool,
@@ -102,8 +107,10 @@ impl World {
             if self.flows.is_empty() && self.is_quiet() {
                 return self.close();
             }
+            self.now.0 += 1_000_000;
             self.carry();
             self.devices_work(100);
+            self.units_work();
             self.say(true);
             self.take();
         }
@@ -149,6 +156,10 @@ impl World {
             settings.controller = CONTROLLERS[self.controller.unwrap_or(drawn)].to_string();
             settings.flow_bytes_max = [4_000, 70_000, 4 << 20][self.rng.below(3) as usize];
             settings.flows_bytes_max = [1_000, 1 << 20][self.rng.below(2) as usize];
+            self.units[side] = (self.rng.below(2) == 0).then(|| Unit::drawn(&mut self.rng));
+            if let Some(unit) = &self.units[side] {
+                settings.offload = Some(unit.settings(&mut self.rng));
+            }
             if self.rng.below(3) == 0 {
                 let wire = &mut settings.wire;
                 (wire.window_floor_bytes, wire.window_max_bytes) = (1 << 14, 1 << 15);
@@ -169,6 +180,7 @@ impl World {
 
     fn step(&mut self) {
         self.now.0 += self.rng.below(50_000_000);
+        self.units_work();
         match self.rng.below(40) {
             0..=4 => self.open(),
             5..=20 => self.carry(),
@@ -189,6 +201,16 @@ impl World {
         for side in 0..2 {
             let end = self.ends[side].as_mut().expect("both ends are there");
             self.devices[side].work(&mut self.rng, end, count);
+            self.hear(side);
+        }
+    }
+
+    /// Each unit does what it has done by now.
+    fn units_work(&mut self) {
+        for side in 0..2 {
+            let Some(unit) = &mut self.units[side] else { continue };
+            let end = self.ends[side].as_mut().expect("both ends are there");
+            unit.work(&mut self.rng, self.now, end);
             self.hear(side);
         }
     }
@@ -313,7 +335,7 @@ impl World {
                 FlowEvent::Reset { flow, .. } => {
                     self.flows.remove(&flow);
                 }
-                FlowEvent::Room { .. } | FlowEvent::Closing { .. } => {}
+                FlowEvent::Room { .. } | FlowEvent::Cut { .. } | FlowEvent::Closing { .. } => {}
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::listeners::{self, LogFormat};
 use crate::open_files::open_files;
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 use thermocline_gateway::admin::{AdminApi, serve_admin};
 use thermocline_gateway::{
     Common, DiskTier, EnterConfig, Event, ExitConfig, Gateway, HostPort, KeyFiles, Rule, Severity,
-    StartError, WhenDown,
+    StartError, WhenDown, Worker,
 };
 use thermocline_tunnel::Sharing;
 use thermocline_units::Bytes;
@@ -66,6 +67,26 @@ struct CommonArgs {
     /// Policy that decides how flows are cut.
     #[arg(long, value_name = "POLICY", default_value = thermocline_policy::tunnel::DEFAULT)]
     policy: String,
+    /// The unit that finds where content is cut: this processor, or a worker process.
+    #[arg(long, value_name = "UNIT", default_value = "simd", value_parser = ["simd", "accelerator"])]
+    chunking: String,
+    /// Program of the worker, such as the driver of a card.
+    #[arg(long, value_name = "PROGRAM", required_if_eq("chunking", "accelerator"))]
+    worker: Option<PathBuf>,
+    /// An argument for it; may be given several times.
+    #[arg(long, value_name = "ARGUMENT", requires = "worker", allow_hyphen_values = true)]
+    worker_arg: Vec<OsString>,
+    /// Milliseconds without an answer after which the worker has failed.
+    #[arg(long, value_name = "MS", default_value_t = 1000, requires = "worker",
+        value_parser = clap::value_parser!(u32).range(1..=600_000))]
+    worker_patience_ms: u32,
+    /// Length from which on bytes of a flow go to the worker.
+    #[arg(long, value_name = "BYTES", default_value = "16KiB", requires = "worker")]
+    worker_least: Bytes,
+    /// One chunk in so many is cut again to check the worker; 1: all.
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "worker",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    worker_check: u32,
     /// Milliseconds that bytes wait for more of the same flow.
     #[arg(long, value_name = "MS", default_value_t = 1)]
     linger_ms: u64,
@@ -245,12 +266,35 @@ fn common(args: &CommonArgs) -> Result<(Common, Arc<AdminApi>), CliError> {
     let (folder, bytes) = (args.disk.clone(), args.disk_cache);
     common.disk = folder.map(|folder| DiskTier { folder, bytes });
     common.policy.clone_from(&args.policy);
+    common.worker = worker(args)?;
     common.linger = Duration::from_millis(args.linger_ms);
     common.limits.clients_max = args.clients_max.into();
     let (log, admin) = (args.log, Arc::new(AdminApi::new()));
     let notes = admin.clone();
     common.on_event = Arc::new(move |event| tell(log, &notes, event));
     Ok((common, admin))
+}
+
+/// The greatest length that goes to this processor though a worker is there: what fits into a job.
+const LEAST_MAX: Bytes = Bytes::from_kib(256);
+
+fn worker(args: &CommonArgs) -> Result<Option<Worker>, CliError> {
+    let Some(program) = &args.worker else { return Ok(None) };
+    if args.chunking != "accelerator" {
+        return Err(CliError::input(
+            "--worker is for --chunking accelerator; pass both, or neither",
+        ));
+    }
+    let least = args.worker_least;
+    if least > LEAST_MAX {
+        return Err(CliError::input(format!("--worker-least {least}: give 0 B to {LEAST_MAX}")));
+    }
+    let mut worker = Worker::new(program.clone());
+    worker.arguments.clone_from(&args.worker_arg);
+    worker.patience = Duration::from_millis(args.worker_patience_ms.into());
+    worker.least = least;
+    worker.check_one_in = args.worker_check.into();
+    Ok(Some(worker))
 }
 
 fn tell(log: LogFormat, admin: &AdminApi, event: Event) {

@@ -3,6 +3,7 @@
 mod ends;
 mod keys;
 mod status;
+mod worker;
 
 use crate::error::CliError;
 use clap::Subcommand;
@@ -21,6 +22,8 @@ pub(crate) enum Command {
     Keys(keys::Args),
     /// A running end at a glance.
     Status(status::Args),
+    /// A worker for --chunking accelerator that cuts by this machine's processor.
+    Worker(worker::Args),
 }
 
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
@@ -29,5 +32,6 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Exit(args) => ends::exit(args),
         Command::Keys(args) => keys::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Worker(args) => worker::run(&args),
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use thermocline_admin::client::Client;
-use thermocline_gateway::{LinkStatus, Status};
+use thermocline_gateway::{AcceleratorStatus, LinkStatus, Status};
 use thermocline_units::Bytes;
 use thermocline_units::text::count;
 
@@ -49,8 +49,29 @@ fn text(status: &Status) -> String {
         "{connections} connections, {clients} clients now; {flows} flows: {refused} refused, \
          {cut} cut, {passed} past the tunnel"
     );
+    status.accelerator.iter().for_each(|accelerator| put_accelerator(accelerator, &mut text));
     status.links.iter().for_each(|link| put_link(link, &mut text));
     text
+}
+
+fn put_accelerator(accelerator: &AcceleratorStatus, text: &mut String) {
+    let state = if accelerator.is_up { "up" } else { "DOWN" };
+    let _ = writeln!(
+        text,
+        "accelerator {state} for {:.0} s: {}, {}; cut {} in {} jobs; in its place: {} jobs; \
+         {} false answers, {} failures",
+        accelerator.for_s,
+        accelerator.program,
+        accelerator.fingerprint,
+        Bytes(accelerator.bytes),
+        count(accelerator.jobs),
+        count(accelerator.jobs_failed),
+        accelerator.false_answers,
+        accelerator.failures
+    );
+    if let Some(why) = &accelerator.last_failure {
+        let _ = writeln!(text, "  it failed: {why}; content is cut by this end's processor");
+    }
 }
 
 fn put_link(link: &LinkStatus, text: &mut String) {
