@@ -406,6 +406,8 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
+        let Machines { state, .. } = &mut self.machines;
+        state.lines.take_back_all(&mut state.pools);
         let before = Before::of(&self.machines.state);
         let total = self.machines.state.pools.find(id).map(|pool| pool.slots.total());
         let chunks = enlarge(&mut self.machines.state, id, size, Bytes(u64::MAX))?;

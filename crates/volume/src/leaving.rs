@@ -105,6 +105,11 @@ impl Leaving {
         let free = slots.free();
         slots.give_back(place.slot, clean);
         assert_eq!(slots.free(), free + 1, "a slot that left is one more that is free");
+        self.slots_came(group);
+    }
+
+    /// Slots are free: others may go on.
+    pub(crate) fn slots_came(&mut self, group: &mut GroupState) {
         group.emit(Effect::SlotFree);
         for sub_request in std::mem::take(&mut self.waiting) {
             group.emit(Effect::Space(sub_request));

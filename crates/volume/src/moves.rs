@@ -196,6 +196,7 @@ impl Moves {
         let goal = goal_of(below.group, &what);
         let above = below.group.map.overlay(chunk).map(|overlay| overlay.place);
         let above = above.unwrap_or_else(|| {
+            below.group.lines.make_room(&mut below.group.pools, what.to);
             let slots = &mut below.group.pools[what.to].slots;
             let (slot, _) = slots.take().expect("refused otherwise");
             Place { pool: what.to, slot }

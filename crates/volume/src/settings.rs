@@ -3,6 +3,7 @@
 use crate::format::PAYLOAD_BYTES;
 use crate::journal::COMMIT_BLOCKS_MAX;
 use crate::layout::RECORD_BYTES_MAX;
+use crate::lending::Lending;
 use thermocline_policy::migration::Copying;
 use thermocline_policy::placement::{CHUNK, EPOCH};
 use thermocline_policy::tactics::VolumeTactics;
@@ -54,6 +55,8 @@ pub struct Settings {
     pub checksums: bool,
     /// The same, on pools that are added from now on, whatever the others have.
     pub added_checksums: bool,
+    /// Size of the part of the fastest pool that is lent to lines of 4 KiB.
+    pub lending: Lending,
     /// Bounds of the metadata; [`Limits::REAL`] everywhere but in tests.
     pub limits: Limits,
 }
@@ -121,6 +124,7 @@ impl Default for Settings {
             copying: Copying::default(),
             checksums: true,
             added_checksums: true,
+            lending: Lending::default(),
             limits: Limits::REAL,
         }
     }

@@ -288,6 +288,13 @@ pub trait Placement: Send {
         None
     }
 
+    /// Slots of the fastest pool that shall hold lines of 4 KiB of chunks on slower pools, since the
+    /// last `propose`, instead of chunks; `None`: it does not divide pools. It must count them as
+    /// taken when it plans moves: the machine gives a lent slot to any chunk that comes.
+    fn lines(&self) -> Option<u64> {
+        None
+    }
+
     /// Memory in use now.
     fn footprint(&self) -> Footprint;
 }

@@ -1,7 +1,7 @@
 //! Reads of a sub-request: from the copy that answers soonest, verified where checksums are known,
 //! once more from another copy when one fails.
 
-use super::Path;
+use super::{Path, keeping};
 use crate::copies::copy_failed;
 use crate::map::Place;
 use crate::moves::feeding;
@@ -43,6 +43,7 @@ impl Path<'_> {
         match best_copy(self.group, chunk, &run, |place| {
             self.group.sub_requests[sub_request].avoided.contains(&place)
         }) {
+            Some(_) if keeping::read_lines(self, now, sub_request, &run) => {}
             Some(place) => self.sub_request_read(now, sub_request, place, run),
             None => self.group.sub_requests[sub_request].error = Some(RequestError::Io),
         }
@@ -85,6 +86,7 @@ impl Path<'_> {
         let wrong = if bare { 0 } else { self.checksums.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
             feeding::offer(self.group, sub_request, flight.place(), at, &payload);
+            keeping::keep_read(self.group, self.group.now, sub_request, at, &payload);
             return self.add_fragment(sub_request, at, payload);
         }
         let place = flight.place();

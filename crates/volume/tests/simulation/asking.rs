@@ -9,7 +9,8 @@ use std::ops::Range;
 use thermocline_ports::{Device, SECTOR};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
-    Action, AdminError, Operation, OperationKind, PoolState, Priority, Request, RequestId, Service,
+    Action, AdminError, Lending, Operation, OperationKind, PoolState, Priority, Request, RequestId,
+    Service,
 };
 
 const SECTOR_BYTES: u64 = SECTOR as u64;
@@ -55,6 +56,10 @@ impl Runner<'_> {
                 let placement = seed.map(|seed| self.make_placement(seed));
                 self.placing = seed.is_some() || !self.world.group().hints().is_empty();
                 self.world.group_mut().set_placement(placement);
+                Ok(())
+            }
+            Step::Lend { percent } => {
+                self.world.group_mut().set_lending(Lending::Percent(percent));
                 Ok(())
             }
             Step::Hint { volume, seed } => {
