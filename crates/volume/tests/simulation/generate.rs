@@ -336,6 +336,7 @@ fn settings(dice: &mut Dice) -> Settings {
         copying,
         checksums: dice.chance(0.85),
         added_checksums: true,
+        lending: Lending::default(),
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }
