@@ -3,7 +3,7 @@
 //! 1. Lines are on the fastest pool that takes chunks, is near and has room; there must be a slower
 //!    one that lives, whose chunks they answer for.
 //! 2. The placement says at the end of each epoch how many slots shall be lent, where it divides
-//!    pools; or a share is set once and for all; or there are no lines.
+//!    pools. Where it says nothing, a share counts that was set (`lent_percent`).
 //! 3. Housekeeping lends free slots, and takes back what is too much, some in each round. Nothing
 //!    is moved for lines here: a placement that wants more than is free moves chunks away itself.
 
@@ -15,18 +15,6 @@ use thermocline_units::PoolId;
 
 /// Slots that are lent or taken back in one round of housekeeping.
 const SLOTS_PER_ROUND: u32 = 64;
-
-/// Size of the part of the fastest pool that is lent to lines of 4 KiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Lending {
-    /// As the placement says; nothing where it says nothing.
-    #[default]
-    Placement,
-    /// Nothing, whatever the placement says.
-    Off,
-    /// So many per cent of its slots, 0 to 100, as far as no chunk needs them.
-    Percent(u8),
-}
 
 /// The pool that lines are on: the fastest that can have them.
 fn pool_for_lines(group: &GroupState) -> Option<PoolId> {
@@ -42,13 +30,9 @@ impl Machines {
     fn lines_wanted(&self) -> (Option<PoolId>, u32) {
         let Some(pool) = pool_for_lines(&self.state) else { return (None, 0) };
         let all = self.state.pools[pool].slots_for_chunks();
-        let wanted = match self.state.settings.lending {
-            Lending::Off => 0,
-            Lending::Percent(percent) => u64::from(all) * u64::from(percent.min(100)) / 100,
-            Lending::Placement => {
-                self.epochs.placement().and_then(|placement| placement.lines()).unwrap_or(0)
-            }
-        };
+        let percent = u64::from(self.state.settings.lent_percent.min(100));
+        let said = self.epochs.placement().and_then(|placement| placement.lines());
+        let wanted = said.unwrap_or(u64::from(all) * percent / 100);
         (Some(pool), wanted.min(all.into()) as u32)
     }
 
@@ -88,9 +72,9 @@ impl Machines {
 }
 
 impl Group {
-    /// Sets how much of the fastest pool is lent to lines, from now on. What is too much goes back
-    /// by and by; no chunk moves.
-    pub fn set_lending(&mut self, lending: Lending) {
-        self.machines.state.settings.lending = lending;
+    /// Sets how many per cent of the fastest pool are lent to lines from now on, where the placement
+    /// says nothing of it; more than 100 count as 100. What is too much goes back by and by.
+    pub fn set_lent_percent(&mut self, percent: u8) {
+        self.machines.state.settings.lent_percent = percent.min(100);
     }
 }

@@ -81,7 +81,6 @@ pub use group::Group;
 pub use group_state::service::Service;
 pub use hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal};
 pub use label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
-pub use lending::Lending;
 pub use lines::LinesStatus;
 pub use map::{ChunkCopy, Place, Role};
 pub use moves::{Flow, Proposed};

@@ -244,6 +244,9 @@ impl Lines {
                 met("fill given up among many");
                 return;
             }
+            if !pools[pool].wear.allows(now, Bytes(BLOCK.into())) {
+                return;
+            }
             let line = Line::at(kept.chunk, at);
             let bucket = self.bucket_of(&line).expect("slots are lent");
             let held = match kept.written {
@@ -253,6 +256,7 @@ impl Lines {
             let Some(held) = held else { continue };
             met_if(kept.written, "line renewed by a write");
             self.pin(pools, bucket);
+            pools[pool].wear.spend(Bytes(BLOCK.into()));
             let fill = self.fills.insert((bucket, held));
             let place = self.buckets[bucket].place;
             let (from, offset) = (at - kept.at, address(pools, place, held.frame));

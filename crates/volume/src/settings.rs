@@ -3,7 +3,6 @@
 use crate::format::PAYLOAD_BYTES;
 use crate::journal::COMMIT_BLOCKS_MAX;
 use crate::layout::RECORD_BYTES_MAX;
-use crate::lending::Lending;
 use thermocline_policy::migration::Copying;
 use thermocline_policy::placement::{CHUNK, EPOCH};
 use thermocline_policy::tactics::VolumeTactics;
@@ -55,8 +54,9 @@ pub struct Settings {
     pub checksums: bool,
     /// The same, on pools that are added from now on, whatever the others have.
     pub added_checksums: bool,
-    /// Size of the part of the fastest pool that is lent to lines of 4 KiB.
-    pub lending: Lending,
+    /// Per cent of the fastest pool's slots that are lent to lines of 4 KiB, as far as no chunk needs
+    /// them, where the placement says nothing of it; 0 to 100, of which more counts as 100.
+    pub lent_percent: u8,
     /// Bounds of the metadata; [`Limits::REAL`] everywhere but in tests.
     pub limits: Limits,
 }
@@ -124,7 +124,7 @@ impl Default for Settings {
             copying: Copying::default(),
             checksums: true,
             added_checksums: true,
-            lending: Lending::default(),
+            lent_percent: 0,
             limits: Limits::REAL,
         }
     }

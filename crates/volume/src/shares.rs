@@ -77,7 +77,10 @@ pub(crate) fn lane_of(group: &GroupState, request: &Request) -> Lane {
     let lanes = chunks.filter_map(|index| {
         let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
         let from = start.saturating_sub(index * chunk_size).min(chunk_size) as u32;
-        let end = (start + length).min((index + 1) * chunk_size).saturating_sub(index * chunk_size);
+        let end = start
+            .saturating_add(length)
+            .min((index + 1) * chunk_size)
+            .saturating_sub(index * chunk_size);
         let range = from..(end as u32).max(from);
         group.map.has(chunk).then(|| lane_for(group, chunk, &range, &verb))
     });

@@ -18,7 +18,7 @@ use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::settings::{BLOCK, CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX};
-use thermocline_volume::{Lending, Settings, check_pool_name};
+use thermocline_volume::{Settings, check_pool_name};
 
 /// Epochs: shorter ones cost more than they tell.
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
@@ -130,8 +130,8 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     settings.added_checksums = added.unwrap_or(settings.added_checksums);
     settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
     if let Some(text) = keys.text("lines")? {
-        settings.lending = lending(&text.value).ok_or_else(|| {
-            let wanted = "`lines` is \"policy\", \"none\", or a share such as \"25%\"";
+        settings.lent_percent = percent(&text.value).ok_or_else(|| {
+            let wanted = "`lines` is a share from \"0%\" to \"100%\", such as \"25%\"";
             keys.file.problem(text.line, wanted)
         })?;
     }
@@ -145,16 +145,10 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-/// Who says how much of the fastest pool is lent to lines; `None`: that is not understood.
-fn lending(text: &str) -> Option<Lending> {
-    match text {
-        "policy" => Some(Lending::Placement),
-        "none" => Some(Lending::Off),
-        share => {
-            let percent = share.strip_suffix('%')?.trim().parse().ok()?;
-            (percent <= 100).then_some(Lending::Percent(percent))
-        }
-    }
+/// A share in whole per cent, as `25%`; `None`: it is none.
+fn percent(text: &str) -> Option<u8> {
+    let percent = text.strip_suffix('%')?.trim().parse().ok()?;
+    (percent <= 100).then_some(percent)
 }
 
 fn pools(

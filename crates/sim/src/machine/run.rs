@@ -14,7 +14,7 @@ use thermocline_policy::registry::{Build, PolicySpec, SpecError};
 use thermocline_policy::tactics::{Kind, TacticError, VolumeTactics};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
-use thermocline_volume::{AdminError, Copying, CreateError, Group, Lending, Observer, Settings};
+use thermocline_volume::{AdminError, Copying, CreateError, Group, Observer, Settings};
 
 /// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,8 +48,9 @@ pub struct MachineOptions {
     pub tactics: VolumeTactics,
     /// The throttle of operations.
     pub copying: Copying,
-    /// Size of the part of the fastest pool that is lent to lines of 4 KiB.
-    pub lending: Lending,
+    /// Per cent of the fastest pool that are lent to lines of 4 KiB where the placement says nothing
+    /// of it; 0 to 100.
+    pub lent_percent: u8,
     /// Seed of everything random in the devices.
     pub seed: u64,
 }
@@ -65,7 +66,7 @@ impl Default for MachineOptions {
             populate: true,
             tactics: settings.tactics,
             copying: settings.copying,
-            lending: settings.lending,
+            lent_percent: settings.lent_percent,
             seed: 1,
         }
     }
@@ -78,7 +79,7 @@ impl MachineOptions {
             epoch: self.epoch,
             tactics: self.tactics.clone(),
             copying: self.copying,
-            lending: self.lending,
+            lent_percent: self.lent_percent,
             // The laboratory's devices have no contents.
             checksums: false,
             added_checksums: false,

@@ -1,7 +1,6 @@
 //! Lines of 4 KiB in slots of a fast pool that no chunk needs.
 
 use super::{Bench, CHUNK, tactics};
-use crate::lending::Lending;
 use crate::{Action, OperationKind, PoolState, Settings};
 use thermocline_ports::{Device, Payload};
 use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
@@ -14,11 +13,8 @@ const ROUND: Nanos = Nanos(200_000_000);
 /// are lent.
 fn bench(percent: u8) -> Bench {
     let settings = Bench::settings();
-    let settings = Settings {
-        tactics: tactics(&["slowest-first"]),
-        lending: Lending::Percent(percent),
-        ..settings
-    };
+    let settings =
+        Settings { tactics: tactics(&["slowest-first"]), lent_percent: percent, ..settings };
     let mut bench = Bench::with_settings(&[4, 16], 0, settings);
     bench.group.create_volume(Nanos(0), Bytes(32 * CHUNK)).expect("a volume");
     (0..8).for_each(|chunk| bench.write(chunk * CHUNK, chunk as u8 + 1, CHUNK as usize));
@@ -127,11 +123,11 @@ fn less_is_lent_as_soon_as_less_is_wanted() {
     let mut bench = bench(100);
     let all = bench.group.lines().lent;
     (0..64).for_each(|block| read_block(&mut bench, block, (block / 16) as u8 + 1));
-    bench.group.set_lending(Lending::Percent(50));
+    bench.group.set_lent_percent(50);
     bench.pass(ROUND);
     assert_eq!(bench.group.lines().lent, all / 2);
     (0..64).for_each(|block| read_block(&mut bench, block, (block / 16) as u8 + 1));
-    bench.group.set_lending(Lending::Off);
+    bench.group.set_lent_percent(0);
     bench.pass(ROUND);
     assert_eq!((bench.group.lines().lent, bench.status(FAST).lent), (0, 0));
     bench.check();

@@ -9,8 +9,7 @@ use std::ops::Range;
 use thermocline_ports::{Device, SECTOR};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{
-    Action, AdminError, Lending, Operation, OperationKind, PoolState, Priority, Request, RequestId,
-    Service,
+    Action, AdminError, Operation, OperationKind, PoolState, Priority, Request, RequestId, Service,
 };
 
 const SECTOR_BYTES: u64 = SECTOR as u64;
@@ -59,7 +58,7 @@ impl Runner<'_> {
                 Ok(())
             }
             Step::Lend { percent } => {
-                self.world.group_mut().set_lending(Lending::Percent(percent));
+                self.world.group_mut().set_lent_percent(percent);
                 Ok(())
             }
             Step::Hint { volume, seed } => {

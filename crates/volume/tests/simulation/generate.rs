@@ -9,7 +9,7 @@ use crate::plan::{Plan, PoolPlan, Span, Step, tactics};
 use motifs::Motif;
 use thermocline_ports::faulty::Survival;
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Lending, Limits, OperationKind, Settings};
+use thermocline_volume::{Copying, Limits, OperationKind, Settings};
 
 const SECTOR: u64 = thermocline_ports::SECTOR as u64;
 
@@ -290,7 +290,7 @@ fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings 
         cut(&mut dice, 60, &mut row);
         steps.splice(at..at, row);
     }
-    Settings { lending: Lending::Percent(dice.one_of(&[0, 20, 100])), ..settings }
+    Settings { lent_percent: dice.one_of(&[0, 20, 100]), ..settings }
 }
 
 /// The power fails within so many events, in three of ten cases.
@@ -336,7 +336,7 @@ fn settings(dice: &mut Dice) -> Settings {
         copying,
         checksums: dice.chance(0.85),
         added_checksums: true,
-        lending: Lending::default(),
+        lent_percent: 0,
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }

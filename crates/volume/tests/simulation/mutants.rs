@@ -160,7 +160,7 @@ const MUTANTS: [(&str, &str, Caught); 115] = [
     (
         "lent_slot_freed_under_requests",
         "keeping a lent slot until the last request on it has ended",
-        Quickly,
+        ByPlan,
     ),
     ("loss_told_to_nobody", "telling clients who flush later what a dead pool lost", Quickly),
     ("losses_told_again", "telling a loss to whoever flushes first, and to nobody else", ByPlan),

@@ -17,7 +17,7 @@ use thermocline_sim::machine::{
     self, Arrivals, Load, MachineOptions, PIECE_TEXT, PoolPlan, Run, VolumeReport, parse_pools,
 };
 use thermocline_units::{Bytes, Nanos};
-use thermocline_volume::{Copying, Lending};
+use thermocline_volume::Copying;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,9 +106,10 @@ struct Machine {
     #[arg(long)]
     no_keep: bool,
     /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as no
-    /// chunk needs the room; when not given, as many as the placement says (`auto` does).
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    lines: Option<u8>,
+    /// chunk needs the room; under placements that do not divide pools themselves (`auto` does).
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    lines: u8,
     /// Lock a chunk while it is copied, as the sources do; to see what that costs.
     #[arg(long)]
     locking: bool,
@@ -258,7 +259,7 @@ impl Args {
                 keeps: !machine.no_keep,
                 ..Copying::default()
             },
-            lending: machine.lines.map_or(Lending::Placement, Lending::Percent),
+            lent_percent: machine.lines,
             seed: machine.seed,
         }
     }

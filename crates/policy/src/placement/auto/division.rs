@@ -27,6 +27,7 @@
 //! O(log) for a read of a sampled block, a hash for others.
 
 use super::price::Price;
+use crate::mrc::MissRatioCurve;
 use crate::mrc::shards::{Resolution, Sampler, Shards};
 use crate::placement::{ChunkAccess, VolumeView};
 use crate::registry::{Settings, SettingsError};
@@ -83,6 +84,69 @@ pub(super) struct Facts<'a> {
     /// What exchanges that have proved their worth would save, each in one slot more, best first.
     pub(super) rivals: &'a [f64],
     pub(super) epoch_s: f64,
+}
+
+impl Facts<'_> {
+    /// Slots between two sizes.
+    fn step(&self) -> u64 {
+        (self.slots / STEPS as u64).max(1)
+    }
+
+    /// Chunks that may be paid for to go.
+    fn payable(&self) -> u64 {
+        self.copies.max(0.0).min(self.losses.len() as f64) as u64
+    }
+
+    /// Loss by the chunks that must go for so many slots, in seconds a second, and their number.
+    fn lost(&self, slots: u64) -> (f64, f64) {
+        let goes = slots.saturating_sub(self.free).min(self.losses.len() as u64) as usize;
+        let lost: f32 = self.losses[..goes].iter().sum();
+        (f64::from(lost), goes as f64)
+    }
+}
+
+/// Seconds a second that lines save, by the number of their slots.
+struct Gains {
+    curve: MissRatioCurve,
+    /// Reads that the curve is made of, and reads a second.
+    reads: f64,
+    per_s: f64,
+    /// Lines of a slot.
+    blocks: u64,
+    /// Seconds that a hit saves, and that a fill costs.
+    saved: f64,
+    fill: f64,
+}
+
+impl Gains {
+    fn new(curve: MissRatioCurve, (reads, per_s): (f64, f64), blocks: u64) -> Gains {
+        Gains { curve, reads, per_s, blocks, saved: 0.0, fill: 0.0 }
+    }
+
+    /// At these prices, for reads of so many of chunks on each pool.
+    fn priced(self, prices: &[Price], homes: &[f64]) -> Gains {
+        let read = |price: &Price| price.of(&[1.0, 0.0, 0.0, 0.0]);
+        let saved = homes.iter().zip(prices).map(|(n, home)| n * (read(home) - read(&prices[0])));
+        let saved = (saved.sum::<f64>() / self.reads).max(0.0);
+        Gains { saved, fill: prices[0].of(&[0.0, 1.0, 0.0, 0.0]), ..self }
+    }
+
+    /// Share of reads that lines serve.
+    fn hits(&self, slots: u64) -> f64 {
+        1.0 - self.curve.at(slots * self.blocks)
+    }
+
+    fn of(&self, slots: u64) -> f64 {
+        let hits = self.hits(slots);
+        if slots > 0 { self.per_s * (hits * self.saved - (1.0 - hits) * self.fill) } else { 0.0 }
+    }
+
+    /// Gain of more slots, as far as it is certain.
+    fn certain(&self, from: u64, to: u64) -> f64 {
+        let seen = (self.hits(to) - self.hits(from)) * self.reads;
+        let sure = if seen > 0.0 { (1.0 - SURE / seen.sqrt()).max(0.0) } else { 0.0 };
+        (self.of(to) - self.of(from)) * sure
+    }
 }
 
 /// The division, and the ghost that it follows.
@@ -216,7 +280,7 @@ impl Division {
             return;
         }
         self.wanted = self.wanted.min(facts.slots);
-        let Some(curve) = self.ghost.as_ref().map(Shards::curve) else {
+        let Some(ghost) = &self.ghost else {
             self.wanted = 0;
             return;
         };
@@ -224,61 +288,50 @@ impl Division {
         if self.epochs < EPOCHS_MIN || reads <= 0.0 {
             return;
         }
-        let saved = self.homes.iter().zip(prices).map(|(reads, home)| {
-            reads * (home.of(&[1.0, 0.0, 0.0, 0.0]) - prices[0].of(&[1.0, 0.0, 0.0, 0.0]))
-        });
-        let saved = (saved.sum::<f64>() / reads).max(0.0);
-        let fill = prices[0].of(&[0.0, 1.0, 0.0, 0.0]);
-        let (per_s, blocks) = (reads / self.seconds, self.blocks);
-        let hits = |slots: u64| 1.0 - curve.at(slots * blocks);
-        let gain = |slots: u64| match slots {
-            0 => 0.0,
-            _ => per_s * (hits(slots) * saved - (1.0 - hits(slots)) * fill),
+        let gains = Gains::new(ghost.curve(), (reads, reads / self.seconds), self.blocks)
+            .priced(prices, &self.homes);
+        // Room that nobody may pay for is not waited for.
+        let most = (facts.free + facts.payable()).min(facts.slots);
+        self.told.gain = gains.of(self.wanted);
+        self.wanted = match self.more(&gains, facts, most) {
+            Some(more) => more,
+            None if self.is_too_much(&gains, facts) => self.wanted - facts.step().min(self.wanted),
+            None => self.wanted.min(most),
         };
-        // Of what more slots bring, so much is certain.
-        let certain = |from: u64, to: u64| {
-            let seen = (hits(to) - hits(from)) * reads;
-            if seen > 0.0 { (1.0 - SURE / seen.sqrt()).max(0.0) } else { 0.0 }
-        };
+    }
+
+    /// The larger size that brings most beyond what it takes away; `None`: none brings enough.
+    fn more(&mut self, gains: &Gains, facts: &Facts<'_>, most: u64) -> Option<u64> {
         let here = self.wanted;
-        let step = (facts.slots / STEPS as u64).max(1);
         let horizon = f64::from(self.epochs.min(HORIZON_MAX)) * facts.epoch_s;
-        let loses = |slots: u64| {
-            let goes = slots.saturating_sub(facts.free).min(facts.losses.len() as u64) as usize;
-            let lost: f32 = facts.losses[..goes].iter().sum();
-            (f64::from(lost), goes as f64)
-        };
-        let most = facts.free + facts.copies.max(0.0).min(facts.losses.len() as f64) as u64;
-        let (lost_here, _) = loses(here);
+        let (lost_here, _) = facts.lost(here);
         let mut best: Option<(f64, u64)> = None;
         for steps in 1..=STEPS as u64 {
-            let to = (here + steps * step).min(most).min(facts.slots);
+            let to = (here + steps * facts.step()).min(most);
             if to <= here {
                 break;
             }
-            let (lost, goes) = loses(to);
-            let more = (gain(to) - gain(here)) * certain(here, to);
-            let lost = lost - lost_here;
-            let net = more - AHEAD * lost - goes * facts.copy / horizon;
+            let (lost, goes) = facts.lost(to);
+            let (lost, brings) = (lost - lost_here, gains.certain(here, to));
+            let net = brings - AHEAD * lost - goes * facts.copy / horizon;
             if net > 0.0 && best.is_none_or(|(before, _)| net > before) {
                 best = Some((net, to));
             }
             if steps == 1 {
-                (self.told.more, self.told.lost) = (more, lost);
+                (self.told.more, self.told.lost) = (brings, lost);
             }
         }
-        self.told.gain = gain(here);
-        let fewer = here.saturating_sub(step);
-        let last = gain(here) - gain(fewer);
-        let rivals: f64 = facts.rivals.iter().take((here - fewer) as usize).sum();
+        best.map(|(_, to)| to)
+    }
+
+    /// True if the last step gains less than it costs, or than chunks would save in its slots.
+    fn is_too_much(&self, gains: &Gains, facts: &Facts<'_>) -> bool {
+        let fewer = self.wanted.saturating_sub(facts.step());
+        let last = gains.of(self.wanted) - gains.of(fewer);
+        let rivals: f64 = facts.rivals.iter().take((self.wanted - fewer) as usize).sum();
         // Part of what rivals would save is served by lines already.
-        let rivals = rivals * (1.0 - hits(here));
-        self.wanted = match best {
-            Some((_, to)) => to,
-            None if here > 0 && (last < 0.0 || rivals > AHEAD * last) => fewer,
-            // Room that nobody may buy is not waited for.
-            None => here.min(most),
-        };
+        let rivals = rivals * (1.0 - gains.hits(self.wanted));
+        self.wanted > 0 && (last < 0.0 || rivals > AHEAD * last)
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -4,7 +4,7 @@
 //! and one at least must fail with the mutant.
 
 use super::{ALL, CHUNK, LOST, fails_with, plan_ends_well, pool, span, write};
-use crate::plan::{Plan, PoolPlan, Step};
+use crate::plan::{Plan, PoolPlan, Step, tactics};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
@@ -383,4 +383,36 @@ fn a_chunk_on_its_way_to_a_pool_that_dies_is_where_it_was() {
         summary.marks.contains_key("moves to a dead pool cut short by a crash")
     };
     assert!(plans.iter().any(met), "no plan comes to it");
+}
+
+/// The only slot of the fast pool was lent. A line was on its way to it when a chunk came: the line
+/// arrived last, over the chunk's contents.
+#[test]
+fn a_lent_slot_is_a_chunks_when_the_last_fill_on_it_has_ended() {
+    let plan = |seed: u64| {
+        let steps = chunk_then([
+            write(CHUNK, CHUNK, false),
+            FLUSH,
+            Step::Settle,
+            Step::Wait { us: 300_000 },
+            Step::Trouble { pool: 0, fail: 0, time_out: 0, delay: 500 },
+            Step::Read(span(0, 64)),
+            Step::Events { count: seed as u16 % 4 + 1 },
+            operate(OperationKind::Migrate, 1, 0),
+            Step::Settle,
+            Step::Calm,
+            operate(OperationKind::Migrate, 1, 0),
+            Step::Settle,
+            ALL,
+        ]);
+        let settings = Settings {
+            tactics: tactics(&["slowest-first"]),
+            lent_percent: 100,
+            ..settings()
+        };
+        let pools = vec![PoolPlan { chunks: 1, ..small(400) }, pool(60, 50)];
+        Plan { seed, settings, pools, steps }
+    };
+    let plans: Vec<Plan> = (0..60).map(plan).collect();
+    only_fails_with("lent_slot_freed_under_requests", &plans);
 }
