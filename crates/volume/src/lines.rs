@@ -401,6 +401,11 @@ impl Lines {
     }
 }
 
+/// True if lines answer, and are filled from, reads of so many bytes.
+pub(crate) fn are_few(bytes: &Range<u32>) -> bool {
+    blocks_of(bytes).is_some()
+}
+
 /// The blocks that a read of these bytes touches, by where they begin; `None`: they are too many.
 fn blocks_of(bytes: &Range<u32>) -> Option<std::iter::StepBy<Range<u32>>> {
     let start = bytes.start / BLOCK * BLOCK;

@@ -3,6 +3,7 @@
 use crate::group_state::GroupState;
 use crate::group_state::busy_chunk::{Verb, bit};
 use crate::kept;
+use crate::lines::are_few;
 use crate::map::Place;
 use crate::moves::switching::arriving_copy;
 use crate::scheduler::Lane;
@@ -73,6 +74,11 @@ pub(crate) fn may_have_lines(group: &GroupState, chunk: ChunkId) -> bool {
     group.map.overlay(chunk).is_none()
         && group.map.entry(chunk).first().is_some()
         && copies.all(|pool| ranks.compare_speed(lent, pool).is_lt())
+}
+
+/// True if what is read of these bytes may become lines.
+pub(crate) fn may_keep(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> bool {
+    may_have_lines(group, chunk) && are_few(range)
 }
 
 /// A free slot for a new chunk, on one of the pools of its `hint` if that can be, and on a far

@@ -10,7 +10,7 @@ use crate::pools::flight::Flight;
 use crate::presence::around_blocks;
 use crate::request::{Fragment, RequestError};
 use crate::sides::{distrust, other_side, sources_of};
-use crate::sources::best_copy;
+use crate::sources::{best_copy, may_keep};
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
 use thermocline_units::Nanos;
@@ -57,9 +57,11 @@ impl Path<'_> {
         run: Range<u32>,
     ) {
         self.group.sub_requests[sub_request].outstanding += 1;
-        // Whole blocks where they can be verified, because checksums are of whole blocks.
-        let verified = self.checksums.can_verify(self.group.sub_requests[sub_request].chunk, &run);
-        let run = if verified { around_blocks(&run) } else { run };
+        // Whole blocks where they can be verified, because checksums are of whole blocks, and where
+        // they may become lines.
+        let chunk = self.group.sub_requests[sub_request].chunk;
+        let whole = self.checksums.can_verify(chunk, &run) || may_keep(self.group, chunk, &run);
+        let run = if whole { around_blocks(&run) } else { run };
         assert!(run.end <= self.group.pools.chunk_bytes(), "nothing of another chunk is read");
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());

@@ -285,7 +285,9 @@ fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings 
             row.extend([Step::Wait { us: 300_000 }, Step::CreateVolume { sectors }]);
             let written = Span { volume, sector: chunk * per_chunk, sectors: 1 };
             row.push(Step::Write { span: written, fua: false, patience: None });
-            row.extend([Step::Settle, Step::Read(block(&mut dice)), Step::Verify { eighths: 8 }]);
+            let (kind, to) = (OperationKind::Migrate, u8::MAX);
+            row.extend([Step::Settle, Step::OperateOn { kind, volume, chunk, to }, Step::Settle]);
+            row.extend([Step::Read(block(&mut dice)), Step::Verify { eighths: 8 }]);
         }
         cut(&mut dice, 60, &mut row);
         steps.splice(at..at, row);

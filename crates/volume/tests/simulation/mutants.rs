@@ -240,14 +240,14 @@ const MUTANTS: [(&str, &str, Caught); 115] = [
     (
         "older_places_of_a_line_forgotten",
         "voiding a line in all places that it may have been in",
-        Seldom,
+        ByPlan,
     ),
     ("overtaken_fill_counts", "forgetting what a write overtook on its way to a line", Quickly),
     ("write_leaves_its_lines", "voiding lines when their blocks are written", Quickly),
     (
         "deleted_volume_leaves_its_lines",
         "forgetting the lines of a volume whose number another may get",
-        Seldom,
+        ByPlan,
     ),
     ("old_read_fed", "feeding an operation only what no write has overtaken", Quickly),
     ("write_fed_under_a_piece", "feeding no write that a piece under way could undo", Quickly),

@@ -26,7 +26,7 @@
 //! and Modha, FAST 2003); a lower confidence bound as price of admission from bandits (Auer et al.,
 //! 2002).
 //!
-//! State: 82 B a chunk, the watched pairs, at most 0.6 MiB a pool, and at most 4 MiB of `division`.
+//! State: 82 B a chunk, the watched pairs, at most 0.6 MiB a pool, and at most 2 MiB of `division`.
 //! O(1) an access, but for those that `division` samples; O(chunks met + n log n over [`CONSIDERED`]
 //! a pool) an epoch.
 
@@ -43,7 +43,7 @@ mod reasons;
 pub use self::foresight::Foresight;
 pub(crate) use self::foresight::NoForesight;
 
-use self::division::{Division, Facts};
+use self::division::{Division, Facts, PRIOR};
 use self::foresight::Ahead;
 use self::ghosts::{Ghosts, PREDICTORS, Pair};
 use self::ledger::Ledger;
@@ -310,14 +310,19 @@ impl Auto {
         let there = (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !strict(n));
         let mut there: Vec<(f32, u32)> =
             there.map(|number| (self.loses(number, 0, &[], 0, 1), number)).collect();
+        let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);
+        let (count, sum) = at_first.fold((0, 0.0), |(n, sum), (lost, _)| (n + 1, sum + lost));
+        let others = if count > 0 { sum / count as f32 } else { 0.0 };
+        let seen = self.pulse.epochs() as f32;
+        let weigh = |lost: f32| (lost * seen + others * PRIOR) / (seen + PRIOR);
+        there.iter_mut().for_each(|(lost, _)| *lost = weigh(*lost));
         there.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let losses: Vec<f32> = there.iter().map(|(lost, _)| *lost).collect();
-        let rivals = deals.iter().filter(|deal| deal.pair.to == 0).map(|deal| {
-            let lost = |victim| self.loses(victim, 0, &[], 0, usize::from(deal.pair.from));
-            deal.promised + f64::from(deal.pair.victim.map_or(0.0, lost))
-        });
-        let mut rivals: Vec<f64> = rivals.collect();
-        rivals.sort_unstable_by(|a, b| b.total_cmp(a));
+        let to_fastest = |deal: &&Deal| deal.pair.to == 0 && deal.pair.victim.is_some();
+        let mut coming: Vec<u32> =
+            deals.iter().filter(to_fastest).map(|deal| deal.pair.chunk).collect();
+        coming.sort_unstable();
+        coming.dedup();
         let copy = self.copy_cost(view.chunk_size().0 as f64, 0, 1);
         let facts = Facts {
             slots: view.capacity_chunks(PoolId(0)),
@@ -325,7 +330,7 @@ impl Auto {
             losses: &losses,
             copy: self.margin * copy,
             copies: if copy > 0.0 { purse / copy } else { 0.0 },
-            rivals: &rivals,
+            exchanges: coming.len() as u64,
             epoch_s: view.epoch().as_secs_f64(),
         };
         self.division.decide(&self.prices, &facts);
