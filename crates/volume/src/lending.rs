@@ -4,6 +4,7 @@
 //!    one that lives, whose chunks they answer for.
 //! 2. The placement says at the end of each epoch how many slots shall be lent, where it divides
 //!    pools. Where it says nothing, a share counts that was set (`lent_percent`).
+//!    Moves of a placement do not take slots that it wants for lines; anything else does.
 //! 3. Housekeeping lends free slots, and takes back what is too much, some in each round. Nothing
 //!    is moved for lines here: a placement that wants more than is free moves chunks away itself.
 
@@ -31,9 +32,13 @@ impl Machines {
         let Some(pool) = pool_for_lines(&self.state) else { return (None, 0) };
         let all = self.state.pools[pool].slots_for_chunks();
         let percent = u64::from(self.state.settings.lent_percent.min(100));
-        let said = self.epochs.placement().and_then(|placement| placement.lines());
-        let wanted = said.unwrap_or(u64::from(all) * percent / 100);
+        let wanted = self.lines_said().unwrap_or(u64::from(all) * percent / 100);
         (Some(pool), wanted.min(all.into()) as u32)
+    }
+
+    /// The placement's word on lines; `None`: it says nothing.
+    fn lines_said(&self) -> Option<u64> {
+        self.epochs.placement()?.lines()
     }
 
     /// True if slots are to be lent or taken back, and can be.
@@ -48,8 +53,9 @@ impl Machines {
     /// Lends slots, or takes some back.
     pub(crate) fn lend_slots(&mut self) {
         let (pool, wanted) = self.lines_wanted();
+        let planned = self.lines_said().is_some();
         let group = &mut self.state;
-        group.lines.want(wanted);
+        group.lines.want(wanted, planned);
         if group.lines.pool().is_some() && group.lines.pool() != pool {
             group.lines.take_back_all(&mut group.pools);
         }

@@ -112,6 +112,7 @@ pub(crate) struct Lines {
     reads: Slab<LineRead>,
     fills: Slab<(u32, Held)>,
     wanted: u32,
+    planned: bool,
     /// True if a slot went back since this was last asked.
     freed: bool,
     status: LinesStatus,
@@ -135,9 +136,14 @@ impl Lines {
         self.order.len() as u32
     }
 
-    /// Notes how many slots are wanted, for the status.
-    pub(crate) fn want(&mut self, slots: u32) {
-        self.wanted = slots;
+    /// Notes how many slots are wanted; `planned`: whether the placement has asked for them.
+    pub(crate) fn want(&mut self, slots: u32, planned: bool) {
+        (self.wanted, self.planned) = (slots, planned);
+    }
+
+    /// True if the placement has asked for all slots that are lent on a pool.
+    pub(crate) fn are_planned_on(&self, pool: PoolId) -> bool {
+        self.planned && self.pool() == Some(pool) && self.lent() <= self.wanted
     }
 
     /// The pool of the lent slots; `None`: none is lent.

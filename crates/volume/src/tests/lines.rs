@@ -2,8 +2,10 @@
 
 use super::{Bench, CHUNK, tactics};
 use crate::{Action, OperationKind, PoolState, Settings};
+use thermocline_policy::Footprint;
+use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
 use thermocline_ports::{Device, Payload};
-use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 const FAST: u16 = 0;
 const SLOW: u16 = 1;
@@ -203,4 +205,42 @@ fn a_discard_of_a_chunk_ends_its_lines() {
     let payload = Payload::from(vec![9; 512]);
     bench.ask(Action::Write { offset: Bytes(0), payload, fua: false }).expect("written");
     read_block(&mut bench, 3, 0);
+}
+
+/// Wants the first chunk on the fast pool, and so many slots there for lines.
+struct Wants(Option<u64>);
+
+impl Placement for Wants {
+    fn observe(&mut self, _: &ChunkAccess) {}
+
+    fn propose(&mut self, _: Nanos, _: &dyn VolumeView, _: Budget, moves: &mut Vec<Move>) {
+        moves.push(Move::to(ChunkId { volume: VolumeId(0), index: 0 }, PoolId(FAST)));
+    }
+
+    fn lines(&self) -> Option<u64> {
+        self.0
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+}
+
+/// Each exchange of two chunks cost a slot of lines: the one that came did not wait for the one that
+/// went.
+#[test]
+fn moves_of_a_placement_take_no_slot_that_it_wants_for_lines() {
+    for (wants, pool) in [(Some(u64::MAX), SLOW), (None, FAST)] {
+        let mut bench = bench(100);
+        let lent = bench.group.lines().lent;
+        assert_eq!(bench.status(FAST).slots_used, 0);
+        bench.group.set_placement(Some(Box::new(Wants(wants))));
+        bench.pass(Nanos(bench.settings.epoch.0 + 2_000_000_000));
+        assert_eq!(bench.pools_of(0), [pool]);
+        assert_eq!(bench.group.lines().lent, lent - u32::from(pool == FAST));
+        bench.check();
+        // An administrator's do.
+        bench.operate(OperationKind::Migrate, 1, FAST);
+        assert_eq!(bench.pools_of(1), [FAST]);
+    }
 }

@@ -59,7 +59,7 @@ const SURE: f64 = 2.0;
 /// Epochs that the ghost has seen before anything follows from it.
 const EPOCHS_MIN: u32 = 1;
 /// Epochs of what others are asked that a chunk's own weigh against.
-pub(super) const PRIOR: f32 = 16.0;
+pub(super) const PRIOR: f32 = 32.0;
 /// Epochs for which a gain is believed to last, at most.
 const HORIZON_MAX: u32 = 16;
 const LINE: u64 = 4096;
