@@ -23,7 +23,8 @@
 //!    against [`PRIOR`] epochs of what chunks are asked that were there at first.
 //!
 //! Writes are no reason for lines: they wait for the chunk's pool all the same. Only the fastest
-//! pool is divided, and chunks that yield are those of no strict SLA.
+//! pool is divided, if it has [`STEPS`] slots or more: of fewer, each is too large a part to be taken
+//! from chunks on so little evidence. Chunks that yield are those of no strict SLA.
 //!
 //! Source: ours. A division by marginal gain is Stone, Turek and Wolf, "Optimal Partitioning of
 //! Cache Memory", IEEE ToC 1992; miniatures by spatial sampling are Waldspurger et al., ATC 2017.
@@ -338,7 +339,7 @@ impl Division {
         let (slots, blocks) = (view.capacity_chunks(PoolId(0)), view.chunk_size().0 / LINE);
         self.homes.resize(pools, 0.0);
         self.now.resize(pools, 0.0);
-        if self.mode != Mode::Gain || pools < 2 || slots == 0 {
+        if self.mode != Mode::Gain || pools < 2 || slots < STEPS {
             self.ghosts = None;
             self.slots = 0;
             return;
@@ -467,12 +468,13 @@ fn more(
     best.map(|(_, to)| to)
 }
 
-/// True if the last step of so many slots gains less than it costs, or than chunks lose that had to
-/// go.
+/// True if so many slots, or the last step of them, gain less than they cost, or than chunks lose
+/// that had to go.
 fn is_too_much(gains: &Gains<'_>, facts: &Facts<'_>, here: u64) -> bool {
     let fewer = here.saturating_sub(facts.step());
     let last = gains.of(here) - gains.of(fewer);
-    here > 0 && (last < 0.0 || facts.lost_last(here - fewer) > AHEAD * last)
+    let costs = last < 0.0 || gains.of(here) < 0.0;
+    here > 0 && (costs || facts.lost_last(here - fewer) > AHEAD * last)
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@ use thermocline_units::{Bytes, ChunkId, Nanos, Rng, VolumeId};
 const SLOTS: u64 = 64;
 const EPOCH: Nanos = Nanos::from_secs(10);
 
-/// A fast pool of some slots over a slow one.
-struct Two;
+/// A fast pool of so many slots over a slow one.
+struct Sized(u64);
 
-impl VolumeView for Two {
+const TWO: Sized = Sized(SLOTS);
+
+impl VolumeView for Sized {
     fn chunk_size(&self) -> Bytes {
         Bytes::from_mib(1)
     }
@@ -31,7 +33,7 @@ impl VolumeView for Two {
         2
     }
     fn capacity_chunks(&self, _: PoolId) -> u64 {
-        SLOTS
+        self.0
     }
     fn pool_of(&self, _: ChunkId) -> PoolId {
         PoolId(1)
@@ -47,7 +49,7 @@ fn prices() -> Vec<Price> {
 }
 
 fn priced(pool: PoolId) -> Price {
-    let (mut price, traits) = (Price::default(), Two.traits(pool));
+    let (mut price, traits) = (Price::default(), TWO.traits(pool));
     let latency = traits.of(Pattern::RandomRead).latency;
     let load = PoolLoad { reads: 100, read_latency: latency, ..PoolLoad::default() };
     price.learn(&traits, &load, [10.0, 0.0, 0.0, 0.0], EPOCH);
@@ -87,7 +89,7 @@ fn run(
             let access = ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false };
             division.observe(&access, chunk.index, 1);
         }
-        division.look(&Two);
+        division.look(&TWO);
         division.decide(&prices(), facts);
         division.advance();
     }
@@ -172,7 +174,7 @@ fn lines_go_when_their_heat_is_gone() {
 #[test]
 fn writes_long_reads_and_reads_of_the_fast_pool_are_no_reason() {
     let mut division = gain();
-    division.look(&Two);
+    division.look(&TWO);
     let chunk = ChunkId { volume: VolumeId(0), index: 1 };
     let read =
         ChunkAccess { at: Nanos(0), chunk, offset: Bytes(0), bytes: Bytes(4096), write: false };
@@ -221,4 +223,14 @@ fn gains_that_do_not_come_are_believed_no_more() {
     }
     assert!(before > 0.99 && division.came < 0.01, "{before} {}", division.came);
     assert_eq!(division.served(10.0), [0.0, 0.0]);
+}
+
+#[test]
+fn a_pool_of_few_slots_is_not_divided() {
+    let ghosts = |slots: u64| {
+        let mut division = gain();
+        division.look(&Sized(slots));
+        division.ghosts.is_some()
+    };
+    assert_eq!([STEPS - 1, STEPS].map(ghosts), [false, true]);
 }
