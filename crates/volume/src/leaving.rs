@@ -3,6 +3,7 @@
 //! Such a slot goes through two waits before it is free: until the record that says so is durable,
 //! and until the last sub-request that was begun before has ended.
 
+use crate::group_state::service::Service;
 use crate::group_state::{Effect, GroupState};
 use crate::map::{NONE, Place};
 use crate::pools::flight::Owner;
@@ -110,6 +111,7 @@ impl Leaving {
 
     /// Slots are free: others may go on.
     pub(crate) fn slots_came(&mut self, group: &mut GroupState) {
+        assert_ne!(group.service, Service::Opening, "nobody waits before it is open");
         group.emit(Effect::SlotFree);
         for sub_request in std::mem::take(&mut self.waiting) {
             group.emit(Effect::Space(sub_request));

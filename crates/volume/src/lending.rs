@@ -1,4 +1,4 @@
-//! How many slots are lent to lines ([`crate::lines`]), and on which pool.
+//! Number of the slots that are lent to lines ([`crate::lines`]), and on which pool.
 //!
 //! 1. Lines are on the fastest pool that takes chunks, is near and has room; there must be a slower
 //!    one that lives, whose chunks they answer for.
@@ -8,7 +8,6 @@
 //! 3. Housekeeping lends free slots, and takes back what is too much, some in each round. Nothing
 //!    is moved for lines here: a placement that wants more than is free moves chunks away itself.
 
-use crate::group::Group;
 use crate::group_state::GroupState;
 use crate::machines::Machines;
 use crate::pools::pool::Pool;
@@ -74,13 +73,5 @@ impl Machines {
         if group.lines.take_freed() {
             self.leaving.slots_came(group);
         }
-    }
-}
-
-impl Group {
-    /// Sets how many per cent of the fastest pool are lent to lines from now on, where the placement
-    /// says nothing of it; more than 100 count as 100. What is too much goes back by and by.
-    pub fn set_lent_percent(&mut self, percent: u8) {
-        self.machines.state.settings.lent_percent = percent.min(100);
     }
 }

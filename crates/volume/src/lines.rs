@@ -235,6 +235,7 @@ impl Lines {
         self.status.wrong += u64::from(wrong);
         self.buckets[bucket].end_read(held, wrong);
         self.unpin(pools, bucket);
+        assert!(at.is_multiple_of(BLOCK), "lines are whole blocks");
         LineAnswer { sub_request, range: at..at + BLOCK, payload }
     }
 
@@ -276,6 +277,7 @@ impl Lines {
     /// A fill was answered.
     pub(crate) fn fill_ended(&mut self, pools: &mut Pools, fill: u32, good: bool) {
         let (bucket, held) = self.fills.remove(fill);
+        assert!(self.buckets[bucket].is_pinned(), "a fill is under way on its slot");
         self.buckets[bucket].end_fill(held, good);
         self.status.fills += u64::from(good);
         self.unpin(pools, bucket);
@@ -309,6 +311,7 @@ impl Lines {
         for (_, bucket) in self.buckets.iter_mut() {
             bucket.invalidate_all(|line| line.chunk.volume == volume);
         }
+        assert!(self.lent() as usize <= self.buckets.len(), "each slot that serves has lines");
     }
 
     /// Lends a free slot of a pool; false: it has none.
@@ -333,6 +336,7 @@ impl Lines {
         state.retire();
         let pool = state.place.pool;
         if !state.is_pinned() {
+            assert!(pools[pool].lent_idle > 0, "a slot without requests is idle");
             pools[pool].lent_idle -= 1;
         }
         self.give_back_if_idle(pools, bucket);
@@ -360,6 +364,7 @@ impl Lines {
             met_if(self.status().lines > 0, "lines lost with their pool");
             self.take_back_all(pools);
         }
+        assert_ne!(self.pool(), Some(pool), "no line of it is read any more");
     }
 
     /// A request on a lent slot has begun.
@@ -384,9 +389,11 @@ impl Lines {
             }
             return self.give_back_if_idle(pools, bucket);
         }
+        let pool = &mut pools[state.place.pool];
         if !state.is_pinned() {
-            pools[state.place.pool].lent_idle += 1;
+            pool.lent_idle += 1;
         }
+        assert!(pool.lent_idle <= pool.lent, "who is idle is lent");
     }
 
     /// Gives a slot that serves no more back to its pool, if nothing is under way on it.

@@ -90,6 +90,7 @@ pub(crate) fn allocate(
 ) -> Option<(Place, bool)> {
     let id = pool_for_chunk(group, unfit, hint)?;
     group.lines.make_room(&mut group.pools, id);
+    assert!(group.pools[id].slots.free() > 0, "a pool with room has a slot, or gets one");
     let (slot, clean) = group.pools[id].slots.take().expect("a slot is free");
     Some((Place { pool: id, slot }, clean))
 }

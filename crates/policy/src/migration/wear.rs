@@ -2,7 +2,8 @@
 //! token bucket that fills by the day's budget and holds no more than one day's.
 //!
 //! It begins with an hour's worth, so that a restart gives nothing away. Only moves of a placement,
-//! and fills of lines, are held to it: what clients write, and what administrators order, is theirs to decide.
+//! and fills of lines, are held to it: what clients write, and what administrators order, is theirs
+//! to decide.
 
 use thermocline_units::{Bytes, Nanos};
 

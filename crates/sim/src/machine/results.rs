@@ -119,8 +119,8 @@ pub struct CacheUse {
     pub memory_bytes: u64,
 }
 
-/// Use of lines of 4 KiB. Reads that lines answered count for the pools of their chunks elsewhere in
-/// a report.
+/// Use of lines of 4 KiB. Reads that lines answered count for the pools of their chunks elsewhere
+/// in a report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LinesUse {
     /// Slots, each of a chunk, that were lent to them at the end.

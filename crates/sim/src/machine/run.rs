@@ -48,8 +48,8 @@ pub struct MachineOptions {
     pub tactics: VolumeTactics,
     /// The throttle of operations.
     pub copying: Copying,
-    /// Per cent of the fastest pool that are lent to lines of 4 KiB where the placement says nothing
-    /// of it; 0 to 100.
+    /// Per cent of the fastest pool that are lent to lines of 4 KiB where the placement says
+    /// nothing of it; 0 to 100.
     pub lent_percent: u8,
     /// Seed of everything random in the devices.
     pub seed: u64,

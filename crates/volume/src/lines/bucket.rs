@@ -175,6 +175,7 @@ impl Bucket {
 
     /// Begins to fill a line that a client has missed; `None`: it has no frame now, or is there.
     pub(super) fn admit(&mut self, line: &Line, sum: u32) -> Option<Held> {
+        assert!(self.serves, "a slot that goes back gets no lines");
         if let Some(frame) = self.index.find(line.number()) {
             let state = self.frames[frame as usize];
             let is_there = state.line == *line && state.contents == Contents::Whole;
@@ -199,6 +200,7 @@ impl Bucket {
     /// Begins to fill a line that has a frame and was written; `None`: it has none, or somebody
     /// reads the frame.
     pub(super) fn renew(&mut self, line: &Line, sum: u32) -> Option<Held> {
+        assert!(self.serves, "a slot that goes back gets no lines");
         let frame = self.find(line)?;
         let state = self.frames[frame as usize];
         let may = !state.is_pinned() && state.contents == Contents::Empty;
@@ -251,6 +253,8 @@ impl Bucket {
                 self.void(frame);
             }
         }
+        let left = |frame: &Frame| frame.contents == Contents::Whole && is_so(&frame.line);
+        assert!(!self.frames.iter().any(left), "none of them can be read");
     }
 
     fn void(&mut self, frame: u32) {
@@ -262,6 +266,8 @@ impl Bucket {
                 self.empty(frame);
             }
         }
+        let contents = self.frames[frame as usize].contents;
+        assert!(contents != Contents::Whole, "what is void cannot be read");
     }
 
     /// Takes the slot out of service: no line of it is read or filled any more.

@@ -1,4 +1,4 @@
-//! What the simulation cannot say of lines alone: hashing, and the memory that they take.
+//! Claims on lines that the simulation cannot make alone: hashing, and the memory that they take.
 
 use super::bucket::{Bucket, Line};
 use super::hashing::places;

@@ -5,7 +5,6 @@
 //! brought is true when the write has succeeded: no other write to these blocks is under way then,
 //! and one that waits voids them again when it begins.
 
-use super::Path;
 use crate::group_state::GroupState;
 use crate::group_state::busy_chunk::Verb;
 use crate::lines::Kept;
@@ -14,38 +13,34 @@ use crate::request::Priority;
 use crate::sources::{lines_for, may_have_lines};
 use std::ops::Range;
 use thermocline_ports::Payload;
-use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
+use thermocline_units::{Nanos, PoolId};
 
-/// Sends a read of a chunk to lines, if they answer all of it; whether they do.
+/// Sends a read of a chunk to lines, if they answer all of it: their pool, and requests sent.
 pub(super) fn read_lines(
-    path: &mut Path<'_>,
+    group: &mut GroupState,
     now: Nanos,
     sub_request: u32,
     run: &Range<u32>,
-) -> bool {
-    let state = &path.group.sub_requests[sub_request];
+) -> Option<(PoolId, u32)> {
+    let state = &group.sub_requests[sub_request];
     let (chunk, background) = (state.chunk, state.priority != Priority::Foreground);
     assert!(state.order > 0 && !state.is_write(), "only reads that have begun are answered");
     let pool = match state.passes_lines {
         true => None,
-        false => lines_for(path.group, chunk, run),
+        false => lines_for(group, chunk, run),
     };
     let Some(pool) = pool else {
-        if may_have_lines(path.group, chunk) {
-            path.group.lines.note_miss(run);
+        if may_have_lines(group, chunk) {
+            group.lines.note_miss(run);
         }
-        return false;
+        return None;
     };
-    let GroupState { lines, pools, sub_requests, .. } = &mut *path.group;
+    let GroupState { lines, pools, .. } = group;
     let sent = lines.read(pools, now, (chunk, run), sub_request, background);
     assert!(sent > 0, "what lines answer is read");
-    // The first of several takes the place in the pool's queue.
-    sub_requests[sub_request].outstanding += 1;
-    path.note_sent(sub_request, pool);
-    path.group.sub_requests[sub_request].outstanding += sent - 1;
-    true
+    Some((pool, sent))
 }
 
 /// A client has read blocks of a chunk: keeps them as lines, if they are still true.
@@ -58,6 +53,7 @@ pub(super) fn keep_read(
 ) {
     let state = &group.sub_requests[sub_request];
     let (chunk, order) = (state.chunk, state.order);
+    assert!(order > 0 && !state.is_write(), "what was read has begun");
     if !may_have_lines(group, chunk) {
         return;
     }

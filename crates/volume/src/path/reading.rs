@@ -13,9 +13,9 @@ use crate::sides::{distrust, other_side, sources_of};
 use crate::sources::{best_copy, may_keep};
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
-use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
+use thermocline_units::{Nanos, PoolId};
 
 impl Path<'_> {
     pub(crate) fn begin_read(&mut self, now: Nanos, sub_request: u32) {
@@ -43,10 +43,21 @@ impl Path<'_> {
         match best_copy(self.group, chunk, &run, |place| {
             self.group.sub_requests[sub_request].avoided.contains(&place)
         }) {
-            Some(_) if keeping::read_lines(self, now, sub_request, &run) => {}
-            Some(place) => self.sub_request_read(now, sub_request, place, run),
+            Some(place) => match keeping::read_lines(self.group, now, sub_request, &run) {
+                Some((pool, sent)) => self.lines_read(sub_request, pool, sent),
+                None => self.sub_request_read(now, sub_request, place, run),
+            },
             None => self.group.sub_requests[sub_request].error = Some(RequestError::Io),
         }
+    }
+
+    /// So many reads of lines were sent for a sub-request.
+    fn lines_read(&mut self, sub_request: u32, pool: PoolId, sent: u32) {
+        assert!(sent > 0, "what lines answer is read");
+        // The first of several takes the place in the pool's queue.
+        self.group.sub_requests[sub_request].outstanding += 1;
+        self.note_sent(sub_request, pool);
+        self.group.sub_requests[sub_request].outstanding += sent - 1;
     }
 
     pub(crate) fn sub_request_read(

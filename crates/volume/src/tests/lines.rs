@@ -226,8 +226,8 @@ impl Placement for Wants {
     }
 }
 
-/// Each exchange of two chunks cost a slot of lines: the one that came did not wait for the one that
-/// went.
+/// Each exchange of two chunks cost a slot of lines: the one that came did not wait for the one
+/// that went.
 #[test]
 fn moves_of_a_placement_take_no_slot_that_it_wants_for_lines() {
     for (wants, pool) in [(Some(u64::MAX), SLOW), (None, FAST)] {

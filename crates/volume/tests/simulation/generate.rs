@@ -235,9 +235,9 @@ fn change_over(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
     }
 }
 
-/// In half of all runs slots of the fastest pool are lent to lines: free ones from the beginning, and
-/// more or fewer later; chunks go to the slowest pool, and their blocks are read again and again, and
-/// written in between. From dice of their own, as hints.
+/// In half of all runs slots of the fastest pool are lent to lines: free ones from the beginning,
+/// and more or fewer later; chunks go to the slowest pool, and their blocks are read again and
+/// again, and written in between. From dice of their own, as hints.
 fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings {
     let mut dice = Dice::seeded(seed ^ 0x11_4e5);
     if !dice.chance(0.5) {

@@ -105,8 +105,8 @@ struct Machine {
     /// until the chunk is written or the room is wanted.
     #[arg(long)]
     no_keep: bool,
-    /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as no
-    /// chunk needs the room; under placements that do not divide pools themselves (`auto` does).
+    /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as
+    /// no chunk needs the room; under placements that do not divide pools (`auto` does).
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=100))]
     lines: u8,

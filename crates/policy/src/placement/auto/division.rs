@@ -14,8 +14,9 @@
 //! 4. *More*: of all larger sizes the one that brings most beyond what it takes away is wanted, if
 //!    that is more than [`AHEAD`] times what is lost and pays for the moves. What is lost is
 //!    nothing while slots are free, and then what the chunks there lose by going, those first that
-//!    lose least; but for those that exchanges of chunks (`ghosts`) will send away anyway. The moves
-//!    are those of these chunks, at `margin` times their price, and within what the ledger allows.
+//!    lose least; but for those that exchanges of chunks (`ghosts`) will send away anyway. The
+//!    moves are those of these chunks, at `margin` times their price, and within what the ledger
+//!    allows.
 //! 5. *Fewer*: when the last step gains less than it costs, or when the last chunks that exchanges
 //!    send away would lose more than [`AHEAD`] times as much as its slots gain. A step is
 //!    1/[`STEPS`] of the pool.
@@ -23,8 +24,8 @@
 //!    against [`PRIOR`] epochs of what chunks are asked that were there at first.
 //!
 //! Writes are no reason for lines: they wait for the chunk's pool all the same. Only the fastest
-//! pool is divided, if it has [`STEPS`] slots or more: of fewer, each is too large a part to be taken
-//! from chunks on so little evidence. Chunks that yield are those of no strict SLA.
+//! pool is divided, if it has [`STEPS`] slots or more: of fewer, each is too large a part to be
+//! taken from chunks on so little evidence. Chunks that yield are those of no strict SLA.
 //!
 //! Source: ours. A division by marginal gain is Stone, Turek and Wolf, "Optimal Partitioning of
 //! Cache Memory", IEEE ToC 1992; miniatures by spatial sampling are Waldspurger et al., ATC 2017.
@@ -53,7 +54,7 @@ const WAYS: u32 = 16;
 const HITS_MIN: f64 = 20.0;
 /// Weight of the newest epoch in what came of gains.
 const NEWEST: f64 = 0.25;
-/// How many times what it takes away a change must bring.
+/// Ratio of what a change must bring to what it takes away.
 const AHEAD: f64 = 1.25;
 /// Standard errors by which what more slots bring is lowered.
 const SURE: f64 = 2.0;
@@ -67,7 +68,7 @@ const LINE: u64 = 4096;
 /// Bytes of the longest read that lines serve.
 const READ_MAX: u64 = 8 * LINE;
 
-/// Who says how many slots hold lines.
+/// Source of the number of slots that hold lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mode {
     /// The ghost.
@@ -91,7 +92,7 @@ pub(super) struct Facts<'a> {
     /// Slots of the fastest pool, and those without a chunk.
     pub(super) slots: u64,
     pub(super) free: u64,
-    /// What chunks there lose by going, in seconds a second, least first.
+    /// Loss of each chunk there by going, in seconds a second, least first.
     pub(super) losses: &'a [f32],
     /// Seconds that users wait for a chunk's copy to the next pool, times `margin`; and what may be
     /// spent on copies, over what one costs.

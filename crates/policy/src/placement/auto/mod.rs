@@ -27,8 +27,8 @@
 //! 2002).
 //!
 //! State: 82 B a chunk, the watched pairs, at most 0.6 MiB a pool, and at most 2 MiB of `division`.
-//! O(1) an access, but for those that `division` samples; O(chunks met + n log n over [`CONSIDERED`]
-//! a pool) an epoch.
+//! O(1) an access, but for those that `division` samples; O(chunks met + n log n over
+//! [`CONSIDERED`] a pool) an epoch.
 
 mod division;
 mod foresight;

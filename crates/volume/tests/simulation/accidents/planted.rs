@@ -428,8 +428,8 @@ fn a_lent_slot_is_a_chunks_when_the_last_fill_on_it_has_ended() {
     only_fails_with("lent_slot_freed_under_requests", &plans);
 }
 
-/// Lines had been filled when one slot was lent, and had other places when eight were. A write found
-/// them there no more; with one slot again the old contents came back.
+/// Lines had been filled when one slot was lent, and had other places when eight were. A write
+/// found them there no more; with one slot again the old contents came back.
 #[test]
 fn a_write_voids_a_line_where_it_was_when_fewer_slots_were_lent() {
     let first = [A_WHILE].into_iter().chain(read_blocks());

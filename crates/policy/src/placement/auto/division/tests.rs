@@ -1,4 +1,4 @@
-//! How many slots hold lines: what gains, what it takes away, and nothing without evidence.
+//! Number of slots that hold lines: what gains, what it takes away, and nothing without evidence.
 
 use super::*;
 use crate::placement::{Pattern, PoolLoad, PoolTraits};
