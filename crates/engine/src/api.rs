@@ -65,6 +65,9 @@ pub struct Status {
     /// Bytes that clients' own reads have brought to where chunks move, since the start.
     #[serde(default)]
     pub moves_fed_bytes: u64,
+    /// Lines: copies of single blocks of 4 KiB on the fastest pool.
+    #[serde(default)]
+    pub lines: Lines,
     /// Chunks in two parts: mirrored, or redirected.
     #[serde(default)]
     pub parts: Parts,
@@ -97,6 +100,30 @@ impl Status {
         let chunks: u64 = self.pools.iter().filter(serves).map(|pool| pool.chunks_total).sum();
         (promised, chunks.saturating_mul(self.chunk_bytes))
     }
+}
+
+/// Lines: clean copies of single blocks of 4 KiB of chunks on slower pools, in slots of the fastest
+/// pool that no chunk needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Lines {
+    /// Number of the pool whose slots are lent to them; null: none ever was.
+    pub pool: Option<u16>,
+    /// Slots, each of a chunk, that are wanted for them.
+    pub slots_wanted: u64,
+    /// Slots that are lent to them.
+    pub slots_lent: u64,
+    /// Lines that can be read now.
+    pub lines: u64,
+    /// Memory of their index.
+    pub memory_bytes: u64,
+    /// Reads that they have answered since the start.
+    pub hits: u64,
+    /// Reads of up to 32 KiB that they could have answered, and did not.
+    pub misses: u64,
+    /// Bytes written to them.
+    pub filled_bytes: u64,
+    /// Lines that could not be read, or had other contents than were written.
+    pub wrong: u64,
 }
 
 /// Chunks in two parts: mirrored on two pools that share their requests, or redirected.

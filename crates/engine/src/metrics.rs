@@ -75,6 +75,7 @@ impl Figures {
         let help = "Bytes that clients' own reads brought to where chunks move";
         let fed = Value::Counter(status.moves_fed_bytes);
         family(encoder, ("moves_fed_bytes", help), vec![(Vec::new(), fed)])?;
+        self.lines(encoder)?;
         let help = "Chunks in two parts, mirrored or redirected";
         let chunks = Value::Gauge(status.parts.chunks as f64);
         family(encoder, ("chunks_in_two_parts", help), vec![(Vec::new(), chunks)])?;
@@ -105,6 +106,30 @@ impl Figures {
         });
         family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
         self.slas(encoder)
+    }
+
+    /// Of lines of 4 KiB on the fastest pool.
+    fn lines(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let lines = &self.status.lines;
+        let lent = lines.slots_lent * self.status.chunk_bytes;
+        let gauges = [
+            ("lines", "Blocks of 4 KiB that can be read on the fastest pool", lines.lines),
+            ("lines_lent_bytes", "Room of the fastest pool that is lent to lines", lent),
+            ("lines_memory_bytes", "Memory of the index of lines", lines.memory_bytes),
+        ];
+        for (name, help, value) in gauges {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value as f64))])?;
+        }
+        let counters = [
+            ("lines_hits", "Reads that lines answered", lines.hits),
+            ("lines_misses", "Short reads that lines could not answer", lines.misses),
+            ("lines_filled_bytes", "Bytes written to lines", lines.filled_bytes),
+            ("lines_wrong", "Lines that could not be read, or read wrongly", lines.wrong),
+        ];
+        for (name, help, value) in counters {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Counter(value))])?;
+        }
+        Ok(())
     }
 
     /// Of volumes that have an SLA.

@@ -306,6 +306,13 @@ impl Group {
         Ok(())
     }
 
+    /// Sets how many per cent of the fastest pool are lent to lines from now on, where the
+    /// placement says nothing of it; more than 100 count as 100. What is too much goes back by and
+    /// by.
+    pub fn set_lent_percent(&mut self, percent: u8) {
+        self.machines.state.settings.lent_percent = percent.min(100);
+    }
+
     /// Sets how often the placement is asked; the epoch under way ends so long from now.
     pub fn set_epoch(&mut self, now: Nanos, epoch: Nanos) {
         self.machines.state.settings.epoch = Nanos(epoch.0.max(1));
@@ -406,6 +413,8 @@ impl Group {
     /// # Errors
     /// As there.
     pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
+        let Machines { state, .. } = &mut self.machines;
+        state.lines.take_back_all(&mut state.pools);
         let before = Before::of(&self.machines.state);
         let total = self.machines.state.pools.find(id).map(|pool| pool.slots.total());
         let chunks = enlarge(&mut self.machines.state, id, size, Bytes(u64::MAX))?;

@@ -98,6 +98,8 @@ pub(crate) fn join(
     let region = layout::region_bytes(sizes.journal_blocks, sizes.area_blocks);
     let has_region = region <= spec.geometry.size.0 / 8;
     let pool = new_pool(&group.pools, spec, has_region, group.settings.added_checksums)?;
+    // Metadata may need what is lent.
+    group.lines.take_back_all(&mut group.pools);
     let (extents, count) = (group.pools.extents(), group.pools.count());
     group.pools.push(pool, before);
     if !group.pools.grow_areas(group.need()).suffices {

@@ -82,6 +82,7 @@ fn bury(
         group.map.set_state(chunk, &Default::default());
         checksums.forget(chunk);
     }
+    group.lines.forget_volume(volume);
     group.map.remove_volume(volume);
     assert!(group.map.volume(volume).is_none(), "its number may be given again");
     if mutant("deleted_volume_frees_at_once") {

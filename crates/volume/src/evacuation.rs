@@ -48,7 +48,7 @@ fn may_go(group: &GroupState, from: PoolId, to: PoolId) -> bool {
 /// Pools that nothing is on any more are drained.
 pub(crate) fn end_drains(group: &mut GroupState) {
     for pool in group.pools.iter_mut() {
-        if is_draining(pool) && pool.slots_used() == 0 {
+        if is_draining(pool) && pool.slots_used() == 0 && pool.lent == 0 {
             assert_eq!(pool.prefetched, 0, "prefetched copies are on slots");
             pool.state = PoolState::Drained;
             group.journal.want_checkpoint();

@@ -102,9 +102,12 @@ fn await_space(
     leaving: &mut Leaving,
     sub_request: u32,
 ) -> FirstSlot {
-    let evicted = evict_prefetched(group, checksums);
+    // No slot of lines is idle; one that is used is free when the last request on it has ended.
+    group.lines.take_back(&mut group.pools);
+    let lines_leave = group.lines.are_leaving();
+    let evicted = !lines_leave && evict_prefetched(group, checksums);
     let committing = evicted || group.journal.will_free() || group.operations.will_free();
-    if committing || leaving.slots > 0 {
+    if committing || lines_leave || leaving.slots > 0 {
         let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
         group.busy_chunks[busy].opening = Some((sub_request, None));
         if committing {

@@ -46,6 +46,9 @@ pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
             own(Place { pool: PoolId(index as u16), slot }, "the pool's growth".to_string());
         }
     }
+    for place in group.lines.places() {
+        own(place, "lines".to_string());
+    }
     for place in group.journal.places_left() {
         own(place, "a queued record".to_string());
     }

@@ -28,11 +28,13 @@ impl Leaving {
     pub(crate) fn probe_full_pools(&mut self, group: &mut GroupState, now: Nanos) {
         let chunk = group.pools.sizes().chunk;
         for id in group.pools.ids() {
-            let pool = &mut group.pools[id];
+            let pool = &group.pools[id];
             let Some((_, failed)) = pool.probe.filter(|&(at, _)| pool.is_alive() && at <= now)
             else {
                 continue;
             };
+            group.lines.make_room(&mut group.pools, id);
+            let pool = &mut group.pools[id];
             let Some((slot, _)) = pool.slots.take() else {
                 // Nothing could be placed here anyway.
                 pool.probe = None;

@@ -15,6 +15,7 @@ pub(crate) mod service;
 use crate::finding::Findings;
 use crate::format::Superblock;
 use crate::journal::{CommitDemand, Journal, Waiter};
+use crate::lines::Lines;
 use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
 use crate::moves::feeding::ClientRead;
 use crate::operation::Operation;
@@ -76,6 +77,7 @@ pub(crate) struct GroupState {
     pub(crate) map: ChunkMap,
     pub(crate) pools: Pools,
     pub(crate) journal: Journal,
+    pub(crate) lines: Lines,
     pub(crate) sub_requests: Slab<SubRequest>,
     /// Sub-requests that were begun, ever; orders them among each other.
     pub(crate) sub_requests_begun: u64,
@@ -124,6 +126,7 @@ impl GroupState {
             map: ChunkMap::new(1),
             pools: Pools::new(sizes),
             journal: Journal::new(identity),
+            lines: Lines::default(),
             sub_requests: Slab::default(),
             sub_requests_begun: 0,
             busy_chunks: Slab::default(),

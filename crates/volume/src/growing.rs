@@ -68,6 +68,8 @@ pub(crate) fn enlarge(
         let pool_ends = Bytes(pool.first_slot + chunks);
         return Err(AdminError::NotLarger { name, size, pool_ends });
     }
+    // Metadata may need what is lent.
+    group.lines.take_back_all(&mut group.pools);
     let (before, chunk_size) = (Before::of(group), group.pools.chunk_bytes());
     let pool = &mut group.pools[id];
     pool.geometry.size = size;

@@ -51,6 +51,7 @@ impl Machines {
             || self.deletion.is_under_way()
             || self.moves.has_wishes()
             || self.kept.are_in_the_way(&self.state)
+            || self.lines_are_due()
             || self.hinting.has_wishes()
             || self.state.pools.keep_checksums() && self.checksums.has_watched()
             || self.checksums.has_open_regions()
@@ -91,6 +92,7 @@ impl Machines {
         }
         settle_quiet_copies(&mut self.state, now);
         self.kept.make_room(&mut self.state, &mut self.checksums);
+        self.lend_slots();
         self.checksums.checksum_quiet_chunks(&mut self.state, now);
         self.carry_out(now);
         self.checksums.close_quiet_regions(&mut self.state, now);

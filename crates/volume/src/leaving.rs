@@ -3,6 +3,7 @@
 //! Such a slot goes through two waits before it is free: until the record that says so is durable,
 //! and until the last sub-request that was begun before has ended.
 
+use crate::group_state::service::Service;
 use crate::group_state::{Effect, GroupState};
 use crate::map::{NONE, Place};
 use crate::pools::flight::Owner;
@@ -105,6 +106,12 @@ impl Leaving {
         let free = slots.free();
         slots.give_back(place.slot, clean);
         assert_eq!(slots.free(), free + 1, "a slot that left is one more that is free");
+        self.slots_came(group);
+    }
+
+    /// Slots are free: others may go on.
+    pub(crate) fn slots_came(&mut self, group: &mut GroupState) {
+        assert_ne!(group.service, Service::Opening, "nobody waits before it is open");
         group.emit(Effect::SlotFree);
         for sub_request in std::mem::take(&mut self.waiting) {
             group.emit(Effect::Space(sub_request));

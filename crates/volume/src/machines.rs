@@ -23,6 +23,7 @@
 //!
 //! - [`crate::pools`]: devices, slots, the order of speed, and requests under way;
 //! - [`crate::map`]: where chunks are; [`crate::copies`] drops copies;
+//! - [`crate::lines`]: copies of single blocks in slots that no chunk needs;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out.
 //!
 //! How fast copying goes says [`thermocline_policy::migration`]; small questions, such as which
@@ -174,6 +175,9 @@ impl Machines {
             return false;
         }
         self.tell_owner(now, pool, flight, result);
+        if self.state.lines.take_freed() {
+            self.leaving.slots_came(&mut self.state);
+        }
         self.carry_out(now);
         true
     }
@@ -209,6 +213,13 @@ impl Machines {
             Owner::Flush => settlement.flush_answered(state, checksums, now, flight, result.err()),
             Owner::Journal | Owner::Checkpoint | Owner::Super => {
                 settlement.journal_answered(state, checksums, now, flight, result.is_err());
+            }
+            Owner::LineRead { read } => {
+                let answer = state.lines.read_ended(&mut state.pools, read, result);
+                self.path().line_answered(now, answer);
+            }
+            Owner::LineFill { fill } => {
+                state.lines.fill_ended(&mut state.pools, fill, result.is_ok());
             }
             Owner::Probe { slot } => leaving.probe_done(state, now, Place { pool, slot }, result),
             Owner::Clean { slot } => {

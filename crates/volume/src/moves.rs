@@ -196,6 +196,7 @@ impl Moves {
         let goal = goal_of(below.group, &what);
         let above = below.group.map.overlay(chunk).map(|overlay| overlay.place);
         let above = above.unwrap_or_else(|| {
+            below.group.lines.make_room(&mut below.group.pools, what.to);
             let slots = &mut below.group.pools[what.to].slots;
             let (slot, _) = slots.take().expect("refused otherwise");
             Place { pool: what.to, slot }
@@ -341,6 +342,8 @@ impl Moves {
                 continue;
             }
             match refuse(self, group, &operation) {
+                // Who leaves for it goes first: the placement has planned for these lines.
+                Ok(()) if lines_stand(group, &operation) => at += 1,
                 Ok(()) => {
                     assert!(!self.chunks.contains_key(&chunk), "a chunk has one operation");
                     let size = group.chunk_size();
@@ -365,6 +368,13 @@ impl Moves {
         self.proposal.stuck = true;
         None
     }
+}
+
+/// True if a placement's move would take a slot that it wants for lines itself.
+fn lines_stand(group: &GroupState, operation: &Operation) -> bool {
+    let to = operation.to;
+    let needs_slot = !is_prefetched_there(group, operation);
+    needs_slot && group.lines.are_planned_on(to) && group.pools[to].slots.free() == 0
 }
 
 /// Puts a chunk in two parts, of which `above` is one, where that is what an operation does;

@@ -5,6 +5,7 @@
 //! copy it concerns ([`reading`], [`writing`]). A chunk that has sub-requests or an operation under
 //! way has a [`BusyChunk`](crate::group_state::busy_chunk::BusyChunk); all others have none.
 
+mod keeping;
 mod reading;
 mod writing;
 
@@ -17,6 +18,7 @@ use crate::hazards::pass_hazards;
 use crate::hinting::Hinting;
 use crate::journal::Waiter;
 use crate::leaving::Leaving;
+use crate::lines::LineAnswer;
 use crate::map::{NONE, Place};
 use crate::moves::Moves;
 use crate::pools::flight::{Flight, Owner};
@@ -139,6 +141,26 @@ impl Path<'_> {
             }
             _ => self.begin_write(now, sub_request),
         }
+    }
+
+    /// A line was read for a sub-request, or could not be: its chunk answers then.
+    pub(crate) fn line_answered(&mut self, now: Nanos, answer: LineAnswer) {
+        let LineAnswer { sub_request, range, payload } = answer;
+        let state = &mut self.group.sub_requests[sub_request];
+        assert!(state.outstanding > 0, "each answer is to a request under way");
+        state.outstanding -= 1;
+        match payload {
+            Some(payload) => self.add_fragment(sub_request, range.start, payload),
+            None => {
+                state.passes_lines = true;
+                let run = range.start.max(state.range.start)..range.end.min(state.range.end);
+                match self.group.map.overlay(state.chunk) {
+                    None => self.read_run(now, sub_request, run),
+                    Some(_) => self.read_sides(now, sub_request, &run),
+                }
+            }
+        }
+        self.conclude_if_done(now, sub_request);
     }
 
     /// Sends a request for byte `at` of a sub-request's chunk to a device.

@@ -5,6 +5,7 @@ use crate::block_checksums::ChecksumStatus;
 use crate::finding::Finding;
 use crate::fsck::Flaw;
 use crate::group::Group;
+use crate::lines::LinesStatus;
 use crate::map::{ChunkCopy, Role};
 use crate::moves::Proposed;
 use crate::opening::replicas::DamagedReplica;
@@ -269,6 +270,11 @@ impl Group {
     /// Counts of tables of checksums since the group was opened.
     pub fn checksum_status(&self) -> ChecksumStatus {
         self.machines.checksums.status()
+    }
+
+    /// State of lines of 4 KiB, and their counts since the group was opened. O(slots lent).
+    pub fn lines(&self) -> LinesStatus {
+        self.machines.state.lines.status()
     }
 
     /// Bytes that one chunk takes on a pool.

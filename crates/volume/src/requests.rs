@@ -216,7 +216,7 @@ impl Requests {
         );
         let priority = ongoing.priority;
         group.map.hold(chunk.volume);
-        let lane = lane_for(group, chunk, &verb);
+        let lane = lane_for(group, chunk, &range, &verb);
         let sub_request = group.sub_requests.insert(SubRequest {
             request,
             chunk,
@@ -232,6 +232,7 @@ impl Requests {
             error: None,
             sent: Vec::new(),
             avoided: Vec::new(),
+            passes_lines: false,
             unfit: 0,
             feeds: None,
             placed_on: None,

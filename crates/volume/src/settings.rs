@@ -54,6 +54,9 @@ pub struct Settings {
     pub checksums: bool,
     /// The same, on pools that are added from now on, whatever the others have.
     pub added_checksums: bool,
+    /// Per cent of the fastest pool's slots that are lent to lines of 4 KiB, as far as no chunk
+    /// needs them, where the placement says nothing of it; 0 to 100, of which more counts as 100.
+    pub lent_percent: u8,
     /// Bounds of the metadata; [`Limits::REAL`] everywhere but in tests.
     pub limits: Limits,
 }
@@ -121,6 +124,7 @@ impl Default for Settings {
             copying: Copying::default(),
             checksums: true,
             added_checksums: true,
+            lent_percent: 0,
             limits: Limits::REAL,
         }
     }

@@ -175,6 +175,7 @@ impl Settlement {
             met("pool died with unflushed writes");
             self.pools.insert(pool);
         }
+        group.lines.lose(&mut group.pools, pool);
         group.journal.lose(pool);
         assert!(!group.journal.is_current(), "the next superblock says so");
         // Until a recovery's checkpoint is in force its journal is the old one, and is not written.

@@ -76,7 +76,13 @@ pub(crate) fn lane_of(group: &GroupState, request: &Request) -> Lane {
     let chunks = first..=last.max(first).min(first.saturating_add(CHUNKS_MAX - 1));
     let lanes = chunks.filter_map(|index| {
         let chunk = ChunkId { volume: request.volume, index: u32::try_from(index).ok()? };
-        group.map.has(chunk).then(|| lane_for(group, chunk, &verb))
+        let from = start.saturating_sub(index * chunk_size).min(chunk_size) as u32;
+        let end = start
+            .saturating_add(length)
+            .min((index + 1) * chunk_size)
+            .saturating_sub(index * chunk_size);
+        let range = from..(end as u32).max(from);
+        group.map.has(chunk).then(|| lane_for(group, chunk, &range, &verb))
     });
     let rank = |lane: &Lane| lane.pool().map(|pool| group.pools.ranks().rank_of(pool));
     lanes.max_by_key(rank).unwrap_or(Lane::NONE)

@@ -3,6 +3,7 @@
 use crate::group_state::GroupState;
 use crate::group_state::busy_chunk::{Verb, bit};
 use crate::kept;
+use crate::lines::are_few;
 use crate::map::Place;
 use crate::moves::switching::arriving_copy;
 use crate::scheduler::Lane;
@@ -36,8 +37,16 @@ fn choose(group: &GroupState, mut copies: impl Iterator<Item = Place>) -> Option
 
 /// The pool that a sub-request is expected to use: a write waits for the slowest copy of its chunk,
 /// and for the pool that a new chunk would go to.
-pub(crate) fn lane_for(group: &GroupState, chunk: ChunkId, verb: &Verb) -> Lane {
+pub(crate) fn lane_for(
+    group: &GroupState,
+    chunk: ChunkId,
+    range: &Range<u32>,
+    verb: &Verb,
+) -> Lane {
     let writes = !matches!(verb, Verb::Read);
+    if !writes && let Some(pool) = lines_for(group, chunk, range) {
+        return Lane::of(pool);
+    }
     // A kept copy goes before the write.
     let kept = kept::copy_of(group, chunk);
     let copies = group.map.copies(chunk).map(|copy| copy.place);
@@ -52,6 +61,26 @@ pub(crate) fn lane_for(group: &GroupState, chunk: ChunkId, verb: &Verb) -> Lane 
     pool.map_or(Lane::NONE, Lane::of)
 }
 
+/// The pool whose lines answer a read; `None`: the chunk does.
+pub(crate) fn lines_for(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> Option<PoolId> {
+    group.lines.answer(chunk, range).filter(|_| may_have_lines(group, chunk))
+}
+
+/// True if blocks of a chunk are worth a line: all its copies are slower.
+pub(crate) fn may_have_lines(group: &GroupState, chunk: ChunkId) -> bool {
+    let Some(lent) = group.lines.pool() else { return false };
+    let ranks = group.pools.ranks();
+    let mut copies = group.map.copies(chunk).map(|copy| copy.place.pool);
+    group.map.overlay(chunk).is_none()
+        && group.map.entry(chunk).first().is_some()
+        && copies.all(|pool| ranks.compare_speed(lent, pool).is_lt())
+}
+
+/// True if what is read of these bytes may become lines.
+pub(crate) fn may_keep(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> bool {
+    may_have_lines(group, chunk) && are_few(range)
+}
+
 /// A free slot for a new chunk, on one of the pools of its `hint` if that can be, and on a far
 /// pool only if nothing else can be: (place, whether it reads as zeroes).
 pub(crate) fn allocate(
@@ -60,6 +89,8 @@ pub(crate) fn allocate(
     hint: &[PoolId],
 ) -> Option<(Place, bool)> {
     let id = pool_for_chunk(group, unfit, hint)?;
+    group.lines.make_room(&mut group.pools, id);
+    assert!(group.pools[id].slots.free() > 0, "a pool with room has a slot, or gets one");
     let (slot, clean) = group.pools[id].slots.take().expect("a slot is free");
     Some((Place { pool: id, slot }, clean))
 }
@@ -70,7 +101,7 @@ pub(crate) fn pool_for_chunk(group: &GroupState, unfit: u64, hint: &[PoolId]) ->
         let pool = &group.pools[id];
         let takes = pool.has_space() && unfit & bit(id) == 0;
         Room {
-            free: if takes { pool.slots.free() } else { 0 },
+            free: if takes { pool.room() } else { 0 },
             beside_reserve: if takes { pool.free_beside_reserve() } else { 0 },
             far: pool.is_far(),
         }

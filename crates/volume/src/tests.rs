@@ -12,6 +12,7 @@ mod fullness;
 mod hints;
 mod kept;
 mod label;
+mod lines;
 mod metadata;
 mod mirrors;
 mod moves_attacked;

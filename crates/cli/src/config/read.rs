@@ -129,6 +129,12 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     let added = keys.flag("added-checksums")?;
     settings.added_checksums = added.unwrap_or(settings.added_checksums);
     settings.depth = keys.count("depth", DEPTHS)?.unwrap_or(settings.depth);
+    if let Some(text) = keys.text("lines")? {
+        settings.lent_percent = percent(&text.value).ok_or_else(|| {
+            let wanted = "`lines` is a share from \"0%\" to \"100%\", such as \"25%\"";
+            keys.file.problem(text.line, wanted)
+        })?;
+    }
     keys.retired("fill", |value| match value {
         "fastest" => "nothing: it is the default".to_string(),
         "slowest" => "tactics = [\"slowest-first\"]".to_string(),
@@ -137,6 +143,12 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     settings.tactics =
         tactics::read(keys, VolumeTactics::of, VolumeTactics::parse, VolumeTactics::follow)?;
     Ok(settings)
+}
+
+/// A share in whole per cent, as `25%`; `None`: it is none.
+fn percent(text: &str) -> Option<u8> {
+    let percent = text.strip_suffix('%')?.trim().parse().ok()?;
+    (percent <= 100).then_some(percent)
 }
 
 fn pools(

@@ -15,7 +15,7 @@ pub use pools::Reach;
 
 use super::Engine;
 use super::clients::{Flushed, ReadBack};
-use crate::api::{Journal, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
+use crate::api::{Journal, Lines, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
 use crate::learnt::{self, Learnt};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
@@ -24,7 +24,10 @@ use thermocline_admin::api::{Event, Refused, Severity, Tactic};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, Nanos, VolumeId};
-use thermocline_volume::{AdminError, CreateError, Group, Observer, PartsStatus, Service};
+use thermocline_volume::settings::BLOCK;
+use thermocline_volume::{
+    AdminError, CreateError, Group, LinesStatus, Observer, PartsStatus, Service,
+};
 
 /// The policy that moves nothing.
 const NOBODY: &str = "none";
@@ -119,6 +122,7 @@ impl<'a> AdminApi<'a> {
                 worn: dropped.worn,
             },
             moves_fed_bytes: group.moves_fed().0,
+            lines: lines(&group.lines()),
             parts: parts(group.parts()),
             scrub: self.scrub(),
             journal: Journal {
@@ -293,6 +297,21 @@ impl<'a> AdminApi<'a> {
     /// The last thousand events, from a number on.
     pub fn events(&self, from: u64) -> Vec<Event> {
         self.engine.counts.events.from(from)
+    }
+}
+
+/// State of lines, as the API shows it.
+fn lines(status: &LinesStatus) -> Lines {
+    Lines {
+        pool: status.pool.map(|pool| pool.0),
+        slots_wanted: status.wanted.into(),
+        slots_lent: status.lent.into(),
+        lines: status.lines,
+        memory_bytes: status.memory.0,
+        hits: status.hits,
+        misses: status.misses,
+        filled_bytes: status.fills * u64::from(BLOCK),
+        wrong: status.wrong,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Budget of a day for what moves write to a pool, so that a placement cannot wear flash out: a
 //! token bucket that fills by the day's budget and holds no more than one day's.
 //!
-//! It begins with an hour's worth, so that a restart gives nothing away. Only moves of a placement
-//! are held to it: what clients write, and what administrators order, is theirs to decide.
+//! It begins with an hour's worth, so that a restart gives nothing away. Only moves of a placement,
+//! and fills of lines, are held to it: what clients write, and what administrators order, is theirs
+//! to decide.
 
 use thermocline_units::{Bytes, Nanos};
 

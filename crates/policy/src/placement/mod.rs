@@ -288,6 +288,13 @@ pub trait Placement: Send {
         None
     }
 
+    /// Slots of the fastest pool that shall hold lines of 4 KiB of chunks on slower pools, since
+    /// the last `propose`, instead of chunks; `None`: it does not divide pools. It must count them
+    /// as taken when it plans moves: its own moves get none of them, but any new chunk does.
+    fn lines(&self) -> Option<u64> {
+        None
+    }
+
     /// Memory in use now.
     fn footprint(&self) -> Footprint;
 }

@@ -45,6 +45,11 @@ impl Rooms {
         self.0[usize::from(pool.0)]
     }
 
+    /// So many chunks may not come to a pool, whose room is for something else.
+    pub(super) fn set_aside(&mut self, pool: PoolId, chunks: u64) {
+        self.0[usize::from(pool.0)] -= i128::from(chunks);
+    }
+
     /// A chunk takes room on a pool beside where it is.
     pub(super) fn take(&mut self, pool: PoolId) {
         self.0[usize::from(pool.0)] -= 1;
@@ -95,6 +100,11 @@ impl Plan {
     pub(super) fn new(view: &dyn VolumeView) -> Plan {
         let pools = (0..view.pool_count()).map(|_| Wishes::default()).collect();
         Plan { rooms: Rooms::of(view), rises: 0, pools }
+    }
+
+    /// So many chunks may not come to a pool, whose room is for something else.
+    pub(super) fn set_aside(&mut self, pool: PoolId, chunks: u64) {
+        self.rooms.set_aside(pool, chunks);
     }
 
     fn pool(&mut self, pool: PoolId) -> &mut Wishes {

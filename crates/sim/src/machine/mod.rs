@@ -30,7 +30,7 @@ mod stage;
 
 pub use load::{Demand, Load, LoadError};
 pub use pools::{CachePlan, PoolPlan, PoolSize, PoolsError, parse_pools};
-pub use results::{LatencyRow, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
+pub use results::{LatencyRow, LinesUse, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
 pub use run::{
     Account, Arrivals, MachineError, MachineOptions, MakeObserver, explain, run, run_observed,
     run_one,

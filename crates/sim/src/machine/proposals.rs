@@ -49,6 +49,10 @@ impl Placement for Counted {
         self.placement.router()
     }
 
+    fn lines(&self) -> Option<u64> {
+        self.placement.lines()
+    }
+
     fn footprint(&self) -> Footprint {
         self.placement.footprint()
     }

@@ -11,6 +11,7 @@ use thermocline_blockcache::{LINE, Status};
 use thermocline_policy::tactics::{Disagreement, VolumeTactics};
 use thermocline_ports::model::Counters;
 use thermocline_units::{ChunkId, Latencies};
+use thermocline_volume::LinesStatus;
 
 /// Facts that all runs of one report share.
 pub(super) struct Scene<'a> {
@@ -118,6 +119,46 @@ pub struct CacheUse {
     pub memory_bytes: u64,
 }
 
+/// Use of lines of 4 KiB. Reads that lines answered count for the pools of their chunks elsewhere
+/// in a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LinesUse {
+    /// Slots, each of a chunk, that were lent to them at the end.
+    pub slots_lent: u32,
+    /// Lines that could be read at the end.
+    pub lines: u64,
+    /// Reads that lines answered, in parts or whole.
+    pub hits: u64,
+    /// Reads of few blocks that lines could have answered, and did not.
+    pub misses: u64,
+    /// Bytes written to lines.
+    pub filled_bytes: u64,
+    /// Lines that could not be read, or had other contents than were written.
+    pub wrong: u64,
+    /// Memory of the index.
+    pub memory_bytes: u64,
+}
+
+impl LinesUse {
+    fn of(now: &LinesStatus) -> Option<LinesUse> {
+        now.pool.map(|_| LinesUse {
+            slots_lent: now.lent,
+            lines: now.lines,
+            hits: now.hits,
+            misses: now.misses,
+            filled_bytes: now.fills * u64::from(LINE),
+            wrong: now.wrong,
+            memory_bytes: now.memory.0,
+        })
+    }
+
+    /// Share of reads of few blocks that lines answered; `None`: there were none.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let reads = self.hits + self.misses;
+        (reads > 0).then(|| self.hits as f64 / reads as f64)
+    }
+}
+
 impl PoolUse {
     /// Bytes programmed for each byte written; `None` when it is no flash or was not written.
     pub fn write_amplification(&self) -> Option<f64> {
@@ -216,6 +257,8 @@ pub struct Run {
     pub requests_per_cpu_s: f64,
     /// Pools, fastest first.
     pub pools: Vec<PoolUse>,
+    /// Use of lines of 4 KiB on the fastest pool; none where no slot was ever lent to them.
+    pub lines: Option<LinesUse>,
     /// The time lines.
     pub slices: Vec<SliceRow>,
 }
@@ -417,6 +460,7 @@ impl Run {
             tactic_shadows: shadows.into_iter().map(TacticShadow::of).collect(),
             cpu_s,
             requests_per_cpu_s: meter.asked() as f64 / cpu_s.max(1e-9),
+            lines: LinesUse::of(&stage.group.lines()),
             slices: meter.slices.iter().map(|slice| slice_row(slice, scene.chunks)).collect(),
             pools,
         }

@@ -48,6 +48,9 @@ pub struct MachineOptions {
     pub tactics: VolumeTactics,
     /// The throttle of operations.
     pub copying: Copying,
+    /// Per cent of the fastest pool that are lent to lines of 4 KiB where the placement says
+    /// nothing of it; 0 to 100.
+    pub lent_percent: u8,
     /// Seed of everything random in the devices.
     pub seed: u64,
 }
@@ -63,6 +66,7 @@ impl Default for MachineOptions {
             populate: true,
             tactics: settings.tactics,
             copying: settings.copying,
+            lent_percent: settings.lent_percent,
             seed: 1,
         }
     }
@@ -75,6 +79,7 @@ impl MachineOptions {
             epoch: self.epoch,
             tactics: self.tactics.clone(),
             copying: self.copying,
+            lent_percent: self.lent_percent,
             // The laboratory's devices have no contents.
             checksums: false,
             added_checksums: false,

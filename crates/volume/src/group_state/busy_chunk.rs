@@ -44,6 +44,8 @@ pub(crate) struct SubRequest {
     /// Copies that could not be read, and sides of a mirrored chunk that failed it. Places, because
     /// the chunk may leave a pool and come back to it meanwhile.
     pub(crate) avoided: Vec<Place>,
+    /// True if its chunk answers, because lines could not.
+    pub(crate) passes_lines: bool,
     /// Pools that could not open a slot for the chunk.
     pub(crate) unfit: u64,
     /// Destination of an operation that a write brings its blocks to.

@@ -34,6 +34,9 @@ impl GroupState {
 
     /// Gives the metadata room for the map of all slots; true if some pool has it afterwards.
     fn grow_areas(&mut self) -> bool {
+        if self.lines.lent() > 0 && self.pools.lack_lent_room(self.need()) {
+            self.lines.take_back_all(&mut self.pools);
+        }
         let growth = self.pools.grow_areas(self.need());
         if growth.is_new {
             self.journal.want_checkpoint();

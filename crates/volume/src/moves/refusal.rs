@@ -78,7 +78,7 @@ fn refuse_for_copies(group: &GroupState, operation: &Operation) -> Result<(), Re
         return Err(Refusal::Far);
     }
     let full = match operation.kind {
-        OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.slots.free() == 0,
+        OperationKind::Prefetch => pool.prefetched >= pool.reserve || pool.room() == 0,
         OperationKind::Redirect => {
             pool.free_beside_reserve() == 0
                 || group.overlay_room() == 0

@@ -1,7 +1,7 @@
 //! Reads of a sub-request: from the copy that answers soonest, verified where checksums are known,
 //! once more from another copy when one fails.
 
-use super::Path;
+use super::{Path, keeping};
 use crate::copies::copy_failed;
 use crate::map::Place;
 use crate::moves::feeding;
@@ -10,12 +10,12 @@ use crate::pools::flight::Flight;
 use crate::presence::around_blocks;
 use crate::request::{Fragment, RequestError};
 use crate::sides::{distrust, other_side, sources_of};
-use crate::sources::best_copy;
+use crate::sources::{best_copy, may_keep};
 use std::ops::Range;
 use thermocline_ports::{Io, Payload};
-use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
+use thermocline_units::{Nanos, PoolId};
 
 impl Path<'_> {
     pub(crate) fn begin_read(&mut self, now: Nanos, sub_request: u32) {
@@ -43,9 +43,21 @@ impl Path<'_> {
         match best_copy(self.group, chunk, &run, |place| {
             self.group.sub_requests[sub_request].avoided.contains(&place)
         }) {
-            Some(place) => self.sub_request_read(now, sub_request, place, run),
+            Some(place) => match keeping::read_lines(self.group, now, sub_request, &run) {
+                Some((pool, sent)) => self.lines_read(sub_request, pool, sent),
+                None => self.sub_request_read(now, sub_request, place, run),
+            },
             None => self.group.sub_requests[sub_request].error = Some(RequestError::Io),
         }
+    }
+
+    /// So many reads of lines were sent for a sub-request.
+    fn lines_read(&mut self, sub_request: u32, pool: PoolId, sent: u32) {
+        assert!(sent > 0, "what lines answer is read");
+        // The first of several takes the place in the pool's queue.
+        self.group.sub_requests[sub_request].outstanding += 1;
+        self.note_sent(sub_request, pool);
+        self.group.sub_requests[sub_request].outstanding += sent - 1;
     }
 
     pub(crate) fn sub_request_read(
@@ -56,9 +68,11 @@ impl Path<'_> {
         run: Range<u32>,
     ) {
         self.group.sub_requests[sub_request].outstanding += 1;
-        // Whole blocks where they can be verified, because checksums are of whole blocks.
-        let verified = self.checksums.can_verify(self.group.sub_requests[sub_request].chunk, &run);
-        let run = if verified { around_blocks(&run) } else { run };
+        // Whole blocks where they can be verified, because checksums are of whole blocks, and where
+        // they may become lines.
+        let chunk = self.group.sub_requests[sub_request].chunk;
+        let whole = self.checksums.can_verify(chunk, &run) || may_keep(self.group, chunk, &run);
+        let run = if whole { around_blocks(&run) } else { run };
         assert!(run.end <= self.group.pools.chunk_bytes(), "nothing of another chunk is read");
         let offset =
             self.group.pools[place.pool].address(place, run.start, self.group.pools.chunk_bytes());
@@ -85,6 +99,7 @@ impl Path<'_> {
         let wrong = if bare { 0 } else { self.checksums.wrong_blocks(chunk, at, &payload, order) };
         if wrong == 0 {
             feeding::offer(self.group, sub_request, flight.place(), at, &payload);
+            keeping::keep_read(self.group, self.group.now, sub_request, at, &payload);
             return self.add_fragment(sub_request, at, payload);
         }
         let place = flight.place();

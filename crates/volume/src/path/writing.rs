@@ -1,7 +1,7 @@
 //! Writes of a sub-request: to every copy, to the blocks of an overlay, to the copy that is being
 //! made; and what becomes of copies that missed it.
 
-use super::Path;
+use super::{Path, keeping};
 use crate::block_checksums::BlockChecksums;
 use crate::copies::copy_failed;
 use crate::first_slot::{self, FirstSlot};
@@ -101,7 +101,9 @@ impl Path<'_> {
         );
         let busy = self.group.busy_chunk_of(chunk);
         self.group.busy_chunks[busy].written = order;
-        self.checksums.write_begins(chunk, &self.group.sub_requests[sub_request].range, order);
+        let range = &self.group.sub_requests[sub_request].range;
+        self.checksums.write_begins(chunk, range, order);
+        self.group.lines.void(chunk, range);
         if self.scrub.disturb(chunk) {
             self.checksums.watch(self.group, now, chunk);
         }
@@ -139,6 +141,7 @@ impl Path<'_> {
                 feeding::write_arrived(self.group, chunk, &range, to);
             }
             self.note_written(sub_request);
+            keeping::keep_written(self.group, now, sub_request);
             self.group.touch_copies(now, chunk);
             return;
         }

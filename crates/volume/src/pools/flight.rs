@@ -35,6 +35,10 @@ pub(crate) enum Owner {
     Probe { slot: u32 },
     /// A freed slot is being made to read as zeroes.
     Clean { slot: u32 },
+    /// A line is read for a client; the number is the read's.
+    LineRead { read: u32 },
+    /// A line is written; the number is the fill's.
+    LineFill { fill: u32 },
     /// Formatting or recovery; the number is the step's own.
     Open(u32),
 }
@@ -48,7 +52,9 @@ impl Owner {
     /// True if its writes are durable at completion, or need not be.
     pub(crate) fn is_forced(self) -> bool {
         let table = self == Owner::TableWrite && mutant("tables_not_flushed");
-        table || matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super | Owner::Open(_))
+        let lasts_not = matches!(self, Owner::LineFill { .. });
+        let metadata = matches!(self, Owner::Journal | Owner::Checkpoint | Owner::Super);
+        table || lasts_not || metadata || matches!(self, Owner::Open(_))
     }
 }
 

@@ -114,6 +114,8 @@ pub struct PoolStatus {
     pub prefetched: u32,
     /// Of the slots in use, those with slow copies that moves to faster pools left behind.
     pub kept: u32,
+    /// Slots that are lent to lines of 4 KiB; they do not count as used.
+    pub lent: u32,
     /// True while its device answers writes with "no space": it gets no new chunks.
     pub full: bool,
     /// Client requests on the device now.
@@ -179,6 +181,10 @@ pub(crate) struct Pool {
     pub(crate) prefetched: u32,
     /// Slots with copies that moves left behind.
     pub(crate) kept: u32,
+    /// Slots that are lent to lines ([`crate::lines`]) or on their way back, and of these those
+    /// that can be taken back at once.
+    pub(crate) lent: u32,
+    pub(crate) lent_idle: u32,
     pub(crate) first_slot: u64,
     pub(crate) has_region: bool,
     /// True if chunks get tables of checksums on it.
@@ -237,6 +243,8 @@ impl Pool {
             reserve: record.reserve,
             prefetched: 0,
             kept: 0,
+            lent: 0,
+            lent_idle: 0,
             first_slot: record.first_slot,
             has_region: record.has_metadata_region,
             checksums: record.checksums,
@@ -294,7 +302,12 @@ impl Pool {
 
     /// Number of slots that chunks are on, or on their way to or from.
     pub(crate) fn slots_used(&self) -> u32 {
-        self.slots.used() - self.metadata_slots() - self.held.len() as u32
+        self.slots.used() - self.metadata_slots() - self.held.len() as u32 - self.lent
+    }
+
+    /// Slots that whoever needs one gets: free ones, and those that lines give back at once.
+    pub(crate) fn room(&self) -> u32 {
+        self.slots.free() + self.lent_idle
     }
 
     /// Number of slots that chunks may have.
@@ -332,9 +345,9 @@ impl Pool {
         }
     }
 
-    /// Free slots beyond what is kept for prefetched copies.
+    /// Slots to be had beyond what is kept for prefetched copies.
     pub(crate) fn free_beside_reserve(&self) -> u32 {
-        self.slots.free().saturating_sub(self.reserve.saturating_sub(self.prefetched))
+        self.room().saturating_sub(self.reserve.saturating_sub(self.prefetched))
     }
 
     /// True if a request that nobody waits for gets in nobody's way here.
@@ -379,7 +392,7 @@ impl Pool {
         let bytes = u64::from(bytes);
         self.background_in_flight += u32::from(background);
         match owner {
-            Owner::SubRequest { .. } => {
+            Owner::SubRequest { .. } | Owner::LineRead { .. } => {
                 self.in_flight += 1;
                 if writes {
                     self.counters.writes += 1;
@@ -398,7 +411,7 @@ impl Pool {
                 }
             }
             Owner::Flush => self.counters.flushes += 1,
-            Owner::Clean { .. } | Owner::Probe { .. } => {}
+            Owner::Clean { .. } | Owner::Probe { .. } | Owner::LineFill { .. } => {}
             _ => self.counters.metadata_bytes += bytes,
         }
         assert!(self.background_in_flight <= self.in_flight, "only clients' parts are background");
@@ -407,7 +420,7 @@ impl Pool {
     /// Counts a request that was answered.
     pub(crate) fn count_arrival(&mut self, now: Nanos, flight: &Flight) {
         match flight.owner {
-            Owner::SubRequest { .. } => {
+            Owner::SubRequest { .. } | Owner::LineRead { .. } => {
                 let took = now.saturating_sub(flight.since);
                 self.note_latency(now, flight.writes, took, flight.queued);
                 assert!(self.in_flight > 0, "each request of clients is answered once");
@@ -470,6 +483,7 @@ impl Pool {
             slots_used: self.slots_used(),
             prefetched: self.prefetched,
             kept: self.kept,
+            lent: self.lent,
             full: self.is_full(),
             in_flight: self.in_flight,
             far: self.geometry.far,

@@ -37,7 +37,9 @@ impl Pool {
     /// Slots that metadata may have: free ones, and those that chunks do not get yet. A superblock
     /// that puts a checkpoint in force says also how large the pool is.
     fn free_for_metadata(&self) -> u32 {
-        self.free_beside_reserve().saturating_add(self.held.len() as u32)
+        // What is lent to lines is none of them: it is taken back before.
+        let free = self.free_beside_reserve().min(self.slots.free());
+        free.saturating_add(self.held.len() as u32)
     }
 
     /// Makes the extents what they were before some were appended, which nothing has used.
@@ -169,15 +171,31 @@ impl Pools {
         self.elect_replicas(need).len() < could
     }
 
+    /// Slots that each area of a pool lacks to have so many blocks.
+    fn missing(&self, pool: PoolId, blocks: u32) -> [u32; 2] {
+        let per_slot = self.sizes.chunk / BLOCK_BYTES as u32;
+        [0, 1].map(|area| {
+            let has = self.area(pool, area).capacity();
+            blocks.saturating_sub(has).div_ceil(per_slot)
+        })
+    }
+
+    /// True if a pool that could hold the metadata lacks room for it that it would have without
+    /// lines.
+    pub(crate) fn lack_lent_room(&self, need: Need) -> bool {
+        let roomy = layout::blocks_for(need.slots, self.sizes.chunk, &self.sizes.limits);
+        self.staying_candidates().into_iter().take(REPLICAS).any(|id| {
+            let (pool, missing) = (&self[id], self.missing(id, roomy));
+            let missing = missing[0].saturating_add(missing[1]);
+            let has = pool.free_for_metadata();
+            !self.has_room(id, need) && missing > has && missing <= has + pool.lent
+        })
+    }
+
     /// Gives both areas of a pool slots until they have so many blocks; false, and nothing is
     /// changed, when it has not enough free ones.
     fn extend_areas(&mut self, pool: PoolId, blocks: u32) -> bool {
-        let per_slot = self.sizes.chunk / BLOCK_BYTES as u32;
-        let missing = |area| {
-            let has = self.area(pool, area).capacity();
-            blocks.saturating_sub(has).div_ceil(per_slot)
-        };
-        let missing = [missing(0), missing(1)];
+        let missing = self.missing(pool, blocks);
         let state = &mut self[pool];
         if missing[0].saturating_add(missing[1]) > state.free_for_metadata() {
             return false;

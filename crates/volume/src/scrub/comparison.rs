@@ -455,6 +455,8 @@ impl Scrub {
         let busy = below.group.busy_chunk_of(chunk);
         assert!(!below.group.busy_chunks[busy].repairing, "one repair at a time");
         below.group.busy_chunks[busy].repairing = true;
+        // They may have been filled from the copy that is wrong.
+        below.group.lines.void(chunk, &(0..below.group.pools.chunk_bytes()));
         below.group.map.hold(chunk.volume);
     }
 

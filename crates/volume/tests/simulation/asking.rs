@@ -57,6 +57,10 @@ impl Runner<'_> {
                 self.world.group_mut().set_placement(placement);
                 Ok(())
             }
+            Step::Lend { percent } => {
+                self.world.group_mut().set_lent_percent(percent);
+                Ok(())
+            }
             Step::Hint { volume, seed } => {
                 self.hint(volume, seed);
                 Ok(())

@@ -67,6 +67,7 @@ pub(crate) fn plan(seed: u64) -> Plan {
     rank_and_undrain(seed, &mut steps);
     grow_pools(seed, &settings, &mut steps);
     change_over(seed, &settings, &mut steps);
+    let settings = lend_slots(seed, settings, &mut steps);
     Plan { seed, settings, pools, steps }
 }
 
@@ -234,6 +235,66 @@ fn change_over(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
     }
 }
 
+/// In half of all runs slots of the fastest pool are lent to lines: free ones from the beginning,
+/// and more or fewer later; chunks go to the slowest pool, and their blocks are read again and
+/// again, and written in between. From dice of their own, as hints.
+fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings {
+    let mut dice = Dice::seeded(seed ^ 0x11_4e5);
+    if !dice.chance(0.5) {
+        return settings;
+    }
+    let opened = |step: &Step| matches!(step, Step::CreateVolume { .. });
+    let first = steps.iter().position(opened).map_or(0, |at| at + 1);
+    let per_chunk = (settings.chunk_size.0 / SECTOR) as u32;
+    for _ in 0..dice.between(1..=5) {
+        let at = dice.between(first as u64..=steps.len() as u64) as usize;
+        let (volume, chunk) = (dice.between(0..=2) as u8, dice.between(0..=5) as u32);
+        let block = |dice: &mut Dice| {
+            let block = dice.between(0..=3) as u32;
+            Span { volume, sector: chunk * per_chunk + 8 * block, sectors: 8 }
+        };
+        let percent = dice.one_of(&[0, 10, 50, 100, 100]);
+        let mut row = vec![Step::Calm, Step::Lend { percent }, Step::Wait { us: 300_000 }];
+        let span = Span { volume, sector: chunk * per_chunk, sectors: per_chunk };
+        row.push(Step::Write { span, fua: false, patience: None });
+        if dice.chance(0.7) {
+            let (kind, to) = (OperationKind::Migrate, u8::MAX);
+            row.extend([Step::Settle, Step::OperateOn { kind, volume, chunk, to }, Step::Settle]);
+        }
+        for _ in 0..dice.between(4..=24) {
+            let read = Step::Read(block(&mut dice));
+            let fua = dice.chance(0.2);
+            let write = Step::Write { span: block(&mut dice), fua, patience: None };
+            let events = Step::Events { count: dice.magnitude(1..=12) as u16 };
+            row.push(dice.one_of(&[read, read, read, read, write, events, events]));
+        }
+        row.push(match dice.between(0..=11) {
+            0 => Step::Kill { pool: 0 },
+            1 => Step::Discard(Span { volume, sector: chunk * per_chunk, sectors: per_chunk }),
+            2 => Step::DeleteVolume { volume },
+            3 | 4 => Step::Lend { percent: 0 },
+            5 => Step::Lend { percent: 100 },
+            6 => Step::FailNth { pool: 0, nth: dice.between(1..=4) as u16 },
+            7 => Step::OperateOn { kind: OperationKind::Migrate, volume, chunk, to: 0 },
+            8 => Step::Populate { volume, first: chunk + 1, chunks: 40 },
+            _ => Step::Wait { us: dice.magnitude(1..=400_000) as u32 },
+        });
+        row.extend((0..dice.between(0..=6)).map(|_| Step::Read(block(&mut dice))));
+        if row.iter().any(|step| matches!(step, Step::DeleteVolume { .. })) {
+            let sectors = 8 * per_chunk;
+            row.extend([Step::Wait { us: 300_000 }, Step::CreateVolume { sectors }]);
+            let written = Span { volume, sector: chunk * per_chunk, sectors: 1 };
+            row.push(Step::Write { span: written, fua: false, patience: None });
+            let (kind, to) = (OperationKind::Migrate, u8::MAX);
+            row.extend([Step::Settle, Step::OperateOn { kind, volume, chunk, to }, Step::Settle]);
+            row.extend([Step::Read(block(&mut dice)), Step::Verify { eighths: 8 }]);
+        }
+        cut(&mut dice, 60, &mut row);
+        steps.splice(at..at, row);
+    }
+    Settings { lent_percent: dice.one_of(&[0, 20, 100]), ..settings }
+}
+
 /// The power fails within so many events, in three of ten cases.
 fn cut(dice: &mut Dice, events: u64, row: &mut Vec<Step>) {
     if dice.chance(0.3) {
@@ -277,6 +338,7 @@ fn settings(dice: &mut Dice) -> Settings {
         copying,
         checksums: dice.chance(0.85),
         added_checksums: true,
+        lent_percent: 0,
         limits: if dice.chance(0.5) { Limits::REAL } else { small(dice) },
     }
 }

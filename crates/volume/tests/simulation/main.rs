@@ -45,7 +45,7 @@ const SEEDS: u64 = 100;
 const THREADS: usize = 2;
 
 /// Situations that the first [`SEEDS`] must meet, or they test less than they claim.
-const MUST_HAPPEN: [&str; 36] = [
+const MUST_HAPPEN: [&str; 42] = [
     "bits flipped",
     "crashes in service",
     "crashes while closing",
@@ -82,14 +82,25 @@ const MUST_HAPPEN: [&str; 36] = [
     "move kept the slow copy",
     "operation fed by a read",
     "operation fed by a write",
+    "fill overtaken by a write",
+    "lent slot taken back",
+    "line renewed by a write",
+    "read answered by lines",
+    "read met a write and fills no line",
+    "slot taken back with fills under way",
 ];
 
 /// Seeds of a run that must meet the rare situations as well.
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 30] = [
+const RARE: [&str; 35] = [
     "kept copy gave up its room",
+    "fill given up among many",
+    "line could not be read",
+    "line written while it was read",
+    "lines lost with their pool",
+    "slot taken back under a hit",
     "prefetched copy kept",
     "region opened ahead",
     "write waited for its region",

@@ -32,7 +32,7 @@ enum Caught {
 use Caught::{ByPlan, Equivalent, Quickly, Seldom};
 
 /// Names, what each leaves out, and how soon it is caught.
-const MUTANTS: [(&str, &str, Caught); 109] = [
+const MUTANTS: [(&str, &str, Caught); 115] = [
     ("backlog_takes_all_requests", "a share of all requests for each pool", ByPlan),
     ("block_crc_of_one_sector", "a checksum over all of a block of records", Quickly),
     ("block_forgets_its_commit", "counting the blocks of a commit", Seldom),
@@ -157,6 +157,11 @@ const MUTANTS: [(&str, &str, Caught); 109] = [
     ("journal_start_at_the_end", "replaying the journal from where the checkpoint began", Seldom),
     ("kept_copy_still_prefetched", "making a prefetched copy an ordinary one", Seldom),
     ("last_block_not_replayed", "the last block of the journal", Quickly),
+    (
+        "lent_slot_freed_under_requests",
+        "keeping a lent slot until the last request on it has ended",
+        ByPlan,
+    ),
     ("loss_told_to_nobody", "telling clients who flush later what a dead pool lost", Quickly),
     ("losses_told_again", "telling a loss to whoever flushes first, and to nobody else", ByPlan),
     (
@@ -231,6 +236,19 @@ const MUTANTS: [(&str, &str, Caught); 109] = [
     ("table_sought_once", "seeking checksums on every copy", ByPlan),
     ("checksums_though_unreadable", "checksums of all blocks, or none", Seldom),
     ("checksums_though_written", "checksums only of what was not written meanwhile", Seldom),
+    ("old_read_fills_lines", "filling lines only with what no write has overtaken", Quickly),
+    (
+        "older_places_of_a_line_forgotten",
+        "voiding a line in all places that it may have been in",
+        ByPlan,
+    ),
+    ("overtaken_fill_counts", "forgetting what a write overtook on its way to a line", Quickly),
+    ("write_leaves_its_lines", "voiding lines when their blocks are written", Quickly),
+    (
+        "deleted_volume_leaves_its_lines",
+        "forgetting the lines of a volume whose number another may get",
+        ByPlan,
+    ),
     ("old_read_fed", "feeding an operation only what no write has overtaken", Quickly),
     ("write_fed_under_a_piece", "feeding no write that a piece under way could undo", Quickly),
     (

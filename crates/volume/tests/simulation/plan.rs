@@ -49,7 +49,7 @@ pub(crate) struct Span {
 }
 
 /// Kinds of steps.
-pub(crate) const KINDS: usize = 35;
+pub(crate) const KINDS: usize = 36;
 
 /// Something done at one moment. What takes time goes on while the next steps are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +134,10 @@ pub(crate) enum Step {
         seed: u32,
     },
     Scrub,
+    /// So many per cent of the fastest pool are lent to lines from now on.
+    Lend {
+        percent: u8,
+    },
     /// One pool misbehaves from now on: errors, silence and delays, per thousand requests.
     Trouble {
         pool: u8,

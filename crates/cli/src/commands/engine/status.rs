@@ -6,7 +6,7 @@ use crate::listeners::moment;
 use crate::table;
 use std::fmt::Write;
 use thermocline_admin::api::{Event, Severity};
-use thermocline_engine::api::{Moves, MovesDropped, Parts, Pool, Status};
+use thermocline_engine::api::{Lines, Moves, MovesDropped, Parts, Pool, Status};
 use thermocline_units::Bytes;
 use thermocline_units::text::count;
 
@@ -83,6 +83,7 @@ fn text(status: &Status, events: &[Event]) -> String {
         }
         out.push('\n');
     }
+    out.push_str(&lines(&status.lines, status.chunk_bytes));
     if let Some(share) = status.fastest_pool_share {
         let _ = writeln!(out, "the fastest pool served {:.0} % of what was read", share * 100.0);
     }
@@ -105,6 +106,21 @@ fn text(status: &Status, events: &[Event]) -> String {
         let _ = writeln!(out, "{} {}: {}", moment(event.at_ms), event.subject, event.text);
     }
     out
+}
+
+/// Line about lines of 4 KiB; nothing where there are none.
+fn lines(lines: &Lines, chunk_bytes: u64) -> String {
+    if lines.slots_lent + lines.hits == 0 {
+        return String::new();
+    }
+    let lent = Bytes(lines.slots_lent * chunk_bytes);
+    let reads = lines.hits + lines.misses;
+    let ratio = lines.hits as f64 * 100.0 / reads.max(1) as f64;
+    format!(
+        "{lent} of the fastest pool hold {} single blocks; they answered {ratio:.0} % of {reads} \
+         short reads of slower pools\n",
+        lines.lines
+    )
 }
 
 /// Line about the policy's moves, running or last.

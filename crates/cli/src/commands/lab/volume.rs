@@ -105,6 +105,11 @@ struct Machine {
     /// until the chunk is written or the room is wanted.
     #[arg(long)]
     no_keep: bool,
+    /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as
+    /// no chunk needs the room; under placements that do not divide pools (`auto` does).
+    #[arg(long, value_name = "PERCENT", default_value_t = 0,
+          value_parser = clap::value_parser!(u8).range(0..=100))]
+    lines: u8,
     /// Lock a chunk while it is copied, as the sources do; to see what that costs.
     #[arg(long)]
     locking: bool,
@@ -254,6 +259,7 @@ impl Args {
                 keeps: !machine.no_keep,
                 ..Copying::default()
             },
+            lent_percent: machine.lines,
             seed: machine.seed,
         }
     }

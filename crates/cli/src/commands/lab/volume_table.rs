@@ -83,6 +83,9 @@ fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
     if report.runs.iter().any(|run| run.pools.iter().any(|pool| pool.cache.is_some())) {
         writeln!(out, "\nBlock caches\n{}", caches(report))?;
     }
+    if report.runs.iter().any(|run| run.lines.is_some()) {
+        writeln!(out, "\nLines of 4 KiB on the fastest pool\n{}", lines(report))?;
+    }
     if report.runs.iter().any(|run| !run.tactic_shadows.is_empty()) {
         writeln!(out, "\nShadows of tactics\n{}", tactic_shadows(report))?;
     }
@@ -176,6 +179,26 @@ fn caches(report: &VolumeReport) -> Table {
                 size(cache.dirty_bytes),
             ]);
         }
+    }
+    table::align_numbers(&mut table);
+    table
+}
+
+fn lines(report: &VolumeReport) -> Table {
+    let mut table =
+        table::plain(["policy", "lent", "lines", "read hits", "filled", "wrong", "memory"]);
+    for run in &report.runs {
+        let Some(lines) = &run.lines else { continue };
+        let ratio = lines.hit_ratio();
+        table.add_row([
+            run.policy.clone(),
+            bytes((u64::from(lines.slots_lent) * report.chunk_bytes) as f64),
+            count(lines.lines),
+            ratio.map_or("–".to_string(), |ratio| format!("{:.1} %", ratio * 100.0)),
+            bytes(lines.filled_bytes as f64),
+            count(lines.wrong),
+            bytes(lines.memory_bytes as f64),
+        ]);
     }
     table::align_numbers(&mut table);
     table

@@ -16,6 +16,9 @@
 //! prediction is nothing. What a placement cannot know is bounded: what is spent on copies is at
 //! most `spend` of what users wait anyway, and half of what was saved.
 //!
+//! 6. `division` says how many slots of the fastest pool hold lines of 4 KiB instead of chunks, by
+//!    the same prices. Chunks that must go for them are moved down, those first that lose least.
+//!
 //! Chunks of volumes with a strict SLA make room for chunks of such volumes only. Pinned chunks
 //! stay by the machine's rule.
 //!
@@ -23,9 +26,11 @@
 //! and Modha, FAST 2003); a lower confidence bound as price of admission from bandits (Auer et al.,
 //! 2002).
 //!
-//! State: 82 B a chunk, and the watched pairs, at most 0.6 MiB a pool. O(1) an access; O(chunks
-//! met + n log n over [`CONSIDERED`] a pool) an epoch.
+//! State: 82 B a chunk, the watched pairs, at most 0.6 MiB a pool, and at most 2 MiB of `division`.
+//! O(1) an access, but for those that `division` samples; O(chunks met + n log n over
+//! [`CONSIDERED`] a pool) an epoch.
 
+mod division;
 mod foresight;
 mod format;
 mod ghosts;
@@ -38,13 +43,14 @@ mod reasons;
 pub use self::foresight::Foresight;
 pub(crate) use self::foresight::NoForesight;
 
+use self::division::{Division, Facts, PRIOR};
 use self::foresight::Ahead;
 use self::ghosts::{Ghosts, PREDICTORS, Pair};
 use self::ledger::Ledger;
 use self::price::Price;
 use self::pulse::{Ask, LANES, Pulse};
 use super::plan::{Plan, Rooms};
-use super::{Budget, ChunkAccess, Move, Placement, Unreadable, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, SlaClass, Unreadable, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{ChunkId, Nanos, PoolId};
@@ -73,12 +79,18 @@ const TRUST: Setting = Setting {
     unit: "share",
     help: "of a prediction that counts before anything was seen of its kind",
 };
+const LINES: Setting = Setting {
+    name: "lines",
+    default: "gain",
+    unit: "gain, or a share from 0 to 1",
+    help: "slots of the fastest pool that hold lines of 4 KiB: as many as gain most, or a share",
+};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "auto",
     summary: "moves what has proved to save more waiting than copying costs, and else nothing",
     source: "ours: ghost pairs with priced copies, docs/decisions/0050",
-    settings: &[MODE, MARGIN, SPEND, TRUST],
+    settings: &[MODE, MARGIN, SPEND, TRUST, LINES],
     build: Build::Placement(|settings| Ok(Box::new(Auto::new(settings)?))),
 };
 
@@ -108,6 +120,7 @@ struct Auto {
     prices: Vec<Price>,
     ghosts: Ghosts,
     ledger: Ledger,
+    division: Division,
     /// Places of chunks at the last epoch's end.
     before: Vec<u8>,
     /// The last epoch's decision, for `explain`.
@@ -139,11 +152,15 @@ struct Deal {
 
 impl Auto {
     fn new(settings: &Settings) -> Result<Auto, SettingsError> {
+        let acts = settings.choice("mode", &["act", "recommend"])? == 0;
+        let division = Division::new(settings)?;
         Ok(Auto {
-            acts: settings.choice("mode", &["act", "recommend"])? == 0,
+            acts,
             margin: settings.number("margin", 0.0, 1e6)?,
             spend: settings.number("spend", 0.0, 1e6)?,
             trust: settings.number("trust", 0.0, 1.0)?,
+            // Who only recommends lends nothing, and would count on lines that are not there.
+            division: if acts { division } else { Division::default() },
             ..Auto::fresh()
         })
     }
@@ -165,6 +182,7 @@ impl Auto {
             prices: Vec::new(),
             ghosts: Ghosts::default(),
             ledger: Ledger::default(),
+            division: Division::default(),
             before: Vec::new(),
             last: Decision::default(),
             ahead: None,
@@ -178,6 +196,12 @@ impl Auto {
         for number in 0..self.pulse.len() {
             let sum = &mut asked[self.pulse.home(number)];
             sum.iter_mut().zip(self.pulse.now(number)).for_each(|(sum, more)| *sum += more);
+        }
+        // What lines have served did not come to the chunks' pools.
+        for (home, served) in self.division.served(seconds).into_iter().enumerate().skip(1) {
+            let served = (served as f32).min(asked[home][0]);
+            asked[home][0] -= served;
+            asked[0][0] += served;
         }
         self.prices.resize_with(count, Price::default);
         for ((pool, price), asked) in (0..).map(PoolId).zip(&mut self.prices).zip(asked) {
@@ -200,6 +224,11 @@ impl Auto {
                 let saved = self.prices[first].of(&asked) - self.prices[home].of(&asked);
                 self.ledger.saved += saved * seconds;
             }
+        }
+        for (home, served) in self.division.served(seconds).into_iter().enumerate().skip(1) {
+            let read = [1.0, 0.0, 0.0, 0.0];
+            let saved = self.prices[home].of(&read) - self.prices[0].of(&read);
+            self.ledger.saved += served * saved * seconds;
         }
         self.before.clear();
         self.before.extend((0..self.pulse.len()).map(|number| self.pulse.home(number) as u8));
@@ -268,14 +297,68 @@ impl Auto {
         deals
     }
 
+    /// Lets `division` decide, and says which chunks must leave the fastest pool for lines, the one
+    /// that loses most first.
+    fn divide(&mut self, view: &dyn VolumeView, free: u64, deals: &[Deal], purse: f64) -> Vec<u32> {
+        if !self.division.is_on() || self.ahead.is_some() {
+            return Vec::new();
+        }
+        let strict = |number: u32| {
+            let sla = view.sla(self.pulse.chunks.id(number).volume);
+            sla.is_some_and(|sla| sla.class == SlaClass::Strict)
+        };
+        let there = (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !strict(n));
+        let mut there: Vec<(f32, u32)> =
+            there.map(|number| (self.loses(number, 0, &[], 0, 1), number)).collect();
+        let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);
+        let (count, sum) = at_first.fold((0, 0.0), |(n, sum), (lost, _)| (n + 1, sum + lost));
+        let others = if count > 0 { sum / count as f32 } else { 0.0 };
+        let seen = self.pulse.epochs() as f32;
+        let weigh = |lost: f32| (lost * seen + others * PRIOR) / (seen + PRIOR);
+        there.iter_mut().for_each(|(lost, _)| *lost = weigh(*lost));
+        there.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let losses: Vec<f32> = there.iter().map(|(lost, _)| *lost).collect();
+        let to_fastest = |deal: &&Deal| deal.pair.to == 0 && deal.pair.victim.is_some();
+        let mut coming: Vec<u32> =
+            deals.iter().filter(to_fastest).map(|deal| deal.pair.chunk).collect();
+        coming.sort_unstable();
+        coming.dedup();
+        let copy = self.copy_cost(view.chunk_size().0 as f64, 0, 1);
+        let facts = Facts {
+            slots: view.capacity_chunks(PoolId(0)),
+            free,
+            losses: &losses,
+            copy: self.margin * copy,
+            copies: if copy > 0.0 { purse / copy } else { 0.0 },
+            exchanges: coming.len() as u64,
+            epoch_s: view.epoch().as_secs_f64(),
+        };
+        self.division.decide(&self.prices, &facts);
+        let leave = self.division.wanted().saturating_sub(free).min(there.len() as u64);
+        there[..leave as usize].iter().rev().map(|(_, number)| *number).collect()
+    }
+
     /// Takes the best deals that do not stand in each other's way, for what the ledger allows.
     fn choose(&mut self, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
         let mut rooms = Rooms::of(view);
+        let free = rooms.free(PoolId(0)).max(0) as u64;
+        rooms.set_aside(PoolId(0), self.division.wanted());
         let deals = self.deals(view, &rooms);
         self.last.worth = deals.len() as u64;
         let mut purse = self.ledger.purse(self.spend);
         let mut settled = vec![false; self.pulse.len() as usize];
+        let leavers = self.divide(view, free, &deals, purse);
+        let mut rooms = Rooms::of(view);
+        rooms.set_aside(PoolId(0), self.division.wanted());
         let (mut plan, mut victims) = (Plan::new(view), Vec::new());
+        plan.set_aside(PoolId(0), self.division.wanted());
+        for number in leavers {
+            let Some(to) = rooms.below(PoolId(0)) else { break };
+            settled[number as usize] = true;
+            rooms.carry(PoolId(0), to);
+            purse -= self.copy_cost(view.chunk_size().0 as f64, 0, usize::from(to.0));
+            plan.wish(self.pulse.chunks.id(number), PoolId(0), to);
+        }
         for deal in deals {
             let Deal { pair, cost, .. } = deal;
             let (from, to) = (PoolId(pair.from.into()), PoolId(pair.to.into()));
@@ -312,6 +395,12 @@ impl Placement for Auto {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
         self.pulse.record(access);
+        if self.division.is_on()
+            && let Some(number) = self.pulse.chunks.find(access.chunk)
+        {
+            let home = self.pulse.known_home(number);
+            self.division.observe(access, number, home);
+        }
         if let Some(ahead) = &mut self.ahead {
             ahead.pass();
         }
@@ -322,12 +411,18 @@ impl Placement for Auto {
             ahead.look(&mut self.pulse, view);
         }
         self.pulse.look(view);
+        self.division.look(view);
         self.learn(view);
         self.last = Decision::default();
         if view.pool_count() > 1 {
             self.choose(view, budget, moves);
         }
         self.pulse.advance();
+        self.division.advance();
+    }
+
+    fn lines(&self) -> Option<u64> {
+        (self.acts && self.ahead.is_none()).then(|| self.division.wanted())
     }
 
     fn explain(&self, chunk: ChunkId) -> Vec<String> {
@@ -352,6 +447,7 @@ impl Placement for Auto {
 
     fn footprint(&self) -> Footprint {
         let own = self.pulse.bytes() + self.ghosts.bytes() + self.ledger.bytes();
+        let own = own + self.division.bytes();
         Footprint { resident: 0, index: own + self.before.capacity() as u64 }
     }
 }

@@ -85,7 +85,14 @@ impl Auto {
     }
 
     /// Seconds a second that a chunk may lose by going from `from` to `to`.
-    fn loses(&self, number: u32, predictor: usize, around: &[Ask], from: usize, to: usize) -> f32 {
+    pub(super) fn loses(
+        &self,
+        number: u32,
+        predictor: usize,
+        around: &[Ask],
+        from: usize,
+        to: usize,
+    ) -> f32 {
         if self.ahead.is_some() {
             return self.saves(number, predictor, around, to, from);
         }

@@ -229,6 +229,13 @@ impl Pulse {
         usize::from(self.homes[number as usize])
     }
 
+    /// Pool of a chunk at the last `look`; of one that was met since, the slowest that there may
+    /// be.
+    #[inline]
+    pub(super) fn known_home(&self, number: u32) -> usize {
+        self.homes.get(number as usize).map_or(usize::MAX, |&home| usize::from(home))
+    }
+
     /// Pool on which it would be if nothing had been moved.
     #[inline]
     pub(super) fn first_home(&self, number: u32) -> usize {

@@ -48,6 +48,7 @@ impl Auto {
         }
         told.push(self.evidence());
         told.extend(self.account());
+        told.extend(self.divided());
         let Decision { predicted, worth, proposed } = self.last;
         told.push(format!(
             "it is on pool {home}; of {predicted} exchanges that were looked at last, {worth} had \
@@ -76,6 +77,20 @@ impl Auto {
             return "no exchange of chunks was predicted yet of which something could come".into();
         }
         format!("what came of predicted savings, by predictor: {}", returned.join("; "))
+    }
+
+    /// Slots that hold lines, and the reason for no more.
+    fn divided(&self) -> Option<String> {
+        let (slots, told) = (self.division.wanted(), self.division.told);
+        self.division.is_on().then(|| {
+            format!(
+                "{slots} slots of pool 0 hold single blocks of 4 KiB, which save users {} in each \
+                 second; some more would save {} and take {} away",
+                time(told.gain),
+                time(told.more),
+                time(told.lost),
+            )
+        })
     }
 
     /// Seconds and chunks, saved and spent, promised and come.

@@ -4,7 +4,7 @@
 //! and one at least must fail with the mutant.
 
 use super::{ALL, CHUNK, LOST, fails_with, plan_ends_well, pool, span, write};
-use crate::plan::{Plan, PoolPlan, Step};
+use crate::plan::{Plan, PoolPlan, Step, tactics};
 use crate::run::{Extras, run};
 use thermocline_ports::faulty::Survival;
 use thermocline_units::mutants::plant;
@@ -383,4 +383,77 @@ fn a_chunk_on_its_way_to_a_pool_that_dies_is_where_it_was() {
         summary.marks.contains_key("moves to a dead pool cut short by a crash")
     };
     assert!(plans.iter().any(met), "no plan comes to it");
+}
+
+/// Settings by which chunks come to the slow pool, and so much of the fast one is lent.
+fn lending(lent_percent: u8) -> Settings {
+    Settings { tactics: tactics(&["slowest-first"]), lent_percent, ..settings() }
+}
+
+/// A fast pool of so many chunks over a slow one.
+fn fast_over_slow(chunks: u32) -> Vec<PoolPlan> {
+    vec![PoolPlan { chunks, ..small(400) }, pool(60, 50)]
+}
+
+const A_WHILE: Step = Step::Wait { us: 1_300_000 };
+
+/// Reads of each block of the first chunk.
+fn read_blocks() -> impl Iterator<Item = Step> {
+    (0..16).flat_map(|block| [Step::Read(span(8 * block, 8)), Step::Settle])
+}
+
+/// The only slot of the fast pool was lent. A line was on its way to it when a chunk came: the line
+/// arrived last, over the chunk's contents.
+#[test]
+fn a_lent_slot_is_a_chunks_when_the_last_fill_on_it_has_ended() {
+    let plan = |seed: u64| {
+        let steps = chunk_then([
+            write(CHUNK, CHUNK, false),
+            FLUSH,
+            Step::Settle,
+            Step::Wait { us: 300_000 },
+            Step::Trouble { pool: 0, fail: 0, time_out: 0, delay: 500 },
+            Step::Read(span(0, 64)),
+            Step::Events { count: seed as u16 % 4 + 1 },
+            operate(OperationKind::Migrate, 1, 0),
+            Step::Settle,
+            Step::Calm,
+            operate(OperationKind::Migrate, 1, 0),
+            Step::Settle,
+            ALL,
+        ]);
+        Plan { seed, settings: lending(100), pools: fast_over_slow(1), steps }
+    };
+    let plans: Vec<Plan> = (0..60).map(plan).collect();
+    only_fails_with("lent_slot_freed_under_requests", &plans);
+}
+
+/// Lines had been filled when one slot was lent, and had other places when eight were. A write
+/// found them there no more; with one slot again the old contents came back.
+#[test]
+fn a_write_voids_a_line_where_it_was_when_fewer_slots_were_lent() {
+    let first = [A_WHILE].into_iter().chain(read_blocks());
+    let more = [Step::Lend { percent: 100 }, A_WHILE, write(0, CHUNK, false), Step::Settle];
+    let fewer = [Step::Lend { percent: 13 }, A_WHILE];
+    let steps = chunk_then(first.chain(more).chain(fewer).chain(read_blocks()).chain([ALL]));
+    let plan = Plan { seed: 1, settings: lending(13), pools: fast_over_slow(8), steps };
+    only_fails_with("older_places_of_a_line_forgotten", &[plan]);
+}
+
+/// A volume was deleted, and the next one got its number: it read the old one's lines where it had
+/// written nothing.
+#[test]
+fn a_new_volume_sees_no_line_of_a_deleted_one() {
+    let first = [A_WHILE].into_iter().chain(read_blocks());
+    let again = [
+        Step::DeleteVolume { volume: 0 },
+        A_WHILE,
+        CREATE,
+        write(0, 1, false),
+        Step::Settle,
+        A_WHILE,
+    ];
+    let steps = chunk_then(first.chain(again).chain(read_blocks()).chain([ALL]));
+    let plan = Plan { seed: 1, settings: lending(100), pools: fast_over_slow(8), steps };
+    only_fails_with("deleted_volume_leaves_its_lines", &[plan]);
 }
