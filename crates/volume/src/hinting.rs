@@ -199,10 +199,22 @@ impl Hinting {
         preferred.map(|rank| near(group, group.pools.ranks().at_rank(rank))).collect()
     }
 
-    /// A chunk was placed where its class wants.
-    pub(crate) fn note_placed(&mut self, place: Place, pools: &[PoolId]) {
-        if pools.contains(&place.pool) {
-            self.counts.placed += 1;
+    /// A chunk was placed where its class wants; without its hint it `would` be on another pool.
+    pub(crate) fn note_placed(
+        &mut self,
+        group: &GroupState,
+        chunk: ChunkId,
+        place: Place,
+        pools: &[PoolId],
+        would: Option<PoolId>,
+    ) {
+        if !pools.contains(&place.pool) {
+            return;
+        }
+        self.counts.placed += 1;
+        let hint = self.hints.of(group.now, chunk, group.chunk_size());
+        if let (Some(hint), Some(would)) = (hint, would.filter(|would| *would != place.pool)) {
+            self.hints.note_placed(chunk, hint, group.pools.ranks().rank_of(would));
         }
     }
 
@@ -248,7 +260,7 @@ impl Hinting {
 
     /// Puts what hints want among a placement's moves.
     pub(crate) fn direct(&mut self, now: Nanos, view: &dyn VolumeView, moves: &mut Vec<Move>) {
-        if self.hints.is_empty() {
+        if self.hints.is_empty() && !view.has_pins() {
             return;
         }
         let mut hints = std::mem::take(&mut self.hints);

@@ -146,6 +146,8 @@ impl<'a> AdminApi<'a> {
             status: self.status(),
             pools: pools.collect(),
             requests: self.engine.counts.requests().map(|(kind, l)| (kind, l.clone())).collect(),
+            hints: self.hint_waits(),
+            pins: self.pool_pins(),
         }
     }
 

@@ -8,7 +8,8 @@
 use super::Auto;
 use super::ghosts::Returns;
 use super::ledger::Ledger;
-use super::pulse::{Ask, LANES};
+use super::pulse::LANES;
+use crate::placement::price::Ask;
 use crate::placement::Unreadable;
 use thermocline_units::ChunkId;
 

@@ -15,7 +15,7 @@
 //!
 //! State: 28 B a watched pair, at most [`BATCH`] a birth and predictor, for [`WATCHED`] births.
 
-use super::price::Price;
+use crate::placement::price::Price;
 use super::pulse::{LANES, Pulse};
 use std::collections::VecDeque;
 

@@ -14,7 +14,7 @@
 //! State: 32 B a deal, at most [`DEALS_MAX`].
 
 use super::ghosts::Pair;
-use super::price::Price;
+use crate::placement::price::Price;
 use super::pulse::Pulse;
 use std::collections::VecDeque;
 

@@ -5,7 +5,8 @@
 //! most. So a chunk that was busy an hour ago and may be again goes after one that never was.
 
 use super::ghosts::Pair;
-use super::pulse::{Ask, LANES};
+use super::pulse::LANES;
+use crate::placement::price::Ask;
 use super::{Auto, CONSIDERED};
 use crate::placement::plan::Rooms;
 use crate::placement::{SlaClass, VolumeView};
