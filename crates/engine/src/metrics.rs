@@ -326,7 +326,8 @@ impl Figures {
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let both = |waits: Waits| [("saved", waits.saved), ("lost", waits.lost)];
         let told = |(what, seconds)| (vec![("effect", what)], Value::Seconds(seconds));
-        let help = "Time that users waited less (saved) or longer (lost) because hints were followed";
+        let help =
+            "Time that users waited less (saved) or longer (lost) because hints were followed";
         family(encoder, ("hints_waiting_seconds", help), both(self.hints).map(told).into())?;
         let waits = self.pins.iter().flat_map(|pins| {
             let waits = Waits { saved: pins.saved_seconds, lost: pins.lost_seconds };
@@ -334,7 +335,8 @@ impl Figures {
                 (vec![("pool", pins.pool.as_str()), ("effect", what)], Value::Seconds(seconds))
             })
         });
-        let help = "Time that users waited less (saved) or longer (lost) because chunks were pinned";
+        let help =
+            "Time that users waited less (saved) or longer (lost) because chunks were pinned";
         family(encoder, ("pins_waiting_seconds", help), waits.collect())?;
         let chunks = self.pins.iter().flat_map(|pins| {
             let counts = [

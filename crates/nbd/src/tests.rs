@@ -26,7 +26,8 @@ fn greeted(security: Security) -> Session {
 
 /// The next request, where whatever memory it needs is granted.
 fn next(session: &mut Session, exports: &[Export]) -> Option<(Cookie, Ask)> {
-    let offer = Offer { exports, refusal: None };
+    let streams = &["mixed", "archival"];
+    let offer = Offer { exports, streams, refusal: None };
     session.next(&offer).or_else(|| {
         session.grant(session.lacks());
         session.next(&offer)
@@ -85,6 +86,37 @@ fn transmission(structured: bool) -> Session {
     assert_eq!(session.volume(), Some(7));
     let _ = sent(&mut session);
     session
+}
+
+/// Attaches an export by a name: what was sent back, and the session.
+fn attach(name: &str) -> (Session, Vec<u8>) {
+    let mut session = session();
+    let mut bytes = 3_u32.to_be_bytes().to_vec();
+    bytes.extend(go(name));
+    session.feed(&bytes);
+    assert!(next(&mut session, &exports()).is_none());
+    let answer = sent(&mut session);
+    (session, answer)
+}
+
+#[test]
+fn a_volume_is_attached_with_a_stream_or_without() {
+    for (name, stream) in [("v0", None), ("v0@mixed", Some(0)), ("v0@archival", Some(1))] {
+        let (session, _) = attach(name);
+        assert_eq!((session.volume(), session.stream()), (Some(7), stream), "{name}");
+    }
+    let first = exports()[0].volume;
+    assert_eq!(attach("@archival").0.volume(), Some(first), "the empty name is the first export");
+    for (name, says) in [
+        ("v0@often", "no such stream; there are: mixed, archival"),
+        ("v0@", "no such stream; there are: mixed, archival"),
+        ("v0@mixed@mixed", "no such stream"),
+        ("v9@mixed", "no such export"),
+    ] {
+        let (session, answer) = attach(name);
+        assert_eq!(session.volume(), None, "{name}");
+        assert!(String::from_utf8_lossy(&answer).contains(says), "{name}");
+    }
 }
 
 #[test]

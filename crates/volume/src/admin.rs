@@ -26,7 +26,7 @@ use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Held, Hint, HintError, Hints};
 use thermocline_policy::migration::WearBudget;
 use thermocline_policy::placement::shadow::ShadowError;
-use thermocline_policy::placement::{Placement, PoolTraits, Sla, Unreadable};
+use thermocline_policy::placement::{Placement, PoolTraits, Sla, Unreadable, VolumeView};
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};

@@ -3,6 +3,7 @@
 //! volumes ([`mod@volumes`]), pools ([`mod@pools`]), what moves ([`mod@moves`]), what rivals would
 //! have moved ([`mod@shadows`]).
 
+pub(super) mod forecasts;
 mod hints;
 mod moves;
 mod pools;

@@ -214,8 +214,8 @@ impl Prices {
             let asked: [f64; 4] = [counts[0], counts[1], more[0], more[1]];
             let asked: Ask = asked.map(|count| (count / seconds) as f32);
             price.learn(&view.traits(pool), load, asked, view.epoch());
-            self.waited += load.latency().map_or(0.0, |mean| mean.as_secs_f64())
-                * load.requests() as f64;
+            self.waited +=
+                load.latency().map_or(0.0, |mean| mean.as_secs_f64()) * load.requests() as f64;
             for side in [0, 1] {
                 units[side] += more[side];
                 requests[side] += counts[side];
@@ -240,8 +240,9 @@ impl Prices {
     /// Seconds between a request on the dearest and on the cheapest pool.
     fn gap(&self) -> f64 {
         let prices = (0..self.pools.len() as u16).map(|pool| self.of(PoolId(pool), 0.5, 0.5));
-        let (low, high) = prices
-            .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), one| (low.min(one), high.max(one)));
+        let (low, high) = prices.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), one| {
+            (low.min(one), high.max(one))
+        });
         (high - low).max(0.0)
     }
 }

@@ -90,7 +90,9 @@ impl Hints {
             claims.iter().map(|claim| (claim.chunk, claim)).collect();
         let moved: BTreeSet<ChunkId> = directed.iter().map(|step| step.chunk).collect();
         let before = moves.len();
-        moves.retain(|step| !moved.contains(&step.chunk) && self.leaves(step, &living, &claims, view));
+        moves.retain(|step| {
+            !moved.contains(&step.chunk) && self.leaves(step, &living, &claims, view)
+        });
         let told = Directed {
             claimed: claims.len() as u64,
             proposed: directed.len() as u64,

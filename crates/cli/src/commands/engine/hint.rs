@@ -321,7 +321,14 @@ fn pins(status: &HintsStatus) -> String {
         pins.held_chunks + pins.wrong_chunks + pins.beyond_chunks + pins.by_name_chunks > 0
     };
     let mut rows = table::plain([
-        "pins on", "held", "of at most", "wrong", "beyond", "by name", "saved", "lost",
+        "pins on",
+        "held",
+        "of at most",
+        "wrong",
+        "beyond",
+        "by name",
+        "saved",
+        "lost",
     ]);
     for pins in status.pins.iter().filter(some) {
         let counts = [

@@ -9,8 +9,8 @@ use super::Auto;
 use super::ghosts::Returns;
 use super::ledger::Ledger;
 use super::pulse::LANES;
-use crate::placement::price::Ask;
 use crate::placement::Unreadable;
+use crate::placement::price::Ask;
 use thermocline_units::ChunkId;
 
 const MAGIC: &[u8; 8] = b"TCAUTOLN";

@@ -6,9 +6,9 @@
 
 use super::ghosts::Pair;
 use super::pulse::LANES;
-use crate::placement::price::Ask;
 use super::{Auto, CONSIDERED};
 use crate::placement::plan::Rooms;
+use crate::placement::price::Ask;
 use crate::placement::{SlaClass, VolumeView};
 use thermocline_units::PoolId;
 
