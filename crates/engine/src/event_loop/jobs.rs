@@ -164,7 +164,7 @@ impl Engine {
     /// of the budget up.
     fn may_pin(&mut self, id: u64, chunk: ChunkId) -> bool {
         let Some(status) = self.group.locate(chunk) else { return true };
-        let Some(home) = status.copies.first().map(|copy| copy.pool) else { return true };
+        let Some(home) = status.copies.first().map(|copy| copy.place.pool) else { return true };
         let job = self.jobs.jobs.get_mut(&id).expect("callers name jobs that exist");
         let Some(left) = job.pins_left.get_mut(usize::from(home.0)) else { return true };
         let may = status.pinned || *left > 0;

@@ -27,7 +27,7 @@ use super::store::{Living, TRUST};
 use crate::placement::price::{Ask, Price};
 use crate::placement::{Accesses, PoolLoad, VolumeView};
 use std::collections::BTreeMap;
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{ChunkId, PoolId, VolumeId};
 
 /// Accounts, chunks that made room, and pins that are charged, at most: of each. What comes beyond
 /// it is not followed up.
@@ -298,6 +298,19 @@ impl Accounts {
         assert!(self.chunks.len() <= ACCOUNTS_MAX, "accounts are bounded");
     }
 
+    /// Forgets what is known of hints of a source, whose number another one gets.
+    pub(super) fn forget_source(&mut self, source: u8) {
+        self.chunks.retain(|_, account| account.owner.0 != source);
+        self.pins.retain(|_, account| account.owner.0 != source);
+    }
+
+    /// Forgets what is known of a volume that is gone.
+    pub(super) fn forget_volume(&mut self, volume: VolumeId) {
+        self.chunks.retain(|chunk, _| chunk.volume != volume);
+        self.displaced.retain(|chunk, _| chunk.volume != volume);
+        self.pins.retain(|chunk, _| chunk.volume != volume);
+    }
+
     /// Takes note of the director's moves.
     pub(super) fn follow(&mut self, followed: &[Followed]) {
         for &Followed { chunk, was, to, owner, room_for } in followed {
@@ -390,7 +403,7 @@ impl Accounts {
             })
         });
         let chunks = &self.chunks;
-        // One that is back is remembered while it shows what a hint would cost that is not followed.
+        // One that is back shows what a hint would cost that is not followed.
         self.displaced.retain(|chunk, displaced| {
             let followed = find(&displaced.by).is_some_and(Living::is_followed);
             let away = find(chunk).is_some_and(|one| one.home != displaced.was);

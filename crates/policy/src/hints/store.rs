@@ -431,6 +431,7 @@ impl Hints {
     /// Forgets what was said of a volume that is gone.
     pub fn forget_volume(&mut self, volume: VolumeId) {
         self.layers.retain(|layer| layer.volume != volume);
+        self.accounts.forget_volume(volume);
         self.recount();
     }
 
@@ -470,6 +471,7 @@ impl Hints {
         let silent = self.sources.iter().position(|source| source.ranges == 0);
         let at = silent.ok_or(HintError::Sources)?;
         self.sources[at] = new;
+        self.accounts.forget_source(at as u8);
         Ok(at as u8)
     }
 
