@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Trials of a forecast at most.
-pub const TRIALS_MAX: usize = 64;
+const TRIALS_MAX: usize = 64;
 /// Sentences of a forecast at most.
 const SENTENCES_MAX: usize = 64;
 /// Bytes of a text in a forecast.

@@ -112,7 +112,8 @@ impl Places {
         let pool = |pool: &&Pool| {
             let own = chunks.remove(&pool.id).unwrap_or_default();
             // Prefetched and kept copies give up their room.
-            let lasting = pool.chunks_used - pool.chunks_prefetched - pool.chunks_kept;
+            let given_up = pool.chunks_prefetched + pool.chunks_kept;
+            let lasting = pool.chunks_used.saturating_sub(given_up);
             StartPool {
                 name: pool.name.clone(),
                 others: lasting.saturating_sub(own.len() as u64),
