@@ -262,7 +262,7 @@ fn text(status: &HintsStatus) -> String {
     );
     if status.sources.is_empty() {
         out.push_str("nobody gave hints\n");
-        return out;
+        return out + &pins(status);
     }
     let mut rows = table::plain([
         "source", "taken", "refused", "ranges", "class", "score", "chunks", "accesses", "saved",
