@@ -249,7 +249,7 @@ function trials(list) {
   const known = list.filter((trial) => trial.figures);
   const most = (of) => Math.max(1, ...known.map((trial) => of(trial.figures)));
   const means = most((figures) => figures.mean_us), p99s = most((figures) => figures.p99_us);
-  const now = (known[0] || {}).figures, plain = (value) => value === null ? "–" : value.toFixed(2);
+  const now = (known[0] || {}).figures, plain = (value) => value === null ? "–" : value > 0 && value < 0.01 ? "< 0.01" : value.toFixed(2);
   const headings = ["trial", "mean", "", "", "99th percentile", "", "", "drive writes a day", "cost a month", "verdict"];
   return table(headings, list.map((trial) => {
     const figures = trial.figures, isNow = trial.verdict === "now";

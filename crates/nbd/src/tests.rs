@@ -296,13 +296,13 @@ fn a_client_is_refused_in_words_where_the_protocol_has_them() {
     let mut session = session();
     session.feed(&3_u32.to_be_bytes());
     session.feed(&go("v0"));
-    assert!(session.next(&Offer { exports: &exports(), refusal }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal }).is_none());
     let told = sent(&mut session);
     assert_eq!(told[12..16], (1_u32 << 31 | 2).to_be_bytes());
     assert!(told.ends_with(b"all are in use"));
     assert!(session.take_refused() && !session.take_refused());
     session.feed(&option(option::EXPORT_NAME, b"v0"));
-    assert!(session.next(&Offer { exports: &exports(), refusal }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal }).is_none());
     assert!(session.take_refused() && session.is_over(), "this option has no way to refuse");
 }
 
@@ -310,7 +310,7 @@ fn a_client_is_refused_in_words_where_the_protocol_has_them() {
 #[test]
 fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_left() {
     let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
-    let offer = Offer { exports: &exports, refusal: None };
+    let offer = Offer { exports: &exports, streams: &[], refusal: None };
     let mut session = transmission(false);
     for _ in 0..2 {
         session.feed(&request(0, 0, 0, 256 << 10));
@@ -340,7 +340,7 @@ fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_le
 #[test]
 fn a_write_asks_for_memory_when_its_contents_come() {
     let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
-    let offer = Offer { exports: &exports, refusal: None };
+    let offer = Offer { exports: &exports, streams: &[], refusal: None };
     let mut session = transmission(false);
     session.feed(&request(0, 1, 0, 1 << 20));
     assert!(session.next(&offer).is_none());
@@ -379,9 +379,9 @@ fn replies_headers_pile_up_to_a_bound() {
     session.feed(&3_u32.to_be_bytes());
     let list = option(option::LIST, &[]).repeat(16 << 10);
     session.feed(&list);
-    assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal: None }).is_none());
     assert!(!session.wants_bytes() && sent(&mut session).len() < 300 << 10);
-    assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal: None }).is_none());
     assert!(session.has_unsent(), "the rest is answered when there is room");
 }
 
