@@ -211,6 +211,7 @@ impl Hinting {
         if !pools.contains(&place.pool) {
             return;
         }
+        assert!(group.map.has(chunk), "a chunk is placed in a volume that exists");
         self.counts.placed += 1;
         let hint = self.hints.of(group.now, chunk, group.chunk_size());
         if let (Some(hint), Some(would)) = (hint, would.filter(|would| *would != place.pool)) {

@@ -29,7 +29,7 @@ pub struct NewForecast {
     pub measured: Option<ForecastMeasured>,
     /// As it is first, then what was tried; 1 to 64.
     pub trials: Vec<ForecastTrial>,
-    /// What follows from it, in sentences; at most 64.
+    /// Conclusions, in sentences; at most 64.
     pub sentences: Vec<String>,
 }
 

@@ -89,14 +89,14 @@ impl Waits {
 #[derive(Debug, Clone, Copy)]
 struct Account {
     owner: Owner,
-    /// Where it was before its hint was followed; for a pin, where it would be.
+    /// Pool before its hint was followed; of a pin, the pool where the placement wants it.
     was: PoolId,
     lately: Waits,
     /// Epochs for which a pin is still charged.
     left: u8,
     /// True if it is known which chunk makes room for it.
     has_victim: bool,
-    /// How many times it was found wrong.
+    /// Times that it was found wrong.
     strikes: u8,
     /// Epochs in which it must be right before it is followed again.
     barred: u16,
@@ -138,7 +138,7 @@ pub(super) struct Followed {
     pub(super) chunk: ChunkId,
     pub(super) was: PoolId,
     pub(super) to: PoolId,
-    /// Whose hint it follows.
+    /// Owner of the hint that it follows.
     pub(super) owner: Owner,
     /// The chunk that it makes room for.
     pub(super) room_for: Option<ChunkId>,
@@ -161,7 +161,7 @@ pub struct Judged {
     pub followed: bool,
 }
 
-/// What an epoch said of a source and class.
+/// Finding of an epoch about a source and class.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Finding {
     /// Bytes of chunks that its hints decide, and of those of which something is known.
@@ -172,7 +172,7 @@ pub(super) struct Finding {
     pub(super) waits: Waits,
 }
 
-/// What pins cost or save.
+/// Pins on a pool, and the time that they cost or save.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PinScore {
     /// Chunks that hints pin, and are held.
@@ -484,13 +484,13 @@ impl Accounts {
         }
     }
 
-    /// What is known of a chunk's hint, and its value; `None`: nothing.
+    /// Waits because of a chunk's hint lately, and its value; `None`: nothing is known.
     pub(super) fn of(&self, chunk: ChunkId, owner: Owner) -> Option<(Waits, f64)> {
         let account = self.chunks.get(&chunk).filter(|account| account.owner == owner)?;
         Some((account.lately, account.lately.value(self.unit)))
     }
 
-    /// What is known of a chunk's pin, and its value; `None`: no placement would move it.
+    /// Waits because of a chunk's pin lately, and its value; `None`: no placement would move it.
     pub(super) fn of_pin(&self, chunk: ChunkId) -> Option<(Waits, f64)> {
         let account = self.pins.get(&chunk)?;
         Some((account.lately, account.lately.value(self.unit)))

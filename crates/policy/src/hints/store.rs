@@ -142,9 +142,9 @@ pub(super) struct Living {
     pub(super) chunk: ChunkId,
     pub(super) home: PoolId,
     pub(super) accesses: Accesses,
-    /// What hints say, trusted or not.
+    /// The hint that decides, trusted or not.
     pub(super) said: Option<Decider>,
-    /// What is followed.
+    /// The hint that is followed.
     pub(super) hint: Option<(Level, ChunkHint)>,
     /// True if an administrator pinned it.
     pub(super) pinned: bool,

@@ -11,8 +11,8 @@
 //! 3. A copy is a seek a piece and its bytes from the pool's streams. It costs the same a second,
 //!    and half a piece's time to all who arrive meanwhile.
 //!
-//! All in seconds of waiting a second. `auto` decides by these prices, and hints are scored by them.
-//! State: some numbers a pool.
+//! All in seconds of waiting a second. `auto` decides by these prices, and hints are scored by
+//! them. State: some numbers a pool.
 
 use super::{Pattern, PoolLoad, PoolTraits};
 use thermocline_units::Nanos;

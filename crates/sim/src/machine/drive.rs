@@ -5,10 +5,10 @@
 //! counts. Closed loop: so many requests are always under way, in the order of the trace; a latency
 //! runs from the moment of asking.
 //!
-//! Before that, unless the volume shall be thin, or begins as another one is (`start`): each chunk that the trace reads or writes is
-//! written once, 4 KiB of it, by ascending address, so that the machine's own fill rule decides
-//! where it stands; then a flush; then the clock goes to the next whole epoch, and only then does
-//! the placement join and the measurement begin.
+//! Before that, unless the volume shall be thin, or begins as another one is (`start`): each chunk
+//! that the trace reads or writes is written once, 4 KiB of it, by ascending address, so that the
+//! machine's own fill rule decides where it stands; then a flush; then the clock goes to the next
+//! whole epoch, and only then does the placement join and the measurement begin.
 
 use super::load::{Demand, Load};
 use super::meter::{Meter, SLICES, Served, Slicing};

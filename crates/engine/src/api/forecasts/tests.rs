@@ -1,4 +1,4 @@
-//! What is no forecast is refused.
+//! Forecasts are checked: bounds, and numbers that make sense.
 
 use super::{
     ForecastFigures, ForecastMeasured, ForecastTrial, ForecastVerdict, NewForecast, TRIALS_MAX,

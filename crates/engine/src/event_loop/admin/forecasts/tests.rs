@@ -1,4 +1,4 @@
-//! Forecasts are bounded.
+//! The latest forecasts are kept, and no more than there is room for.
 
 use super::{FORECASTS_KEPT, Forecasts, NewForecast};
 
