@@ -30,7 +30,8 @@ fn handshake() -> Vec<u8> {
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((&how, rest)) = data.split_first() else { return };
     let exports = [Export { name: "v0".to_string(), volume: 0, size: 1 << 30 }];
-    let offer = Offer { exports: &exports, refusal: (how & 0x80 != 0).then_some("all are in use") };
+    let refusal = (how & 0x80 != 0).then_some("all are in use");
+    let offer = Offer { exports: &exports, streams: &["mixed", "archival"], refusal };
     let security = if how & 3 == 2 { Security::Wanted } else { Security::Given };
     let mut session = Session::new(security);
     if how & 1 == 1 {

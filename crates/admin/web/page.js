@@ -40,7 +40,11 @@ function element(tag, text, kind) {
 
 function row(cells, kind, tag = "td") {
   const node = element("tr", undefined, kind);
-  for (const text of cells) node.append(element(tag, text));
+  for (const content of cells) {
+    const cell = element(tag);
+    cell.append(content);
+    node.append(cell);
+  }
   return node;
 }
 

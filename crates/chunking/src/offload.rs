@@ -206,6 +206,10 @@ pub fn check(claim: &Claim<'_>, one_in: u64, rng: &mut Rng) -> Result<(), Lie> {
     if left != claim.length || left >= u64::from(claim.sizes.max) {
         return Err(Lie::Left { claimed: claim.length, left });
     }
+    // Where candidates before the least size are ignored, none is remembered either.
+    if claim.early && claim.below_min == BelowMin::Ignore {
+        return Err(Lie::Content { at: total as u32 });
+    }
     if rng.below(one_in) == 0 && !cut_again(claim, start, total, false) {
         return Err(Lie::Content { at: total as u32 });
     }

@@ -214,8 +214,9 @@ fn open(
     Ok((http, text))
 }
 
-/// Sorts hints as the configuration says, and lets file systems be surveyed.
+/// Sorts hints and bounds pins as the configuration says, and lets file systems be surveyed.
 fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
+    engine.admin().set_pin_share(config.hints.pins);
     if let Some(path) = &config.hints.classes {
         let wrong = |what: String| CliError::input(format!("{}: {what}", path.display()));
         let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;

@@ -2,15 +2,20 @@
 //! client. Sizes are bytes, latencies microseconds, moments milliseconds since 1970.
 
 mod clients;
+mod forecasts;
 mod hints;
 mod scrub;
 mod shadows;
 mod volumes;
 
 pub use clients::{Clients, Listener};
+pub use forecasts::{
+    Forecast, ForecastFigures, ForecastMeasured, ForecastTrial, ForecastVerdict, NewForecast,
+};
 pub use hints::{
     HINTS_AT_ONCE, HINTS_BYTES_MAX, HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource,
-    HintsDone, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, RefusedHint, hints_schema,
+    HintsDone, HintsStatus, HintsTaken, JudgedRange, NewClasses, NewHint, NewHints, PoolPins,
+    RefusedHint, hints_schema,
 };
 pub use scrub::{NewScrub, Scrub};
 pub use shadows::{

@@ -25,6 +25,7 @@ mod jobs;
 mod moves;
 mod room;
 mod scrubs;
+mod streams;
 
 pub use admin::{AdminApi, Reach};
 pub use admission::ClientLimits;
@@ -140,6 +141,8 @@ pub struct Engine {
     policy: Option<PolicySpec>,
     /// Place where pools that are added are written down; `None`: nowhere.
     ledger: Option<Arc<dyn PoolLedger>>,
+    /// Forecasts that were published.
+    forecasts: admin::forecasts::Forecasts,
     /// The shadows, by name.
     rivals: BTreeMap<String, PolicySpec>,
     ios: Vec<(PoolId, Ticket, Io)>,
@@ -193,6 +196,7 @@ impl Engine {
             on_event,
             policy: None,
             ledger: None,
+            forecasts: admin::forecasts::Forecasts::default(),
             rivals: BTreeMap::new(),
             ios: Vec::new(),
             done: Vec::new(),

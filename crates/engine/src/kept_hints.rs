@@ -1,9 +1,9 @@
 //! Hints, kept over restarts in the file `hints.json` of the data folder.
 //!
 //! Kept are ranges with their classes, wishes and ends, and how far each source was right about
-//! each class; not prefetches, which are done. At most [`RANGES_MAX`] ranges: a document of
-//! millions would hold the loop up. Volumes are kept by name. What does not fit any more (a volume
-//! that is gone) is left out, and told.
+//! each class; not what is known of single ranges, and not prefetches, which are done. At most
+//! [`RANGES_MAX`] ranges: a document of millions would hold the loop up. Volumes are kept by name.
+//! What does not fit any more (a volume that is gone) is left out, and told.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,8 +15,11 @@ use crate::api::HintLevel;
 
 /// Ranges that are kept at most.
 const RANGES_MAX: usize = 1 << 16;
-/// Version of the document; another one is not read.
-const VERSION: u32 = 1;
+/// Version of the document.
+const VERSION: u32 = 2;
+/// The version before, whose scores are of accesses beside the mean: its ranges are taken, and its
+/// scores are not. Any other version is not read.
+const VERSION_BY_ACCESSES: u32 = 1;
 
 /// The document.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -115,9 +118,15 @@ impl KeptHints {
 
     /// Reads a document of this group; the error says what is wrong with it.
     pub(crate) fn read(text: &[u8], group: u64) -> Result<KeptHints, String> {
-        let kept: KeptHints = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        if kept.version != VERSION {
-            return Err(format!("it has version {}; this program reads {VERSION}", kept.version));
+        let mut kept: KeptHints =
+            serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        match kept.version {
+            VERSION => {}
+            VERSION_BY_ACCESSES => kept.sources.iter_mut().for_each(|one| one.scores.clear()),
+            version => {
+                let known = format!("{VERSION_BY_ACCESSES} and {VERSION}");
+                return Err(format!("it has version {version}; this program reads {known}"));
+            }
         }
         let own = format!("{group:x}");
         if kept.group != own {

@@ -5,11 +5,14 @@
 
 mod clients;
 
-use crate::api::{Backing, BlockCache, Bucket, PlacementFigures, Pool, Status, VolumeSla};
+use crate::api::{
+    Backing, BlockCache, Bucket, PlacementFigures, Pool, PoolPins, Status, VolumeSla,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 use thermocline_admin::metrics::{Series, Value, family};
+use thermocline_policy::hints::Waits;
 use thermocline_units::Latencies;
 use thermocline_volume::settings::BLOCK;
 
@@ -21,6 +24,9 @@ pub(crate) struct Figures {
     pub(crate) pools: Vec<[Latencies; 2]>,
     /// By kind of request.
     pub(crate) requests: Vec<(&'static str, Latencies)>,
+    /// Time that users waited less, and longer, because of hints.
+    pub(crate) hints: Waits,
+    pub(crate) pins: Vec<PoolPins>,
 }
 
 /// Takes one figure of a pool.
@@ -46,6 +52,7 @@ impl Collector for Figures {
         self.caches(&mut encoder)?;
         self.buckets(&mut encoder)?;
         self.shadows(&mut encoder)?;
+        self.hints(&mut encoder)?;
         self.latencies(&mut encoder)
     }
 }
@@ -340,6 +347,37 @@ impl Figures {
     }
 
     /// Of shadows, and of what was done meanwhile.
+    /// Of hints and pins.
+    fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let both = |waits: Waits| [("saved", waits.saved), ("lost", waits.lost)];
+        let told = |(what, seconds)| (vec![("effect", what)], Value::Seconds(seconds));
+        let help =
+            "Time that users waited less (saved) or longer (lost) because hints were followed";
+        family(encoder, ("hints_waiting_seconds", help), both(self.hints).map(told).into())?;
+        let waits = self.pins.iter().flat_map(|pins| {
+            let waits = Waits { saved: pins.saved_seconds, lost: pins.lost_seconds };
+            both(waits).map(|(what, seconds)| {
+                (vec![("pool", pins.pool.as_str()), ("effect", what)], Value::Seconds(seconds))
+            })
+        });
+        let help =
+            "Time that users waited less (saved) or longer (lost) because chunks were pinned";
+        family(encoder, ("pins_waiting_seconds", help), waits.collect())?;
+        let chunks = self.pins.iter().flat_map(|pins| {
+            let counts = [
+                ("held", pins.held_chunks),
+                ("wrong", pins.wrong_chunks),
+                ("beyond_budget", pins.beyond_chunks),
+                ("by_name", pins.by_name_chunks),
+            ];
+            counts.map(|(state, count)| {
+                let labels = vec![("pool", pins.pool.as_str()), ("state", state)];
+                (labels, Value::Gauge(count as f64))
+            })
+        });
+        family(encoder, ("pinned_chunks", "Chunks that are pinned"), chunks.collect())
+    }
+
     fn shadows(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let latency = |figures: &PlacementFigures| figures.mean_latency_us.map(|us| us / 1e6);
         let gauges: [(&str, &str, OfPlacement); 2] = [

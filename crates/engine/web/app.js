@@ -4,7 +4,7 @@
 // Cividis at even steps: lightness grows, and only blue and yellow are needed to see it.
 const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 113, 115], [138, 134, 120],
   [165, 157, 117], [195, 181, 105], [225, 206, 85], [254, 232, 56]];
-Object.assign(state, { status: null, heat: null, volume: null });
+Object.assign(state, { status: null, heat: null, volume: null, forecasts: [] });
 
 function bytes(count) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -225,6 +225,91 @@ function shadows(status) {
     "latency, last epoch", "fastest pool, last epoch"], rows));
 }
 
+const VERDICTS = { now: "", better: "better", worse: "worse", same: "no difference", unclear: "unclear", impossible: "impossible" };
+const JUDGED = { better: "good", worse: "bad", unclear: "warn" };
+
+function change(ratio) {
+  if (ratio >= 3) return "× " + ratio.toFixed(1);
+  return (ratio < 1 ? "−" : "+") + Math.abs(100 * (ratio - 1)).toFixed(ratio > 0.9 && ratio < 1.1 ? 1 : 0) + " %";
+}
+
+// A bar of a latency beside the largest one; a thin line at its end spans the 95 % interval.
+function bar(us, most, now, ratio) {
+  const svg = drawing("svg", { class: "trial", viewBox: "0 0 200 14", preserveAspectRatio: "none" });
+  const place = (us) => (196 * Math.min(us / most, 1)).toFixed(1);
+  svg.append(drawing("rect", { x: 0, y: 3, width: place(us), height: 8 }));
+  if (ratio[2] > ratio[1]) {
+    svg.append(drawing("path", { d: "M" + place(now * ratio[1]) + " 7H" + place(now * ratio[2]) }));
+  }
+  svg.append(caption(micros(us)));
+  return svg;
+}
+
+function trials(list) {
+  const known = list.filter((trial) => trial.figures);
+  const most = (of) => Math.max(1, ...known.map((trial) => of(trial.figures)));
+  const means = most((figures) => figures.mean_us), p99s = most((figures) => figures.p99_us);
+  const now = (known[0] || {}).figures, plain = (value) => value === null ? "–" : value > 0 && value < 0.01 ? "< 0.01" : value.toFixed(2);
+  const headings = ["trial", "mean", "", "", "99th percentile", "", "", "drive writes a day", "cost a month", "verdict"];
+  return table(headings, list.map((trial) => {
+    const figures = trial.figures, isNow = trial.verdict === "now";
+    const verdict = element("span", VERDICTS[trial.verdict], JUDGED[trial.verdict]);
+    const cells = figures ? [trial.what, bar(figures.mean_us, means, now.mean_us, figures.mean_ratio), micros(figures.mean_us),
+      isNow ? "" : change(figures.mean_ratio[0]), bar(figures.p99_us, p99s, now.p99_us, figures.p99_ratio), micros(figures.p99_us),
+      isNow ? "" : change(figures.p99_ratio[0]), plain(figures.writes_a_day), plain(figures.month_cost), verdict]
+      : [trial.what, "", "–", "", "", "–", "", "–", "–", verdict];
+    const shown = row(cells);
+    shown.title = trial.devices + "; policy " + trial.policy + (trial.problem ? "; " + trial.problem : "");
+    return shown;
+  }));
+}
+
+// Forecasts over what was measured, from a quarter to four times, on a logarithmic scale; the oldest on the left.
+function errors(list) {
+  const svg = drawing("svg", { class: "errors", viewBox: "0 0 600 90" });
+  const y = (ratio) => 45 - 40 * Math.max(-1, Math.min(1, Math.log2(ratio) / 2));
+  for (const [ratio, text] of [[4, "4"], [2, "2"], [1, "1"], [0.5, "½"], [0.25, "¼"]]) {
+    svg.append(drawing("path", { class: ratio === 1 ? "exact" : "grid", d: "M24 " + y(ratio) + "H596" }));
+    const label = drawing("text", { x: 16, y: y(ratio) + 3 });
+    label.textContent = text;
+    svg.append(label);
+  }
+  const step = 560 / Math.max(list.length, 8);
+  list.forEach((one, i) => {
+    for (const [kind, ratio] of [["mean", one.mean], ["p99", one.p99]]) {
+      const mark = drawing("circle", { class: kind, cx: 36 + step * i, cy: y(ratio), r: 3.5 });
+      mark.append(caption(one.at + ", " + (kind === "mean" ? "mean" : "99th percentile") + ": " + ratio.toFixed(2)));
+      svg.append(mark);
+    }
+  });
+  return svg;
+}
+
+function forecasts(fresh) {
+  state.forecasts = fresh.concat(state.forecasts).slice(0, 32);
+  at("forecast-frame").hidden = !state.forecasts.length;
+  if (!fresh.length) return;
+  const moment = (one) => new Date(one.at_ms).toLocaleString([], { hour12: false });
+  const last = state.forecasts[0], told = last.forecast;
+  at("forecast-of").textContent = moment(last) + ", of " + number(told.requests) + " requests in " + span(told.span_seconds) + ", " +
+    bytes(told.touched_bytes) + " touched, under " + last.policy + "; " + told.trials[0].devices +
+    (told.from_map ? "; chunks begin where they were" : "; the fastest pools are filled first");
+  at("forecast").replaceChildren(trials(told.trials));
+  at("forecast-words").replaceChildren(...told.sentences.map((sentence) => element("li", sentence)));
+  const compared = state.forecasts.filter((one) => one.forecast.measured && one.forecast.trials[0].figures).map((one) => {
+    const measured = one.forecast.measured, figures = one.forecast.trials[0].figures;
+    const mean = figures.mean_us / Math.max(measured.mean_us, 0.001), p99 = figures.p99_us / Math.max(measured.p99_us, 0.001);
+    return { at: moment(one), policy: one.policy, measured, figures, mean, p99 };
+  });
+  const rows = compared.map((one) => row([one.at, one.policy, number(one.measured.requests), micros(one.measured.mean_us),
+    micros(one.figures.mean_us), one.mean.toFixed(2), micros(one.measured.p99_us), micros(one.figures.p99_us), one.p99.toFixed(2)]));
+  const legend = element("p", undefined, "quiet legend");
+  legend.append(key("mean", COLORS[1]), key("99th percentile", COLORS[0]));
+  at("forecast-errors").replaceChildren(...(compared.length ? [errors(compared.slice().reverse()), legend,
+    table(["made", "policy", "requests", "mean was", "forecast", "ratio", "99th percentile was", "forecast", "ratio"], rows)]
+    : [element("p", "The engine told no latencies while it was sampled.", "quiet")]));
+}
+
 async function draw(status) {
   state.status = status;
   facts(status);
@@ -246,10 +331,11 @@ async function draw(status) {
     await why(status);
   }
   moves(await ask("/v1/operations"), status);
+  forecasts(await ask("/v1/forecasts?after=" + ((state.forecasts[0] || {}).number || 0)));
 }
 
 function tick() {
-  return round(draw, "engine gone", { heat: null });
+  return round(draw, "engine gone", { heat: null, forecasts: [] });
 }
 
 tick();

@@ -243,9 +243,9 @@ impl State {
             // Its thread lives as long as this hub.
             let _ = disk.send(job);
         }
-        self.offload();
+        let has_job = self.offload();
         let Some(live) = &mut self.live else { return };
-        if (live.end.wants_transmit() || live.failed.is_some())
+        if (live.end.wants_transmit() || live.failed.is_some() || has_job)
             && let Some(waker) = self.link.take()
         {
             waker.wake();
@@ -255,14 +255,20 @@ impl State {
 
 impl State {
     /// Gives the accelerator what the end wants cut, and tells it what the end found wrong with it.
-    fn offload(&mut self) {
-        let (Some(live), Some(accelerator)) = (&mut self.live, &self.accelerator) else { return };
+    /// True if there was a job: it has a deadline that the link's timer must know.
+    fn offload(&mut self) -> bool {
+        let (Some(live), Some(accelerator)) = (&mut self.live, &self.accelerator) else {
+            return false;
+        };
+        let mut has_job = false;
         while let Some((ticket, job)) = live.end.next_cut_job() {
             accelerator.submit(&self.own, self.number, ticket, job);
+            has_job = true;
         }
         while let Some(fault) = live.end.next_unit_fault() {
             accelerator.fail(fault.to_string());
         }
+        has_job
     }
 }
 

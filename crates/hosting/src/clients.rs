@@ -141,7 +141,7 @@ impl Clients {
             return None;
         }
         loop {
-            let next = client.session.next(&Offer { exports, refusal: None });
+            let next = client.session.next(&Offer { exports, streams: &[], refusal: None });
             if let Some((cookie, ask)) = next {
                 let volume = client.session.volume().expect("requests come after the handshake");
                 return Some((cookie, VolumeKey(volume), ask));

@@ -31,6 +31,8 @@ pub struct Export {
 pub struct Offer<'a> {
     /// The volumes.
     pub exports: &'a [Export],
+    /// Words that may follow a volume's name, after an `@`: the stream of the connection's writes.
+    pub streams: &'a [&'a str],
     /// The reason why the client may not attach one of them now, for people; none: it may.
     pub refusal: Option<&'a str>,
 }
@@ -52,6 +54,8 @@ pub(crate) const POOL: (&str, u32) = ("thermocline:pool", 2);
 pub(crate) struct Agreement {
     /// The volume.
     pub(crate) volume: u32,
+    /// Place of the stream among those that were offered.
+    pub(crate) stream: Option<u8>,
     pub(crate) structured: bool,
     pub(crate) contexts: Contexts,
 }
@@ -185,7 +189,7 @@ impl Handshake {
                 Progress::Going
             }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
-                let done = self.meta_contexts(asked, data, exports, out);
+                let done = self.meta_contexts(asked, data, offer, out);
                 if done.is_none() {
                     reply(out, asked, option_reply::INVALID, b"the option is malformed");
                 }
@@ -215,29 +219,30 @@ impl Handshake {
         Progress::Going
     }
 
-    fn agree(&self, export: &Export) -> Progress {
+    fn agree(&self, (export, stream): (&Export, Option<u8>)) -> Progress {
         // Contexts that were chosen for another export do not count.
         let contexts = self.contexts.filter(|&(volume, _)| volume == export.volume);
         let contexts = contexts.map_or(Contexts::default(), |(_, contexts)| contexts);
-        Progress::Agreed(Agreement { volume: export.volume, structured: self.structured, contexts })
+        let (volume, structured) = (export.volume, self.structured);
+        Progress::Agreed(Agreement { volume, stream, structured, contexts })
     }
 
     /// The old way to choose: no way to refuse but to hang up.
     fn export_name(&mut self, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) -> Progress {
         let name = std::str::from_utf8(data).ok();
-        let Some(export) = name.and_then(|name| find(offer.exports, name)) else {
+        let Some(found) = name.and_then(|name| find(offer, name)) else {
             return Progress::Over;
         };
         if offer.refusal.is_some() {
             self.refused = true;
             return Progress::Over;
         }
-        out.put_u64(export.size);
+        out.put_u64(found.0.size);
         out.put_u16(flags(self.structured));
         if !self.no_zeroes {
             out.extend_from_slice(&[0; 124]);
         }
-        self.agree(export)
+        self.agree(found)
     }
 
     fn info(&mut self, asked: u32, data: &[u8], offer: &Offer<'_>, out: &mut Vec<u8>) -> Progress {
@@ -251,8 +256,8 @@ impl Handshake {
             reply(out, asked, option_reply::INVALID, b"the option is malformed");
             return Progress::Going;
         };
-        let Some(export) = find(offer.exports, name) else {
-            reply(out, asked, option_reply::UNKNOWN, b"no such export");
+        let Some(found) = find(offer, name) else {
+            reply(out, asked, option_reply::UNKNOWN, unknown(offer, name).as_bytes());
             return Progress::Going;
         };
         if let Some(refusal) = offer.refusal.filter(|_| asked == option::GO) {
@@ -262,7 +267,7 @@ impl Handshake {
         }
         let mut block = Vec::new();
         block.put_u16(info::EXPORT);
-        block.put_u64(export.size);
+        block.put_u64(found.0.size);
         block.put_u16(flags(self.structured));
         reply(out, asked, option_reply::INFO, &block);
         block.clear();
@@ -272,14 +277,14 @@ impl Handshake {
         block.put_u32(REQUEST_BYTES_MAX);
         reply(out, asked, option_reply::INFO, &block);
         reply(out, asked, option_reply::ACK, &[]);
-        if asked == option::GO { self.agree(export) } else { Progress::Going }
+        if asked == option::GO { self.agree(found) } else { Progress::Going }
     }
 
     fn meta_contexts(
         &mut self,
         asked: u32,
         data: &[u8],
-        exports: &[Export],
+        offer: &Offer<'_>,
         out: &mut Vec<u8>,
     ) -> Option<()> {
         let lists = asked == option::LIST_META_CONTEXT;
@@ -296,8 +301,8 @@ impl Handshake {
         if !reader.0.is_empty() || !lists && !self.structured {
             return None;
         }
-        let Some(export) = find(exports, name) else {
-            reply(out, asked, option_reply::UNKNOWN, b"no such export");
+        let Some((export, _)) = find(offer, name) else {
+            reply(out, asked, option_reply::UNKNOWN, unknown(offer, name).as_bytes());
             return Some(());
         };
         let wants = |context: &str| {
@@ -335,11 +340,30 @@ fn flags(structured: bool) -> u16 {
         | df
 }
 
-fn find<'a>(exports: &'a [Export], name: &str) -> Option<&'a Export> {
-    if name.is_empty() {
-        return exports.first();
+/// The export of this name, and the place of the stream that follows it, if one does.
+fn find<'a>(offer: &Offer<'a>, name: &str) -> Option<(&'a Export, Option<u8>)> {
+    let (name, stream) = match name.split_once('@') {
+        None => (name, None),
+        Some((name, word)) => {
+            let place = offer.streams.iter().position(|stream| *stream == word)?;
+            (name, Some(u8::try_from(place).ok()?))
+        }
+    };
+    let export = match name {
+        "" => offer.exports.first(),
+        name => offer.exports.iter().find(|export| export.name == name),
+    };
+    Some((export?, stream))
+}
+
+/// Message about a name of which there is no export.
+fn unknown(offer: &Offer<'_>, name: &str) -> String {
+    match name.split_once('@') {
+        Some((_, word)) if !offer.streams.is_empty() && !offer.streams.contains(&word) => {
+            format!("no such stream; there are: {}", offer.streams.join(", "))
+        }
+        _ => "no such export".to_string(),
     }
-    exports.iter().find(|export| export.name == name)
 }
 
 fn reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {

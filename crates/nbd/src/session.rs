@@ -190,6 +190,15 @@ impl Session {
         self.cut_off
     }
 
+    /// Place of the stream chosen with the volume, among those that were offered; `None`: it was
+    /// attached by its name alone.
+    pub fn stream(&self) -> Option<u8> {
+        match &self.stage {
+            Stage::Transmission(agreement) => agreement.stream,
+            Stage::Handshake(_) | Stage::Encrypting(_) | Stage::Over => None,
+        }
+    }
+
     /// The volume chosen.
     pub fn volume(&self) -> Option<u32> {
         match &self.stage {

@@ -26,7 +26,8 @@ fn greeted(security: Security) -> Session {
 
 /// The next request, where whatever memory it needs is granted.
 fn next(session: &mut Session, exports: &[Export]) -> Option<(Cookie, Ask)> {
-    let offer = Offer { exports, refusal: None };
+    let streams = &["mixed", "archival"];
+    let offer = Offer { exports, streams, refusal: None };
     session.next(&offer).or_else(|| {
         session.grant(session.lacks());
         session.next(&offer)
@@ -85,6 +86,37 @@ fn transmission(structured: bool) -> Session {
     assert_eq!(session.volume(), Some(7));
     let _ = sent(&mut session);
     session
+}
+
+/// Attaches an export by a name: what was sent back, and the session.
+fn attach(name: &str) -> (Session, Vec<u8>) {
+    let mut session = session();
+    let mut bytes = 3_u32.to_be_bytes().to_vec();
+    bytes.extend(go(name));
+    session.feed(&bytes);
+    assert!(next(&mut session, &exports()).is_none());
+    let answer = sent(&mut session);
+    (session, answer)
+}
+
+#[test]
+fn a_volume_is_attached_with_a_stream_or_without() {
+    for (name, stream) in [("v0", None), ("v0@mixed", Some(0)), ("v0@archival", Some(1))] {
+        let (session, _) = attach(name);
+        assert_eq!((session.volume(), session.stream()), (Some(7), stream), "{name}");
+    }
+    let first = exports()[0].volume;
+    assert_eq!(attach("@archival").0.volume(), Some(first), "the empty name is the first export");
+    for (name, says) in [
+        ("v0@often", "no such stream; there are: mixed, archival"),
+        ("v0@", "no such stream; there are: mixed, archival"),
+        ("v0@mixed@mixed", "no such stream"),
+        ("v9@mixed", "no such export"),
+    ] {
+        let (session, answer) = attach(name);
+        assert_eq!(session.volume(), None, "{name}");
+        assert!(String::from_utf8_lossy(&answer).contains(says), "{name}");
+    }
 }
 
 #[test]
@@ -264,13 +296,13 @@ fn a_client_is_refused_in_words_where_the_protocol_has_them() {
     let mut session = session();
     session.feed(&3_u32.to_be_bytes());
     session.feed(&go("v0"));
-    assert!(session.next(&Offer { exports: &exports(), refusal }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal }).is_none());
     let told = sent(&mut session);
     assert_eq!(told[12..16], (1_u32 << 31 | 2).to_be_bytes());
     assert!(told.ends_with(b"all are in use"));
     assert!(session.take_refused() && !session.take_refused());
     session.feed(&option(option::EXPORT_NAME, b"v0"));
-    assert!(session.next(&Offer { exports: &exports(), refusal }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal }).is_none());
     assert!(session.take_refused() && session.is_over(), "this option has no way to refuse");
 }
 
@@ -278,7 +310,7 @@ fn a_client_is_refused_in_words_where_the_protocol_has_them() {
 #[test]
 fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_left() {
     let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
-    let offer = Offer { exports: &exports, refusal: None };
+    let offer = Offer { exports: &exports, streams: &[], refusal: None };
     let mut session = transmission(false);
     for _ in 0..2 {
         session.feed(&request(0, 0, 0, 256 << 10));
@@ -308,7 +340,7 @@ fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_le
 #[test]
 fn a_write_asks_for_memory_when_its_contents_come() {
     let exports = [Export { name: "v0".to_string(), volume: 7, size: 1 << 30 }];
-    let offer = Offer { exports: &exports, refusal: None };
+    let offer = Offer { exports: &exports, streams: &[], refusal: None };
     let mut session = transmission(false);
     session.feed(&request(0, 1, 0, 1 << 20));
     assert!(session.next(&offer).is_none());
@@ -347,9 +379,9 @@ fn replies_headers_pile_up_to_a_bound() {
     session.feed(&3_u32.to_be_bytes());
     let list = option(option::LIST, &[]).repeat(16 << 10);
     session.feed(&list);
-    assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal: None }).is_none());
     assert!(!session.wants_bytes() && sent(&mut session).len() < 300 << 10);
-    assert!(session.next(&Offer { exports: &exports(), refusal: None }).is_none());
+    assert!(session.next(&Offer { exports: &exports(), streams: &[], refusal: None }).is_none());
     assert!(session.has_unsent(), "the rest is answered when there is room");
 }
 

@@ -165,7 +165,10 @@ impl Offload {
             return !encoder.piece_is_whole();
         }
         let Some(job) = encoder.ask(buffer_max.0) else { return false };
-        assert!(self.settings.abilities.include(&job), "a job that it does: {:?}", job.function);
+        if !self.settings.abilities.include(&job) {
+            encoder.withdraw();
+            return false;
+        }
         let ticket = Ticket(self.next);
         self.next += 1;
         let until = Nanos(now.0.saturating_add(self.settings.patience.0));
@@ -208,6 +211,8 @@ impl Offload {
             (Err(error), encoder) => {
                 if let Some(encoder) = encoder {
                     encoder.withdraw();
+                    // Here, not by the unit once more: it might fail with these bytes each time.
+                    encoder.cut();
                 }
                 self.failures_in_a_row += 1;
                 let may_try = error == AcceleratorError::Failed;

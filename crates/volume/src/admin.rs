@@ -26,7 +26,7 @@ use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Held, Hint, HintError, Hints};
 use thermocline_policy::migration::WearBudget;
 use thermocline_policy::placement::shadow::ShadowError;
-use thermocline_policy::placement::{Placement, PoolTraits, Sla, Unreadable};
+use thermocline_policy::placement::{Placement, PoolTraits, Sla, Unreadable, VolumeView};
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -297,7 +297,7 @@ impl Group {
             return Err(Refusal::Unmapped);
         }
         if self.machines.state.map.entry(chunk).pinned != pinned {
-            self.machines.state.map.entry_mut(chunk).pinned = pinned;
+            self.machines.state.map.set_pinned(chunk, pinned);
             assert!(self.machines.state.pool_of(chunk).is_some(), "nothing cannot be pinned");
             let state = self.machines.state.durable_state(chunk);
             self.machines.state.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
@@ -552,7 +552,32 @@ impl Group {
     /// Takes another table of classes; hints given before are forgotten, since they were classified
     /// by the old one.
     pub fn set_hint_classes(&mut self, classes: Classes) {
+        let share = self.machines.hinting.hints.pin_share();
         self.machines.hinting.hints = Hints::new(classes);
+        self.machines.hinting.hints.set_pin_share(share);
+    }
+
+    /// Sets the share of each pool's chunks that may be pinned, 0 to 1.
+    pub fn set_pin_share(&mut self, share: f64) {
+        self.machines.hinting.hints.set_pin_share(share);
+    }
+
+    /// Chunks that may still be pinned by name, by pool: the budget of each less those that are.
+    /// O(chunks).
+    pub fn pins_left(&self) -> Vec<u64> {
+        let (state, view) = (&self.machines.state, self.machines.view());
+        let share = self.machines.hinting.hints.pin_share();
+        let mut left: Vec<u64> = (0..state.pools.count() as u16)
+            .map(|pool| state.pools.ranks().rank_of(PoolId(pool)))
+            .map(|rank| (view.capacity_chunks(rank) as f64 * share) as u64)
+            .collect();
+        for chunk in state.map.chunks().filter(|&chunk| state.map.entry(chunk).pinned) {
+            if let Some(pool) = state.pool_of(chunk) {
+                let left = &mut left[usize::from(pool.0)];
+                *left = left.saturating_sub(1);
+            }
+        }
+        left
     }
 
     /// Lets a placement begin as a shadow: see [`Shadows::begin`]. Epochs pass from now on, also

@@ -10,7 +10,7 @@ use crate::journal::Waiter;
 use crate::leaving::Leaving;
 use crate::map::{NONE, Place};
 use crate::request::RequestError;
-use crate::sources::allocate;
+use crate::sources::{allocate, pool_without_hint};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, PoolId};
@@ -39,8 +39,9 @@ pub(crate) fn open_chunk(
     let chunk = group.sub_requests[sub_request].chunk;
     assert!(group.map.entry(chunk).first().is_none(), "a chunk gets its first slot once");
     let hinted = hinting.pools_for(group, chunk);
-    let Some((place, clean)) = allocate(group, group.sub_requests[sub_request].unfit, &hinted)
-    else {
+    let unfit = group.sub_requests[sub_request].unfit;
+    let would = (!hinted.is_empty()).then(|| pool_without_hint(group, unfit)).flatten();
+    let Some((place, clean)) = allocate(group, unfit, &hinted) else {
         return await_space(group, checksums, leaving, sub_request);
     };
     assert!(group.pools[place.pool].slots.is_taken(place.slot), "nobody else gets it");
@@ -48,7 +49,7 @@ pub(crate) fn open_chunk(
         group.sub_requests[sub_request].unfit & bit(place.pool) == 0,
         "not where it failed before"
     );
-    hinting.note_placed(place, &hinted);
+    hinting.note_placed(group, chunk, place, &hinted, would);
     if clean || mutant("slot_not_zeroed") {
         return FirstSlot::Ready(place);
     }

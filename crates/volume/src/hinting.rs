@@ -19,7 +19,7 @@ use crate::map::Place;
 use crate::moves::{Moves, refuse};
 use crate::operation::{Operation, OperationId, OperationKind, Refusal};
 use crate::request::{Action, Priority, Request};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_policy::hints::director::Directed;
 use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::{Move, VolumeView};
@@ -82,9 +82,16 @@ pub(crate) struct Hinting {
     prefetches: BTreeMap<(Nanos, u64), Operation>,
     /// Chunks whose hints writes have looked at since the last round of housekeeping.
     looks: u32,
+    /// Chunks that the director moves, of the last epoch.
+    directed: BTreeSet<ChunkId>,
 }
 
 impl Hinting {
+    /// Chunks that hints move by the last proposal; they are handed over.
+    pub(crate) fn take_directed(&mut self) -> BTreeSet<ChunkId> {
+        std::mem::take(&mut self.directed)
+    }
+
     /// The next copy that is wished, redirections first, and its place among prefetches.
     pub(crate) fn next_wish(&mut self) -> Option<(Option<(Nanos, u64)>, Operation)> {
         let redirection = self.wishes.pop_front().map(|wish| (None, wish));
@@ -199,10 +206,23 @@ impl Hinting {
         preferred.map(|rank| near(group, group.pools.ranks().at_rank(rank))).collect()
     }
 
-    /// A chunk was placed where its class wants.
-    pub(crate) fn note_placed(&mut self, place: Place, pools: &[PoolId]) {
-        if pools.contains(&place.pool) {
-            self.counts.placed += 1;
+    /// A chunk was placed where its class wants; without its hint it `would` be on another pool.
+    pub(crate) fn note_placed(
+        &mut self,
+        group: &GroupState,
+        chunk: ChunkId,
+        place: Place,
+        pools: &[PoolId],
+        would: Option<PoolId>,
+    ) {
+        if !pools.contains(&place.pool) {
+            return;
+        }
+        assert!(group.map.has(chunk), "a chunk is placed in a volume that exists");
+        self.counts.placed += 1;
+        let hint = self.hints.of(group.now, chunk, group.chunk_size());
+        if let (Some(hint), Some(would)) = (hint, would.filter(|would| *would != place.pool)) {
+            self.hints.note_placed(chunk, hint, group.pools.ranks().rank_of(would));
         }
     }
 
@@ -248,12 +268,15 @@ impl Hinting {
 
     /// Puts what hints want among a placement's moves.
     pub(crate) fn direct(&mut self, now: Nanos, view: &dyn VolumeView, moves: &mut Vec<Move>) {
-        if self.hints.is_empty() {
+        if self.hints.is_empty() && !view.has_pins() {
             return;
         }
         let mut hints = std::mem::take(&mut self.hints);
         let before = moves.len() as u64;
+        let own: BTreeSet<ChunkId> = moves.iter().map(|step| step.chunk).collect();
         let Directed { claimed, proposed, dropped } = hints.direct(now, view, moves);
+        let directed = moves.iter().map(|step| step.chunk).filter(|chunk| !own.contains(chunk));
+        self.directed = directed.collect();
         assert_eq!(before + proposed - dropped, moves.len() as u64, "each move is counted");
         self.hints = hints;
         let counts = &mut self.counts;

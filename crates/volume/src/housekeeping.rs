@@ -77,7 +77,8 @@ impl Machines {
             let Machines { epochs, state, requests, hinting, .. } = self;
             let moves = epochs.end(now, state, &requests.slas, hinting);
             let flows = self.view().flows_of(&moves);
-            self.moves.take_over(now, moves, flows);
+            let directed = self.hinting.take_directed();
+            self.moves.take_over(now, moves, directed, flows);
         }
         if !self.rounds.begin(now) {
             return;

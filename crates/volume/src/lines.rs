@@ -251,7 +251,9 @@ impl Lines {
                 met("fill given up among many");
                 return;
             }
-            if !pools[pool].wear.allows(now, Bytes(BLOCK.into())) {
+            // What is left belongs to moves: they need a whole chunk's worth at once.
+            let chunk = Bytes(u64::from(pools.chunk_bytes()));
+            if !pools[pool].wear.allows(now, chunk) {
                 return;
             }
             let line = Line::at(kept.chunk, at);

@@ -285,13 +285,21 @@ pub(crate) struct ChunkMap {
     extras_free: Vec<u32>,
     /// Identity that the next volume gets.
     next_identity: u64,
+    /// True if a chunk was pinned since the group was opened.
+    has_pins: bool,
 }
 
 impl ChunkMap {
     /// No volumes; the first one gets this identity.
     pub(crate) fn new(next_identity: u64) -> ChunkMap {
         assert!(next_identity > 0, "0 stands for a volume without an identity");
-        ChunkMap { volumes: Vec::new(), extras: Vec::new(), extras_free: Vec::new(), next_identity }
+        ChunkMap {
+            volumes: Vec::new(),
+            extras: Vec::new(),
+            extras_free: Vec::new(),
+            next_identity,
+            has_pins: false,
+        }
     }
 
     /// Identity that the next volume gets: no volume has had it or a higher one.
@@ -492,6 +500,18 @@ impl ChunkMap {
         first.into_iter().chain(extra.into_iter().flat_map(|extra| extra.others.iter().copied()))
     }
 
+    /// Pins a chunk where it is, or lets it go.
+    pub(crate) fn set_pinned(&mut self, chunk: ChunkId, pinned: bool) {
+        self.has_pins |= pinned;
+        self.entry_mut(chunk).pinned = pinned;
+        assert!(self.has_pins || !pinned, "a pin is known");
+    }
+
+    /// False if no chunk was pinned since the group was opened.
+    pub(crate) fn has_pins(&self) -> bool {
+        self.has_pins
+    }
+
     /// The chunk as the journal would say it.
     pub(crate) fn state(&self, chunk: ChunkId) -> ChunkState {
         let extra = self.extra(chunk);
@@ -513,8 +533,8 @@ impl ChunkMap {
         assert!(!no_base || state.overlay.is_none(), "an overlay lies over a copy");
         let first = state.copies.first().copied();
         assert!(state.copies.len() <= COPIES_MAX, "a chunk has no more copies than it may");
+        self.set_pinned(chunk, state.pinned);
         let entry = self.entry_mut(chunk);
-        entry.pinned = state.pinned;
         entry.set_table(state.table);
         entry.set_unsaid(state.unsaid && state.table != Table::None);
         let place = first.map_or((0, NONE), |c| (c.place.pool.0 as u8, c.place.slot));

@@ -53,7 +53,7 @@ use crate::presence::Presence;
 use proposal::{Proposal, WINDOW};
 pub(crate) use refusal::{REDIRECT_CHUNK_MAX, refuse};
 use refusal::{goal_of, is_prefetched_there};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use switching::take_back;
 use thermocline_policy::migration::Trial;
 use thermocline_policy::placement::{How, Move};
@@ -275,13 +275,21 @@ impl Moves {
         self.proposal.waiting() + under_way.count()
     }
 
-    /// Takes a proposal over at the end of an epoch; `flows`: what it moves, where it is not empty.
-    pub(crate) fn take_over(&mut self, now: Nanos, moves: Vec<Move>, flows: Option<Proposed>) {
+    /// Takes a proposal over at the end of an epoch; `directed`: chunks that hints move, `flows`:
+    /// what it moves, where it is not empty.
+    pub(crate) fn take_over(
+        &mut self,
+        now: Nanos,
+        moves: Vec<Move>,
+        directed: BTreeSet<ChunkId>,
+        flows: Option<Proposed>,
+    ) {
         assert_eq!(flows.is_none(), moves.is_empty(), "what is proposed is told");
         if flows.is_some() {
             self.proposal.told = flows;
         }
         self.proposal.replace(now, moves);
+        self.proposal.directed = directed;
     }
 
     /// A slot is free: a move may begin that had no room.
@@ -343,7 +351,9 @@ impl Moves {
             }
             match refuse(self, group, &operation) {
                 // Who leaves for it goes first: the placement has planned for these lines.
-                Ok(()) if lines_stand(group, &operation) => at += 1,
+                Ok(()) if !self.proposal.is_directed(chunk) && lines_stand(group, &operation) => {
+                    at += 1;
+                }
                 Ok(()) => {
                     assert!(!self.chunks.contains_key(&chunk), "a chunk has one operation");
                     let size = group.chunk_size();
@@ -373,7 +383,7 @@ impl Moves {
 /// True if a placement's move would take a slot that it wants for lines itself.
 fn lines_stand(group: &GroupState, operation: &Operation) -> bool {
     let to = operation.to;
-    let needs_slot = !is_prefetched_there(group, operation);
+    let needs_slot = !is_prefetched_there(group, operation) && goal_of(group, operation).is_none();
     needs_slot && group.lines.are_planned_on(to) && group.pools[to].slots.free() == 0
 }
 

@@ -97,15 +97,25 @@ pub(crate) fn allocate(
 
 /// The pool that has a free slot for a new chunk, as [`allocate`] chooses it.
 pub(crate) fn pool_for_chunk(group: &GroupState, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
-    let room = |id: PoolId| {
-        let pool = &group.pools[id];
-        let takes = pool.has_space() && unfit & bit(id) == 0;
-        Room {
-            free: if takes { pool.room() } else { 0 },
-            beside_reserve: if takes { pool.free_beside_reserve() } else { 0 },
-            far: pool.is_far(),
-        }
-    };
     let by_speed = group.pools.ranks().order();
+    let room = |id: PoolId| room(group, unfit, id);
     group.settings.tactics.allocation.ask(|tactic| tactic.pool(hint, by_speed, &room))
+}
+
+/// The pool that a new chunk would get without a hint. Shadows of the tactic are not asked: nothing
+/// follows from the answer.
+pub(crate) fn pool_without_hint(group: &GroupState, unfit: u64) -> Option<PoolId> {
+    let room = |id: PoolId| room(group, unfit, id);
+    group.settings.tactics.allocation.tactic().pool(&[], group.pools.ranks().order(), &room)
+}
+
+/// Room of a pool for new chunks.
+fn room(group: &GroupState, unfit: u64, id: PoolId) -> Room {
+    let pool = &group.pools[id];
+    let takes = pool.has_space() && unfit & bit(id) == 0;
+    Room {
+        free: if takes { pool.room() } else { 0 },
+        beside_reserve: if takes { pool.free_beside_reserve() } else { 0 },
+        far: pool.is_far(),
+    }
 }

@@ -4,7 +4,7 @@ use crate::group_state::GroupState;
 use crate::moves::Proposed;
 use crate::pools::pool::Pool;
 use crate::slas::Slas;
-use thermocline_policy::placement::{Move, PoolLoad, PoolTraits, Sla, VolumeView};
+use thermocline_policy::placement::{Accesses, Move, PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A group, read-only. Its pools are ranks: pool 0 is the fastest one ([`crate::pools::ranks`]).
@@ -27,7 +27,7 @@ impl View<'_> {
             let Some(from) = from else { continue };
             let flow = proposed.flows.entry((from, planned.to)).or_default();
             flow.chunks += 1;
-            flow.requests += self.accesses(planned.chunk);
+            flow.requests += self.accesses(planned.chunk).all();
         }
         (!moves.is_empty()).then_some(proposed)
     }
@@ -87,13 +87,13 @@ impl VolumeView for View<'_> {
         first.map_or(slowest, |place| self.group.pools.ranks().rank_of(place.pool))
     }
 
-    fn accesses(&self, chunk: ChunkId) -> u64 {
+    fn accesses(&self, chunk: ChunkId) -> Accesses {
         if !self.group.map.has(chunk) {
-            return 0;
+            return Accesses::default();
         }
         let ended = self.number.wrapping_sub(1);
         let (reads, writes) = self.group.map.entry(chunk).heat_in(ended);
-        u64::from(reads) + u64::from(writes)
+        Accesses { reads: reads.into(), writes: writes.into() }
     }
 
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
@@ -108,6 +108,14 @@ impl VolumeView for View<'_> {
     fn is_replicated(&self, chunk: ChunkId) -> bool {
         self.group.map.has(chunk)
             && self.group.map.copies(chunk).filter(|copy| !copy.gives_way()).count() > 1
+    }
+
+    fn is_pinned(&self, chunk: ChunkId) -> bool {
+        self.group.map.has(chunk) && self.group.map.entry(chunk).pinned
+    }
+
+    fn has_pins(&self) -> bool {
+        self.group.map.has_pins()
     }
 
     /// Without prefetched and kept copies: they give up their room.

@@ -142,3 +142,15 @@ fn methods_without_a_core_have_no_tests() {
         assert_eq!(name.parse::<Chunking>().unwrap().tests(), None);
     }
 }
+
+/// It went into the context of the next buffer, which no core takes with the rule `Ignore`.
+#[test]
+fn a_candidate_that_the_rule_ignores_is_not_claimed() {
+    let chunking: Chunking = "rabin16:512B".parse().expect("a method");
+    let all = said(chunking, BelowMin::Ignore, &bytes(3, 20_000), 4);
+    for said in all {
+        assert_eq!(verdict(chunking, BelowMin::Ignore, &said, u64::MAX), Ok(()));
+        let lie = Said { early: true, ..said };
+        assert!(verdict(chunking, BelowMin::Ignore, &lie, u64::MAX).is_err());
+    }
+}

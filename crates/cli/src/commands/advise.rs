@@ -3,6 +3,7 @@
 
 mod live;
 mod page;
+mod published;
 mod text;
 
 use super::lab::volume::{Loading, Rate, pool_plans, read_load};
@@ -11,8 +12,10 @@ use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
+use live::Sample;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thermocline_engine::api::Status;
 use thermocline_policy::placement::CHUNK_TEXT;
 use thermocline_policy::registry::PolicySpec;
@@ -29,6 +32,7 @@ Examples:
   thermocline advise web.csv.gz --add 32GiB --policy none --against auto,hemem
   thermocline advise web.csv.gz --p99 5ms             the cheapest devices that keep this
   thermocline advise --live 5m --api thermocline-data/http.sock
+  thermocline advise --live 5m --publish              the engine's dashboard shows it, too
   thermocline advise web.csv.gz --prices mine.toml --html advice.html
 
 pools.toml is that of `thermocline lab volume`. A table of prices has a device's price for a GiB and
@@ -53,6 +57,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1m",
           conflicts_with_all = ["traces", "more", "synth", "format", "columns", "blkparse_event"])]
     live: Option<Nanos>,
+    /// Also give the advice to the running engine, whose dashboard shows it.
+    #[arg(long, requires = "live")]
+    publish: bool,
     /// Socket of the engine's API, for --live.
     #[arg(long, value_name = "PATH", default_value = "thermocline-data/http.sock")]
     api: PathBuf,
@@ -137,6 +144,8 @@ struct Report {
     traces: Vec<String>,
     /// True if the load is a sample of a running engine, whose own pools the first trial is of.
     sampled: bool,
+    /// True if the chunks begin where those of the engine were.
+    from_map: bool,
     /// True if the prices are the assumed ones.
     prices_assumed: bool,
     #[serde(flatten)]
@@ -152,8 +161,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let (question, load) = match args.live {
         None => (wish, read_load(&args.source)?),
         Some(time) => {
-            let (status, load) = live::sample(&args.api, time)?;
-            (args.question(Some(&status))?, load)
+            let Sample { status, load, start } = live::sample(&args.api, time)?;
+            let mut question = args.question(Some(&status))?;
+            // Pools that somebody gives are not those of the engine.
+            question.options.start = start.filter(|_| args.pools.is_none()).map(Arc::new);
+            (question, load)
         }
     };
     let advice = {
@@ -180,11 +192,17 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             Some(_) => vec![args.api.display().to_string()],
         },
         sampled: args.live.is_some(),
+        from_map: question.options.start.is_some(),
         prices_assumed: args.prices.is_none(),
         advice,
         cheapest,
     };
-    args.output.deliver(&report)
+    // First the answer, which took minutes: the engine may not take it.
+    args.output.deliver(&report)?;
+    if args.publish {
+        published::publish(&args.api, &report)?;
+    }
+    Ok(())
 }
 
 impl Args {

@@ -5,6 +5,7 @@ use super::keys::{ConfigError, Keys};
 use super::read::quantity_or_none;
 use std::path::Path;
 use std::time::Duration;
+use thermocline_policy::hints::store::PIN_SHARE;
 use thermocline_units::Nanos;
 
 /// Times between two surveys of file systems.
@@ -16,6 +17,9 @@ pub(super) fn hints(mut keys: Keys<'_>, beside: &Path) -> Result<HintsConfig, Co
     let fits = |every: &Nanos| SURVEY.contains(every);
     let survey = quantity_or_none(&mut keys, "survey", wanted, fits)?.flatten();
     let classes = keys.text("classes")?.map(|file| beside.join(file.value));
+    let share = |share: f64| (0.0..=1.0).contains(&share);
+    let pins = keys.number("pins", "a share of a pool, 0 to 1, as 0.5", share)?;
     keys.finish()?;
-    Ok(HintsConfig { survey: survey.map(|every| Duration::from_nanos(every.0)), classes })
+    let survey = survey.map(|every| Duration::from_nanos(every.0));
+    Ok(HintsConfig { survey, classes, pins: pins.unwrap_or(PIN_SHARE) })
 }

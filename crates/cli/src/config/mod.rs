@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thermocline_engine::ClientLimits;
 use thermocline_engine::pools::{GroupConfig, PoolConfig, added_pools_path, is_same_place};
+use thermocline_policy::hints::store::PIN_SHARE;
 use thermocline_policy::placement::Sla;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Bytes;
@@ -73,12 +74,20 @@ impl Default for ScrubConfig {
 }
 
 /// Hints that nobody has to give.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HintsConfig {
     /// Time between two surveys of file systems on volumes; `None`: there are none.
     pub(crate) survey: Option<Duration>,
     /// The table of classes; `None`: the standard one.
     pub(crate) classes: Option<PathBuf>,
+    /// Share of each pool's chunks that may be pinned, 0 to 1.
+    pub(crate) pins: f64,
+}
+
+impl Default for HintsConfig {
+    fn default() -> HintsConfig {
+        HintsConfig { survey: None, classes: None, pins: PIN_SHARE }
+    }
 }
 
 /// A volume.

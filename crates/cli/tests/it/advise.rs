@@ -1,5 +1,6 @@
 //! `advise` as a user runs it: the table, JSON, the page, a recording, and what it refuses.
 
+use crate::engine::over_socket;
 use crate::program::{folder, run};
 use crate::up::{URI, Up, clients_are_here};
 use serde_json::Value;
@@ -67,7 +68,7 @@ fn a_running_engine_is_sampled_and_its_own_pools_and_policy_are_what_there_is() 
     let folder = folder("advise_live");
     let up = Up::start_with(&folder, "--size 64MiB --no-emulation");
     std::thread::scope(|scope| {
-        let words = "advise --live 3s --api pools/http.sock --seeds 1 --json";
+        let words = "advise --live 3s --publish --api pools/http.sock --seeds 1 --json";
         let advised = scope.spawn(|| run(&folder, words));
         // Clients ask on until the sample has been taken.
         while !advised.is_finished() {
@@ -81,7 +82,19 @@ fn a_running_engine_is_sampled_and_its_own_pools_and_policy_are_what_there_is() 
         assert_eq!(report["answers"][0]["policy"], "auto");
         assert_eq!(report["answers"][0]["pools"].as_array().unwrap().len(), 3);
         assert!(report["measured"]["requests"].as_u64().unwrap() > 0, "it tells what it took");
+        assert_eq!(report["from_map"], true);
+        let (status, told) = over_socket(&folder, "/v1/forecasts");
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((status, told.as_array().unwrap().len()), (200, 1));
+        let (trials, answers) = (&told[0]["forecast"]["trials"], &report["answers"]);
+        assert_eq!(trials.as_array().unwrap().len(), answers.as_array().unwrap().len());
+        assert_eq!(
+            (&trials[0]["verdict"], &trials[0]["what"]),
+            (&"now".into(), &answers[0]["what"])
+        );
+        assert_eq!(over_socket(&folder, "/v1/forecasts?after=1").1, "[]");
     });
+    run(&folder, "advise --synth oltp --publish").ended_with(2).says("--live");
     run(&folder, "advise --live 1s --api nowhere.sock").command_ended_with(1).says("nowhere.sock");
     run(&folder, "advise --live 1h --api pools/http.sock").ended_with(2).says("1s to 10min");
     run(&folder, "advise --live 1s --api pools/http.sock").ended_with(2).says("nothing in 1 s");

@@ -62,6 +62,54 @@ fn hints_decide_where_first_writes_go_and_what_moves_and_are_told_and_forgotten(
 }
 
 #[test]
+fn a_stream_says_where_its_first_writes_go_before_them() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("hints-streams");
+    let up = Up::start_with(&folder, "--size 64MiB --no-emulation --policy none --epoch 500ms");
+    let at = |stream: &str| format!("nbd+unix:///v0@{stream}?socket=pools/nbd.sock");
+    up.run("qemu-io", &["-f", "raw", &at("archival"), "-c", "write -P 7 0 4M"]).unwrap();
+    up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 8 2M 4M"]).unwrap();
+    assert_eq!([0, 3, 4, 5].map(|mib| pool_at(&up, mib)), [2, 2, 0, 0]);
+    // What is there is not hinted anew by another stream.
+    up.run("qemu-io", &["-f", "raw", &at("random-write"), "-c", "write -P 9 3M 1M"]).unwrap();
+    let status = json(&up, "hint list");
+    let names = status["sources"].as_array().unwrap().iter().map(|source| &source["name"]);
+    assert_eq!(names.collect::<Vec<_>>(), ["stream archival"]);
+    assert_eq!((&status["ranges"], &status["done"]["placed_chunks"]), (&1.into(), &4.into()));
+    let unknown = up.run("nbdinfo", &[&at("often")]).unwrap_err();
+    assert!(unknown.contains("no such stream; there are: read-intensive"), "{unknown}");
+    assert_eq!(up.run("nbdinfo", &["--size", &at("mixed")]).unwrap().trim(), "67108864");
+    let checks = ["read -P 7 0 2M", "read -P 8 2M 1M", "read -P 9 3M 1M", "read -P 8 4M 2M"];
+    for check in checks {
+        let said = up.run("qemu-io", &["-f", "raw", URI, "-c", check]).unwrap();
+        assert!(!said.contains("failed"), "{check}: {said}");
+    }
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn pins_by_name_are_told_and_refused_beyond_their_budget() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("hints-pins");
+    let config = "data = \"pools\"\n[[pool]]\nname = \"all\"\nsize = \"32MiB\"\n\
+                  [[volume]]\nname = \"v0\"\nsize = \"16MiB\"\n[hints]\npins = 0.1\n";
+    std::fs::write(folder.join("pins.toml"), config).unwrap();
+    let up = Up::start_on(&folder, &["pins.toml"]);
+    up.run("qemu-io", &["-f", "raw", URI, "-c", "write -P 7 0 8M"]).unwrap();
+    let job = json(&up, "migrate v0 --do pin --length 8MiB");
+    let (done, skipped) = (job["done"].as_u64().unwrap(), &job["skipped"]);
+    assert!((1..=3).contains(&done), "a tenth of some 24 chunks: {job}");
+    let (reason, count) = skipped.as_object().unwrap().iter().next().unwrap();
+    assert!(reason.contains("[hints] pins"), "{reason}");
+    assert_eq!(count.as_u64().unwrap() + done, 8);
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+#[test]
 fn the_published_example_is_taken_and_its_schema_is_the_programs() {
     if !clients_are_here() {
         return;

@@ -165,6 +165,10 @@ pub struct HintsStatus {
     pub done: HintsDone,
     /// Sources of hints.
     pub sources: Vec<HintSource>,
+    /// Ranges that saved or cost most time lately, at most 64; those that are not followed first.
+    pub judged: Vec<JudgedRange>,
+    /// Pins by pool, as the last epoch of the policy found them.
+    pub pins: Vec<PoolPins>,
     /// The table of classes, in the form of Open CAS's.
     pub classes: String,
 }
@@ -210,14 +214,66 @@ pub struct HintSource {
 pub struct HintScore {
     /// The class: its rule.
     pub class: String,
-    /// 0 wrong, 1 right, 0.75 at first.
+    /// 0 wrong, 1 right, 0.75 at first and while its data is quiet: the mean over its bytes.
     pub score: f64,
     /// True if it is followed.
     pub followed: bool,
-    /// Chunks of the class, and accesses to them, in the last epoch that said something.
+    /// Chunks of the class, and accesses to them, in the last epoch with requests.
     pub chunks: u64,
     /// See `chunks`.
     pub accesses: u64,
+    /// Bytes of which the class decides.
+    pub bytes: u64,
+    /// Of these, bytes of which accesses say something.
+    pub proved_bytes: u64,
+    /// Time that users waited less because it was followed, since the start.
+    pub saved_seconds: f64,
+    /// Time that users waited longer because it was followed, since the start.
+    pub lost_seconds: f64,
+}
+
+/// A range of hints of one source and class, by what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JudgedRange {
+    /// The source.
+    pub source: String,
+    /// The class: its rule.
+    pub class: String,
+    /// The volume's name.
+    pub volume: String,
+    /// From where on.
+    pub offset_bytes: u64,
+    /// Length in bytes.
+    pub length_bytes: u64,
+    /// Time saved lately: in the last epoch, and less and less of those before.
+    pub saved_seconds: f64,
+    /// Time lost lately, or that would be lost if the hints were followed.
+    pub lost_seconds: f64,
+    /// 0 wrong, 1 right.
+    pub score: f64,
+    /// True if hints of the range are followed.
+    pub followed: bool,
+}
+
+/// Pins on a pool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PoolPins {
+    /// The pool's name.
+    pub pool: String,
+    /// Chunks that hints may pin, beside those that administrators pinned.
+    pub budget_chunks: u64,
+    /// Chunks that hints pin, and that are held.
+    pub held_chunks: u64,
+    /// Chunks that hints pin, and that are not held: users waited for the pin.
+    pub wrong_chunks: u64,
+    /// Chunks that hints pin, and that are not held: they are beyond the budget.
+    pub beyond_chunks: u64,
+    /// Chunks that administrators pinned; they are held in any case.
+    pub by_name_chunks: u64,
+    /// Time that users waited less because of pins, since the start.
+    pub saved_seconds: f64,
+    /// Time that users waited longer because of pins, since the start.
+    pub lost_seconds: f64,
 }
 
 /// The JSON Schema (draft 2020-12) of a document of hints, from the same definitions as the API's.

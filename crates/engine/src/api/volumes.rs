@@ -12,6 +12,9 @@ pub struct Volume {
     /// Its identity, which no other volume of the group has had or will have.
     #[serde(default)]
     pub identity: u64,
+    /// Its number, which recordings and samples call it by; another volume may get it later.
+    #[serde(default)]
+    pub number: u32,
     /// Its size.
     pub size_bytes: u64,
     /// SlaRecord to it, and how it was kept; null: there is none.

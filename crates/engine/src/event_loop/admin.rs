@@ -3,6 +3,7 @@
 //! volumes ([`mod@volumes`]), pools ([`mod@pools`]), what moves ([`mod@moves`]), what rivals would
 //! have moved ([`mod@shadows`]).
 
+pub(super) mod forecasts;
 mod hints;
 mod moves;
 mod pools;
@@ -150,6 +151,8 @@ impl<'a> AdminApi<'a> {
             status: self.status(),
             pools: pools.collect(),
             requests: self.engine.counts.requests().map(|(kind, l)| (kind, l.clone())).collect(),
+            hints: self.hint_waits(),
+            pins: self.pool_pins(),
         }
     }
 

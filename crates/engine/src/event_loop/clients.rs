@@ -4,6 +4,7 @@
 //! how many there are, by [`mod@super::accepting`].
 
 use super::Engine;
+use super::streams::{STREAMS, hint_first_writes};
 use crate::stream::Stream;
 use rustix::event::{PollFd, PollFlags};
 use std::io::{self, IoSlice};
@@ -161,7 +162,8 @@ impl Engine {
         loop {
             let connection = self.connections.get_mut(&id).expect("it is connected");
             let refusal = if connection.attached { None } else { self.admission.refusal(id) };
-            let next = connection.session.next(&Offer { exports: &self.offered, refusal });
+            let offer = Offer { exports: &self.offered, streams: &STREAMS, refusal };
+            let next = connection.session.next(&offer);
             if !connection.attached {
                 self.note_handshake(id);
             }
@@ -174,7 +176,7 @@ impl Engine {
             any = true;
             let connection = self.connections.get_mut(&id).expect("it is connected");
             let volume = connection.session.volume().expect("requests come after the handshake");
-            let volume = VolumeId(volume);
+            let (volume, stream) = (VolumeId(volume), connection.session.stream());
             match ask {
                 Ask::Nothing => connection.session.done(&cookie),
                 Ask::Status { offset, length } => {
@@ -184,6 +186,9 @@ impl Engine {
                 Ask::Volume(action) => {
                     let kind = RequestKind::of(&action);
                     self.counts.note_request(volume, &action);
+                    if let Some(stream) = stream {
+                        hint_first_writes(&mut self.group, now, stream, volume, &action);
+                    }
                     let origin = Origin { connection: id, cookie, kind, since: now };
                     let id = RequestId(u64::from(self.origins.insert(origin)));
                     let priority = Priority::Foreground;

@@ -20,6 +20,8 @@ const OUTSTANDING_MAX: usize = 256;
 const STEPS_MAX: usize = 4096;
 /// Jobs that have ended and are still told.
 const JOBS_KEPT: usize = 64;
+/// Reason why a chunk is not pinned.
+const BUDGET: &str = "as many chunks of its pool are pinned as `[hints] pins` allows";
 /// Jobs that may be under way.
 const JOBS_MAX: usize = 1024;
 
@@ -35,6 +37,8 @@ pub(super) struct Job {
     pub(super) next: u32,
     pub(super) end: u32,
     outstanding: Vec<OperationId>,
+    /// For a job that pins: chunks that may still be pinned, by pool.
+    pins_left: Vec<u64>,
     pub(super) done: u64,
     pub(super) failed: u64,
     pub(super) cancelled: u64,
@@ -59,6 +63,7 @@ impl Job {
             next: chunks.start,
             end: chunks.end,
             outstanding: Vec::new(),
+            pins_left: Vec::new(),
             done: 0,
             failed: 0,
             cancelled: 0,
@@ -120,6 +125,11 @@ impl Engine {
     /// Starts what a job may have under way.
     fn advance_job(&mut self, id: u64) {
         let now = self.now();
+        let job = self.jobs.jobs.get_mut(&id).expect("callers name jobs that exist");
+        if job.kind == Kind::Pin {
+            // Other jobs pin as well.
+            job.pins_left = self.group.pins_left();
+        }
         for _ in 0..STEPS_MAX {
             let job = self.jobs.jobs.get_mut(&id).expect("callers name jobs that exist");
             if job.next == job.end || job.outstanding.len() >= OUTSTANDING_MAX {
@@ -129,6 +139,12 @@ impl Engine {
             let (kind, to) = (job.kind, job.to.unwrap_or_default());
             let started = match operation_kind(kind) {
                 Some(kind) => self.group.start(now, Operation { kind, chunk, to }).map(Some),
+                None if kind == Kind::Pin && !self.may_pin(id, chunk) => {
+                    let job = self.jobs.jobs.get_mut(&id).expect("it was there");
+                    *job.skipped.entry(BUDGET.to_string()).or_default() += 1;
+                    job.next += 1;
+                    continue;
+                }
                 None => self.group.pin(now, chunk, kind == Kind::Pin).map(|()| None),
             };
             let job = self.jobs.jobs.get_mut(&id).expect("it was there");
@@ -144,6 +160,18 @@ impl Engine {
             }
             job.next += 1;
         }
+    }
+
+    /// True if the budget of its pool lets a chunk be pinned, or it is pinned already; uses a place
+    /// of the budget up.
+    fn may_pin(&mut self, id: u64, chunk: ChunkId) -> bool {
+        let Some(status) = self.group.locate(chunk) else { return true };
+        let Some(home) = status.copies.first().map(|copy| copy.place.pool) else { return true };
+        let job = self.jobs.jobs.get_mut(&id).expect("callers name jobs that exist");
+        let Some(left) = job.pins_left.get_mut(usize::from(home.0)) else { return true };
+        let may = status.pinned || *left > 0;
+        *left = left.saturating_sub(u64::from(!status.pinned));
+        may
     }
 
     /// Books operations that have ended.

@@ -1,5 +1,6 @@
 //! Routes of the HTTP API. The OpenAPI document is made from the same declarations.
 
+mod forecasts;
 mod hints;
 mod pools;
 mod sample;
@@ -70,6 +71,7 @@ fn api() -> OpenApiRouter<Mailbox> {
         .merge(shadows::api())
         .merge(scrubs::api())
         .merge(sample::api())
+        .merge(forecasts::api())
         .routes(routes!(history))
         .routes(routes!(events))
 }

@@ -91,7 +91,7 @@ fn a_file_s_directory_is_seen_from_the_root_of_its_file_system() {
 fn a_volume_is_found_by_name_then_alone_and_never_smaller_than_its_device() {
     let volume = |name: &str, size_bytes| {
         let (name, identity, sla) = (name.to_string(), 1, None);
-        Volume { name, identity, size_bytes, sla }
+        Volume { name, identity, number: 0, size_bytes, sla }
     };
     let ground = |below: &str, of_client| Ground {
         below: PathBuf::from(below),

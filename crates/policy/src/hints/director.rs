@@ -17,7 +17,8 @@
 //! Source: HintStor's levels 1 and 2 (Ge et al. 2022 §4.2), with bounds that are ours. O(chunks log
 //! chunks) an epoch; nothing where there are no hints.
 
-use super::store::{Hints, Living};
+use super::accounts::{ADMINISTRATOR, Followed, Owner};
+use super::store::{ChunkHint, Hints, Living};
 use crate::placement::{Move, VolumeView};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_units::{ChunkId, Nanos, PoolId};
@@ -41,6 +42,7 @@ pub struct Directed {
 struct Claim {
     chunk: ChunkId,
     home: PoolId,
+    source: u8,
     class: u8,
     demoted: bool,
     accesses: u64,
@@ -64,6 +66,8 @@ struct Board<'a> {
     /// Chunks of each class on the fastest pool.
     fastest: BTreeMap<u8, u64>,
     moves: Vec<Move>,
+    /// The same moves, with whose hints they follow.
+    followed: Vec<Followed>,
 }
 
 /// Rank of claims: who makes room later. Claims for this pool by priority; then by accesses.
@@ -72,25 +76,22 @@ type Rank = (bool, u8, u64);
 impl Hints {
     /// Scores the epoch that ends, and puts what hints want among the `moves` of a placement.
     pub fn direct(&mut self, now: Nanos, view: &dyn VolumeView, moves: &mut Vec<Move>) -> Directed {
-        if self.is_empty() {
+        if self.is_empty() && !view.has_pins() {
             return Directed::default();
         }
         self.expire(now);
-        let (living, sums) = self.living(now, view);
-        self.score(&living, &sums);
+        let (mut living, sums) = self.living(now, view);
+        self.score(view, &living, &sums);
+        self.hold_pins(view, &mut living);
         let claims: Vec<Claim> = living.iter().filter_map(|one| self.claim(one, view)).collect();
-        let directed = Board::new(self, view, &living).choose(claims.clone());
+        let (directed, followed) = Board::new(self, view, &living).choose(claims.clone());
+        self.accounts.follow(&followed);
         let claims: BTreeMap<ChunkId, &Claim> =
             claims.iter().map(|claim| (claim.chunk, claim)).collect();
         let moved: BTreeSet<ChunkId> = directed.iter().map(|step| step.chunk).collect();
         let before = moves.len();
         moves.retain(|step| {
-            let allowed = |claim: &&Claim| self.allows(claim, step.to, view);
-            let claimed = claims.get(&step.chunk);
-            let pinned = living
-                .binary_search_by_key(&step.chunk, |one| one.chunk)
-                .is_ok_and(|at| living[at].hint.is_some_and(|(_, hint)| hint.pinned));
-            !pinned && !moved.contains(&step.chunk) && claimed.is_none_or(allowed)
+            !moved.contains(&step.chunk) && self.leaves(step, &living, &claims, view)
         });
         let told = Directed {
             claimed: claims.len() as u64,
@@ -99,6 +100,34 @@ impl Hints {
         };
         interleave(directed, moves);
         told
+    }
+
+    /// True if a move of the placement is left to it; else whoever prevents it is charged for that.
+    fn leaves(
+        &mut self,
+        step: &Move,
+        living: &[Living],
+        claims: &BTreeMap<ChunkId, &Claim>,
+        view: &dyn VolumeView,
+    ) -> bool {
+        let at = living.binary_search_by_key(&step.chunk, |one| one.chunk);
+        let one = at.ok().map(|at| &living[at]);
+        if one.is_some_and(|one| one.pinned) {
+            // The machine refuses it; it is told here what that costs.
+            self.accounts.prevent(step.chunk, (ADMINISTRATOR, 0), step.to);
+            return true;
+        }
+        let hint = one.and_then(|one| one.hint).map(|(_, hint)| hint);
+        if let Some(hint) = hint.filter(|hint| hint.pinned) {
+            self.accounts.prevent(step.chunk, (hint.source, hint.class), step.to);
+            return false;
+        }
+        let Some(claim) = claims.get(&step.chunk) else { return true };
+        let allowed = self.allows(claim, step.to, view);
+        if !allowed {
+            self.accounts.begin(step.chunk, claim.owner(), step.to);
+        }
+        allowed
     }
 
     /// Destinations of a chunk of `class` when it is written first: pools in order of preference,
@@ -120,21 +149,31 @@ impl Hints {
         }
     }
 
-    fn claim(&self, one: &Living, view: &dyn VolumeView) -> Option<Claim> {
-        let (_, hint) = one.hint?;
-        let Living { chunk, home, accesses, .. } = *one;
-        let slowest = PoolId(view.pool_count() - 1);
-        if hint.pinned {
-            return None;
-        }
-        let wanted = match hint.demoted {
-            true => slowest,
-            false => {
+    /// The pool where a hint would have its chunk: the first choice of its class among those that
+    /// take chunks; `None`: it does not mind.
+    pub(super) fn wanted(&self, hint: &ChunkHint, view: &dyn VolumeView) -> Option<PoolId> {
+        match (hint.pinned, hint.demoted) {
+            (true, _) => None,
+            (false, true) => Some(PoolId(view.pool_count() - 1)),
+            (false, false) => {
                 let takes = |pool: &PoolId| view.capacity_chunks(*pool) > 0;
-                self.preference(hint.class, view.pool_count()).find(takes)?
+                self.preference(hint.class, view.pool_count()).find(takes)
             }
-        };
-        Some(Claim { chunk, home, class: hint.class, demoted: hint.demoted, accesses, wanted })
+        }
+    }
+
+    fn claim(&self, one: &Living, view: &dyn VolumeView) -> Option<Claim> {
+        let (_, hint) = one.hint.filter(|_| !one.pinned)?;
+        let Living { chunk, home, accesses, .. } = *one;
+        let (wanted, accesses) = (self.wanted(&hint, view)?, accesses.all());
+        let ChunkHint { source, class, demoted, .. } = hint;
+        Some(Claim { chunk, home, source, class, demoted, accesses, wanted })
+    }
+}
+
+impl Claim {
+    fn owner(&self) -> Owner {
+        (self.source, self.class)
     }
 }
 
@@ -152,6 +191,7 @@ impl<'a> Board<'a> {
             moved: BTreeSet::new(),
             fastest: BTreeMap::new(),
             moves: Vec::new(),
+            followed: Vec::new(),
         };
         for one in living {
             let hint = one.hint.map(|(_, hint)| hint);
@@ -159,11 +199,13 @@ impl<'a> Board<'a> {
             if one.home == PoolId(0) {
                 *board.fastest.entry(class).or_insert(0) += 1;
             }
-            let movable = hint.is_none_or(|hint| !hint.pinned) && !view.is_replicated(one.chunk);
+            let movable = hint.is_none_or(|hint| !hint.pinned)
+                && !one.pinned
+                && !view.is_replicated(one.chunk);
             if movable {
                 let at_home = hints.names(class, one.home, view);
                 let priority = u8::MAX - hints.classes().get(class).priority;
-                let rank = (at_home, priority, one.accesses);
+                let rank = (at_home, priority, one.accesses.all());
                 board.residents[usize::from(one.home.0)].push((rank, one.chunk, class));
             }
         }
@@ -173,7 +215,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    fn choose(mut self, mut claims: Vec<Claim>) -> Vec<Move> {
+    fn choose(mut self, mut claims: Vec<Claim>) -> (Vec<Move>, Vec<Followed>) {
         let priority = |claim: &Claim| self.hints.classes().get(claim.class).priority;
         claims.retain(|claim| {
             let stays =
@@ -191,7 +233,8 @@ impl<'a> Board<'a> {
             }
             self.place(&claim);
         }
-        self.moves
+        assert_eq!(self.moves.len(), self.followed.len(), "each move has its reason");
+        (self.moves, self.followed)
     }
 
     /// Brings a claim to the best pool of its class that it can have.
@@ -202,7 +245,7 @@ impl<'a> Board<'a> {
         let class = self.hints.classes().get(claim.class);
         if claim.wanted > claim.home {
             if self.free[usize::from(claim.wanted.0)] > 0 {
-                self.carry(claim.chunk, claim.class, claim.home, claim.wanted);
+                self.carry((claim.chunk, claim.class), claim.wanted, claim, claim.home);
             }
             return;
         }
@@ -214,16 +257,17 @@ impl<'a> Board<'a> {
             if to == PoolId(0) && taken + 1.0 > most {
                 continue;
             }
-            if self.free[usize::from(to.0)] > 0 || self.make_room(to, class.priority) {
-                self.carry(claim.chunk, claim.class, claim.home, to);
+            if self.free[usize::from(to.0)] > 0 || self.make_room(to, claim) {
+                self.carry((claim.chunk, claim.class), to, claim, claim.home);
                 return;
             }
         }
     }
 
-    /// Lets so many residents of `pool` go down for a claim of `priority` that there is room for
-    /// it; whether there is then. None goes where too few can.
-    fn make_room(&mut self, pool: PoolId, priority: u8) -> bool {
+    /// Lets so many residents of `pool` go down that there is room for a claim; whether there is
+    /// then. None goes where too few can.
+    fn make_room(&mut self, pool: PoolId, claim: &Claim) -> bool {
+        let priority = self.hints.classes().get(claim.class).priority;
         let free = self.free[usize::from(pool.0)];
         let below = self.free[usize::from(pool.0) + 1..].iter().map(|&free| free.max(0));
         if free <= self.kept[usize::from(pool.0)] || below.sum::<i128>() < 1 - free {
@@ -245,7 +289,7 @@ impl<'a> Board<'a> {
         }
         for (_, chunk, class) in leaving {
             let to = self.below(pool).expect("there is room for all of them");
-            self.carry(chunk, class, pool, to);
+            self.carry((chunk, class), to, claim, pool);
         }
         true
     }
@@ -256,7 +300,8 @@ impl<'a> Board<'a> {
         below.find(|to| self.free[usize::from(to.0)] > 0)
     }
 
-    fn carry(&mut self, chunk: ChunkId, class: u8, from: PoolId, to: PoolId) {
+    /// Moves a chunk of a class, for a claim: the claim's own, or one that makes room for it.
+    fn carry(&mut self, (chunk, class): (ChunkId, u8), to: PoolId, claim: &Claim, from: PoolId) {
         self.free[usize::from(from.0)] += 1;
         self.free[usize::from(to.0)] -= 1;
         for (pool, step) in [(from, -1), (to, 1)] {
@@ -267,6 +312,8 @@ impl<'a> Board<'a> {
         }
         self.moved.insert(chunk);
         self.moves.push(Move::to(chunk, to));
+        let room_for = Some(claim.chunk).filter(|own| *own != chunk);
+        self.followed.push(Followed { chunk, was: from, to, owner: claim.owner(), room_for });
     }
 }
 

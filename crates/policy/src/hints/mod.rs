@@ -10,9 +10,9 @@
 //!    et al. 2022 §3.4).
 //! 4. [`director`] proposes moves from that, beside whatever placement decides, and keeps that from
 //!    undoing them.
-//! 5. A hint is a prediction. [`store`] scores each source's predictions by class against what was
-//!    accessed; a source that is wrong more often than right is not followed until it is right
-//!    again.
+//! 5. A hint is a prediction. `accounts` says how much less, or longer, users waited because hints
+//!    were followed, by chunk; [`store`] scores sources and classes by that. What makes users wait
+//!    is not followed until it would not any more.
 //!
 //! Hints may cost speed, never data: nothing here moves or keeps anything by itself.
 //!
@@ -23,7 +23,12 @@ pub mod director;
 pub mod rules;
 pub mod store;
 
+mod accounts;
 mod ranges;
+mod scoring;
+
+pub use accounts::{Judged, PinScore, Waits};
+pub use scoring::Score;
 
 use thermocline_units::Bytes;
 

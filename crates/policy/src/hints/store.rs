@@ -1,23 +1,27 @@
-//! Store of all hints, with their sources, and a score of how often each source was right.
+//! Store of all hints, with their sources, and a score of how far each source was right.
 //!
 //! 1. A hint joins its source's ranges of its level and volume. There are bounds on sources and
 //!    ranges; a hint beyond them is refused, and nothing that was said before goes because of it.
 //! 2. A chunk's hint: of the ranges that touch it, those of the most specific level; of these the
 //!    class that is kept longest. What has expired, and what comes from a source that is not
 //!    trusted with its class, does not count.
-//! 3. Scores, at an epoch's end, for each source and class: a class that belongs on the fastest
-//!    pools predicts that its chunks are accessed more than the mean chunk, one that belongs on the
-//!    slowest that they are accessed less. The ratio, at most 1, is blended into the score with
-//!    weight [`NEWEST`]; below [`TRUST`] a class is no longer followed, until its score is above it
-//!    again. Scores go on being taken meanwhile.
+//! 3. Scores, at an epoch's end, by `accounts`: for each chunk the time that users waited less, or
+//!    longer, because its hint was followed. A hint whose own chunk is below [`TRUST`] is not
+//!    followed there. The score of a source's class is the mean over its bytes, quiet ones counted
+//!    as neutral; below [`TRUST`] the class is not followed anywhere, until its score is above it
+//!    again (`scoring`).
+//! 4. Pins have a budget, a share of each pool's chunks. Those that cost more than they save, and
+//!    those beyond the budget, the least accessed first, are not held.
 //!
 //! State: see [`Hints::memory`]; about 72 B a range (`ranges`), 32 B a score. A chunk's hint
 //! O(layers × log n); an epoch O(ranges + chunks).
 
+use super::accounts::{ACCOUNTS_MAX, Accounts, Judged, NEUTRAL, Owner, PinScore};
 use super::ranges::{DEMOTED, Mark, PINNED, Ranges};
-use super::rules::{Classes, Tier};
+use super::rules::Classes;
+use super::scoring::{Score, UNKNOWN};
 use super::{BACKGROUND_MS_MAX, Facts, Level, Wishes};
-use crate::placement::VolumeView;
+use crate::placement::{Accesses, VolumeView};
 use std::ops::Range;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -30,14 +34,11 @@ pub const SOURCES_MAX: usize = 64;
 /// Bytes of a source's name.
 pub const SOURCE_NAME_MAX: usize = 64;
 
-/// A source begins with this score: neither proven nor disproved.
-const AT_FIRST: f64 = 0.75;
-/// Below this score a source is not followed.
+/// Below this score a hint is not followed.
 pub const TRUST: f64 = 0.4;
-/// Weight of the newest epoch in a score.
-const NEWEST: f64 = 0.3;
-/// Accesses to a volume group's hinted and other chunks below which an epoch says nothing.
-const ACCESSES_MIN: u64 = 64;
+const _: () = assert!(TRUST < NEUTRAL, "what nothing is known of is followed");
+/// Share of each pool's chunks that may be pinned, where nobody says otherwise.
+pub const PIN_SHARE: f64 = 0.5;
 
 /// Bytes that a range takes: 40 B in nodes of the tree that are little more than half full, as
 /// those are that were filled in order; measured.
@@ -120,38 +121,56 @@ pub struct ChunkHint {
     pub demoted: bool,
 }
 
+/// The hint that decides of a chunk, trusted or not.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Decider {
+    level: Level,
+    pub(super) hint: ChunkHint,
+    /// Bytes of the chunk that hints of this owner speak of.
+    pub(super) bytes: u64,
+}
+
+impl Decider {
+    pub(super) fn owner(&self) -> Owner {
+        (self.hint.source, self.hint.class)
+    }
+}
+
 /// A chunk that exists, what hints say of it, and what it did.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Living {
     pub(super) chunk: ChunkId,
     pub(super) home: PoolId,
-    pub(super) accesses: u64,
+    pub(super) accesses: Accesses,
+    /// The hint that decides, trusted or not.
+    pub(super) said: Option<Decider>,
+    /// The hint that is followed.
     pub(super) hint: Option<(Level, ChunkHint)>,
+    /// True if an administrator pinned it.
+    pub(super) pinned: bool,
+}
+
+impl Living {
+    /// True if the hint that decides is followed.
+    pub(super) fn is_followed(&self) -> bool {
+        let owner = self.said.as_ref().map(Decider::owner);
+        self.hint.is_some_and(|(_, hint)| Some((hint.source, hint.class)) == owner)
+    }
+
+    /// True if the hint that decides pins it, held or not.
+    pub(super) fn is_pinned_by_hint(&self) -> bool {
+        self.said.is_some_and(|said| said.hint.pinned)
+    }
 }
 
 /// Chunks of which a source said that they are of a class, and accesses to them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
-    chunks: u64,
-    accesses: u64,
+    pub(super) chunks: u64,
+    pub(super) accesses: u64,
     /// The last one that was counted.
     last: Option<ChunkId>,
 }
-
-/// Accuracy of a source about a class.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Score {
-    /// 0 wrong, 1 right.
-    pub value: f64,
-    /// Epochs that said something.
-    pub epochs: u32,
-    /// Chunks of the class, and accesses to them, in the last of these.
-    pub chunks: u64,
-    /// See `chunks`.
-    pub accesses: u64,
-}
-
-const UNKNOWN: Score = Score { value: AT_FIRST, epochs: 0, chunks: 0, accesses: 0 };
 
 /// A source of hints.
 #[derive(Debug)]
@@ -164,7 +183,7 @@ pub struct Source {
     pub refused: u64,
     /// Ranges that it holds.
     pub ranges: usize,
-    scores: Vec<Score>,
+    pub(super) scores: Vec<Score>,
 }
 
 impl Source {
@@ -174,7 +193,7 @@ impl Source {
         scores.filter(|(_, score)| score.chunks > 0 || score.epochs > 0)
     }
 
-    fn is_trusted(&self, class: u8) -> bool {
+    pub(super) fn is_trusted(&self, class: u8) -> bool {
         self.scores.get(usize::from(class)).is_none_or(|score| score.value >= TRUST)
     }
 }
@@ -191,10 +210,10 @@ struct Layer {
 type Said = (Level, Option<VolumeId>, (u64, u64), Wishes, Option<Nanos>);
 
 /// Hints by source, level and volume.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Hints {
     classes: Classes,
-    sources: Vec<Source>,
+    pub(super) sources: Vec<Source>,
     /// The most specific first.
     layers: Vec<Layer>,
     ranges: usize,
@@ -202,6 +221,27 @@ pub struct Hints {
     waits: bool,
     /// True if one ever had an end.
     expires: bool,
+    pub(super) accounts: Accounts,
+    /// Share of each pool's chunks that may be pinned.
+    pub(super) pin_share: f64,
+    /// By pool.
+    pub(super) pins: Vec<PinScore>,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints {
+            classes: Classes::default(),
+            sources: Vec::new(),
+            layers: Vec::new(),
+            ranges: 0,
+            waits: false,
+            expires: false,
+            accounts: Accounts::default(),
+            pin_share: PIN_SHARE,
+            pins: Vec::new(),
+        }
+    }
 }
 
 impl Hints {
@@ -230,9 +270,41 @@ impl Hints {
         &self.sources
     }
 
-    /// Memory that the ranges take, in bytes.
+    /// Memory that ranges and accounts take, in bytes.
     pub fn memory(&self) -> u64 {
-        self.ranges as u64 * RANGE_BYTES + self.layers.capacity() as u64 * size_of::<Layer>() as u64
+        let layers = self.layers.capacity() as u64 * size_of::<Layer>() as u64;
+        self.ranges as u64 * RANGE_BYTES + layers + self.accounts.memory()
+    }
+
+    /// Share of each pool's chunks that may be pinned, 0 to 1.
+    pub fn pin_share(&self) -> f64 {
+        self.pin_share
+    }
+
+    /// Sets the share of each pool's chunks that may be pinned.
+    ///
+    /// # Panics
+    /// When it is not 0 to 1.
+    pub fn set_pin_share(&mut self, share: f64) {
+        assert!((0.0..=1.0).contains(&share), "a share is 0 to 1");
+        self.pin_share = share;
+    }
+
+    /// Pins by pool, fastest first, as the last epoch found them; empty before one has ended.
+    pub fn pins(&self) -> &[PinScore] {
+        &self.pins
+    }
+
+    /// Ranges of which something is known, by volume and place, at most [`ACCOUNTS_MAX`].
+    pub fn judged(&self) -> Vec<Judged> {
+        let judged = self.accounts.judged();
+        assert!(judged.len() <= ACCOUNTS_MAX, "accounts are bounded");
+        judged
+    }
+
+    /// A chunk was written first where its hint wants it, instead of on pool `would`.
+    pub fn note_placed(&mut self, chunk: ChunkId, hint: ChunkHint, would: PoolId) {
+        self.accounts.begin(chunk, (hint.source, hint.class), would);
     }
 
     /// Takes a hint; its class.
@@ -359,6 +431,7 @@ impl Hints {
     /// Forgets what was said of a volume that is gone.
     pub fn forget_volume(&mut self, volume: VolumeId) {
         self.layers.retain(|layer| layer.volume != volume);
+        self.accounts.forget_volume(volume);
         self.recount();
     }
 
@@ -398,6 +471,7 @@ impl Hints {
         let silent = self.sources.iter().position(|source| source.ranges == 0);
         let at = silent.ok_or(HintError::Sources)?;
         self.sources[at] = new;
+        self.accounts.forget_source(at as u8);
         Ok(at as u8)
     }
 
@@ -442,15 +516,31 @@ impl Hints {
 
     /// Hints that hold for bytes of a chunk; `None`: nobody who is trusted said anything.
     pub fn of(&self, now: Nanos, chunk: ChunkId, chunk_size: Bytes) -> Option<ChunkHint> {
+        self.decides(now, chunk, chunk_size, |mark, source| self.trusts(chunk, source, mark.class))
+    }
+
+    /// True if a source is trusted with a class in general, and about a chunk.
+    pub(super) fn trusts(&self, chunk: ChunkId, source: u8, class: u8) -> bool {
+        self.sources[usize::from(source)].is_trusted(class)
+            && self.accounts.trusts(chunk, (source, class))
+    }
+
+    /// The hint that decides of a chunk, among those that count.
+    pub(super) fn decides(
+        &self,
+        now: Nanos,
+        chunk: ChunkId,
+        chunk_size: Bytes,
+        counts: impl Fn(&Mark, u8) -> bool,
+    ) -> Option<ChunkHint> {
         let start = u64::from(chunk.index) * chunk_size.0;
         let mut found: Option<(Level, ChunkHint)> = None;
         for layer in self.layers_of(chunk.volume) {
             if found.is_some_and(|(level, _)| level != layer.level) {
                 break;
             }
-            let source = &self.sources[usize::from(layer.source)];
             let marks = layer.ranges.touching(now, start..start + chunk_size.0);
-            for mark in marks.filter(|mark| source.is_trusted(mark.class)) {
+            for mark in marks.filter(|mark| counts(mark, layer.source)) {
                 if found.is_none_or(|(_, hint)| self.comes_first(mark, hint.class)) {
                     found = Some((layer.level, layer.hint(mark)));
                 }
@@ -495,55 +585,45 @@ impl Hints {
         for home in (0..view.pool_count()).map(PoolId) {
             view.visit_pool(home, &mut |chunk| {
                 let accesses = view.accesses(chunk);
-                living.push(Living { chunk, home, accesses, hint: None });
+                let pinned = view.is_pinned(chunk);
+                living.push(Living { chunk, home, accesses, said: None, hint: None, pinned });
             });
         }
         living.sort_unstable_by_key(|living| living.chunk);
         let classes = self.classes.len();
         let mut sums = vec![Sum::default(); self.sources.len() * classes];
         for layer in &self.layers {
-            let source = &self.sources[usize::from(layer.source)];
-            layer.meet(now, view.chunk_size(), &mut living, |living, mark| {
+            layer.meet(now, view.chunk_size(), &mut living, |living, mark, bytes| {
                 if let Some(sum) =
                     sums.get_mut(usize::from(layer.source) * classes + usize::from(mark.class))
                 {
                     sum.add(living);
                 }
-                let decides = match living.hint {
+                let decides = |known: Option<(Level, ChunkHint)>| match known {
                     None => true,
                     Some((level, hint)) => {
                         level == layer.level && self.comes_first(mark, hint.class)
                     }
                 };
-                if decides && source.is_trusted(mark.class) {
-                    living.hint = Some((layer.level, layer.hint(mark)));
+                let hint = layer.hint(mark);
+                match &mut living.said {
+                    Some(said)
+                        if said.level == layer.level
+                            && said.owner() == (hint.source, hint.class) =>
+                    {
+                        said.bytes += bytes;
+                    }
+                    said if decides(said.map(|said| (said.level, said.hint))) => {
+                        *said = Some(Decider { level: layer.level, hint, bytes });
+                    }
+                    _ => {}
+                }
+                if decides(living.hint) && self.trusts(living.chunk, layer.source, mark.class) {
+                    living.hint = Some((layer.level, hint));
                 }
             });
         }
         (living, sums)
-    }
-
-    /// Compares what was predicted with what was accessed in the epoch that ends.
-    pub(super) fn score(&mut self, living: &[Living], sums: &[Sum]) {
-        let accessed: u64 = living.iter().map(|one| one.accesses).sum();
-        if accessed < ACCESSES_MIN {
-            return;
-        }
-        let mean = accessed as f64 / living.len() as f64;
-        let classes = self.classes.len();
-        for (place, &Sum { chunks, accesses, .. }) in sums.iter().enumerate() {
-            let class = self.classes.get((place % classes) as u8);
-            let Some(tier) = class.tiers.first().filter(|_| chunks > 0) else { continue };
-            let lift = accesses as f64 / chunks as f64 / mean;
-            let right = match tier {
-                Tier::Slowest => 1.0 / lift.max(1.0),
-                Tier::Fastest | Tier::Between => lift.min(1.0),
-            };
-            let score = &mut self.sources[place / classes].scores[place % classes];
-            score.value += (right - score.value) * NEWEST;
-            score.epochs = score.epochs.saturating_add(1);
-            (score.chunks, score.accesses) = (chunks, accesses);
-        }
     }
 }
 
@@ -551,7 +631,8 @@ impl Sum {
     /// Adds a chunk that was met; once, though several ranges touch it.
     fn add(&mut self, one: &Living) {
         if self.last.replace(one.chunk) != Some(one.chunk) {
-            (self.chunks, self.accesses) = (self.chunks + 1, self.accesses + one.accesses);
+            self.chunks += 1;
+            self.accesses = self.accesses.saturating_add(one.accesses.all());
         }
     }
 }
@@ -566,13 +647,14 @@ impl Layer {
         }
     }
 
-    /// Tells `tell` of every chunk of `living`, which is in order, that a range touches.
+    /// Tells `tell` of every chunk of `living`, which is in order, that a range touches, with the
+    /// bytes of it.
     fn meet(
         &self,
         now: Nanos,
         chunk_size: Bytes,
         living: &mut [Living],
-        mut tell: impl FnMut(&mut Living, Mark),
+        mut tell: impl FnMut(&mut Living, Mark, u64),
     ) {
         let mut at = match self.volume {
             EVERY => 0,
@@ -590,7 +672,9 @@ impl Layer {
                 let index = |one: &Living| u64::from(one.chunk.index);
                 at += living[at..end].iter().take_while(|one| index(one) < first).count();
                 living[at..end].iter_mut().take_while(|one| index(one) <= last).for_each(|one| {
-                    tell(one, mark);
+                    let start = index(one) * chunk_size.0;
+                    let (from, to) = (range.start.max(start), range.end.min(start + chunk_size.0));
+                    tell(one, mark, to.saturating_sub(from));
                 });
             }
             at = end;

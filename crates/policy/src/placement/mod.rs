@@ -30,6 +30,7 @@ mod order;
 mod orthus;
 mod plan;
 mod pools;
+pub(crate) mod price;
 mod rank;
 pub mod shadow;
 mod sla;
@@ -151,9 +152,9 @@ pub trait VolumeView {
     /// then need no bookkeeping of their own. O(chunks on the pool).
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId));
 
-    /// Number of accesses of clients to `chunk` in the epoch that ends now; 0 where nobody counts.
-    fn accesses(&self, _chunk: ChunkId) -> u64 {
-        0
+    /// Accesses of clients to `chunk` in the epoch that ends now; none where nobody counts.
+    fn accesses(&self, _chunk: ChunkId) -> Accesses {
+        Accesses::default()
     }
 
     /// Shows every mirrored chunk once, by ascending id, with the pool of its other side; none
@@ -165,6 +166,33 @@ pub trait VolumeView {
     /// them: a move to one of these pools is refused. False where nobody knows of copies.
     fn is_replicated(&self, _chunk: ChunkId) -> bool {
         false
+    }
+
+    /// True if an administrator pinned the chunk: moves of it are refused. False where nobody knows
+    /// of pins.
+    fn is_pinned(&self, _chunk: ChunkId) -> bool {
+        false
+    }
+
+    /// False if no chunk has been pinned since the machine was opened.
+    fn has_pins(&self) -> bool {
+        false
+    }
+}
+
+/// Accesses of clients to a chunk in an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Accesses {
+    /// Those that read.
+    pub reads: u64,
+    /// Those that write.
+    pub writes: u64,
+}
+
+impl Accesses {
+    /// All of them.
+    pub fn all(self) -> u64 {
+        self.reads.saturating_add(self.writes)
     }
 }
 

@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -273,6 +274,8 @@ fn begin(options: &ProcessOptions, memory: u64) -> std::io::Result<(Child, UnixS
         .arg(options.buffer.0.to_string())
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::from(shared.try_clone()?))
+        // Ctrl-C in a terminal is for this process, which ends its workers itself.
+        .process_group(0)
         .spawn()?;
     Ok((child, ours, shared))
 }

@@ -234,6 +234,9 @@ pub fn cheapest(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<(Vec<Answer>, bool), MachineError> {
     check_span(load)?;
+    // Devices that are bought instead hold nothing yet.
+    let options = MachineOptions { start: None, ..question.options.clone() };
+    let question = &Question { options, ..question.clone() };
     let touched = touched(load, question);
     let mut priced: Vec<(f64, Trial)> = sets(&question.policy)
         .into_iter()

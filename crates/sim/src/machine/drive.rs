@@ -5,10 +5,10 @@
 //! counts. Closed loop: so many requests are always under way, in the order of the trace; a latency
 //! runs from the moment of asking.
 //!
-//! Before that, unless the volume shall be thin: each chunk that the trace reads or writes is
-//! written once, 4 KiB of it, by ascending address, so that the machine's own fill rule decides
-//! where it stands; then a flush; then the clock goes to the next whole epoch, and only then does
-//! the placement join and the measurement begin.
+//! Before that, unless the volume shall be thin, or begins as another one is (`start`): each chunk
+//! that the trace reads or writes is written once, 4 KiB of it, by ascending address, so that the
+//! machine's own fill rule decides where it stands; then a flush; then the clock goes to the next
+//! whole epoch, and only then does the placement join and the measurement begin.
 
 use super::load::{Demand, Load};
 use super::meter::{Meter, SLICES, Served, Slicing};
@@ -79,8 +79,10 @@ pub(super) fn prepare(
         let size = extent.0.max(1).next_multiple_of(options.chunk.0);
         stage.group.create_volume(stage.now(), Bytes(size))?;
     }
-    if options.populate {
-        populate(stage, touched)?;
+    match &options.start {
+        Some(start) => start.fill(stage)?,
+        None if options.populate => populate(stage, touched)?,
+        None => {}
     }
     let flush = request(RequestId(0), VolumeId(0), Action::Flush);
     run_batch(stage, std::iter::once(flush), 1)?;
@@ -89,7 +91,7 @@ pub(super) fn prepare(
     Ok(())
 }
 
-fn request(id: RequestId, volume: VolumeId, action: Action) -> Request {
+pub(super) fn request(id: RequestId, volume: VolumeId, action: Action) -> Request {
     Request { id, volume, action, priority: Priority::Foreground }
 }
 
@@ -104,7 +106,7 @@ fn populate(stage: &mut Stage, touched: &[ChunkId]) -> Result<(), MachineError> 
 }
 
 /// Runs requests, `depth` at a time, until all are answered.
-fn run_batch(
+pub(super) fn run_batch(
     stage: &mut Stage,
     requests: impl Iterator<Item = Request>,
     depth: usize,

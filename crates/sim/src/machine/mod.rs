@@ -27,6 +27,7 @@ mod results;
 mod run;
 mod session;
 mod stage;
+mod start;
 
 pub use load::{Demand, Load, LoadError};
 pub use pools::{CachePlan, PoolPlan, PoolSize, PoolsError, parse_pools};
@@ -37,6 +38,7 @@ pub use run::{
 };
 
 pub use session::{Ran, Session, Step, Tally, Task, Worker};
+pub use start::{START_CHUNKS_MAX, Start, StartPool};
 
 use thermocline_units::Bytes;
 

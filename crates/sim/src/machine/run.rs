@@ -6,9 +6,11 @@ use super::load::Load;
 use super::pools::PoolPlan;
 use super::results::{Run, Scene};
 use super::stage::Stage;
+use super::start::Start;
 use crate::processor::Stopwatch;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::{Build, PolicySpec, SpecError};
 use thermocline_policy::tactics::{Kind, TacticError, VolumeTactics};
@@ -44,6 +46,8 @@ pub struct MachineOptions {
     pub arrivals: Arrivals,
     /// True if every chunk that the trace touches is written before time zero.
     pub populate: bool,
+    /// Places of chunks before time zero, in place of that; `None`: nobody knows them.
+    pub start: Option<Arc<Start>>,
     /// Tactics of the volume, and their shadows.
     pub tactics: VolumeTactics,
     /// The throttle of operations.
@@ -64,6 +68,7 @@ impl Default for MachineOptions {
             own_epochs: false,
             arrivals: Arrivals::Open { speed: 1.0 },
             populate: true,
+            start: None,
             tactics: settings.tactics,
             copying: settings.copying,
             lent_percent: settings.lent_percent,
@@ -258,6 +263,7 @@ pub(super) fn check_room(
     let reserved = |pool: &PoolPlan| pool.reserve.0.div_ceil(options.chunk.0);
     let usable = chunks.iter().zip(pools).map(|(&all, pool)| all.saturating_sub(reserved(pool)));
     let held = usable.sum();
+    let touched = options.start.as_ref().map_or(touched, |start| start.stored());
     let fits = !options.populate || touched <= held;
     if fits { Ok(()) } else { Err(MachineError::Room { touched, held }) }
 }

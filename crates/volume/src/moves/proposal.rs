@@ -9,9 +9,9 @@
 //! room for it: the chunk would leave a fast pool for nothing.
 
 use crate::group_state::GroupState;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_policy::placement::Move;
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId};
 
 /// Moves looked at to find one that can begin.
 pub(super) const WINDOW: usize = 32;
@@ -40,6 +40,8 @@ pub(crate) struct Proposal {
     pub(super) moves: VecDeque<Move>,
     /// True if nothing in the window could begin when it was last looked at.
     pub(super) stuck: bool,
+    /// Chunks that hints move. Their moves take the place of lines, too.
+    pub(super) directed: BTreeSet<ChunkId>,
     /// Moment at which it was made.
     since: Nanos,
     /// Moves whose deadline passed before they began, since opening.
@@ -52,8 +54,14 @@ impl Proposal {
     /// Puts these moves, best first, in the place of those that have not begun yet.
     pub(crate) fn replace(&mut self, now: Nanos, moves: Vec<Move>) {
         self.moves = moves.into();
+        self.directed.clear();
         self.stuck = false;
         self.since = now;
+    }
+
+    /// True if a hint moves the chunk.
+    pub(super) fn is_directed(&self, chunk: ChunkId) -> bool {
+        self.directed.contains(&chunk)
     }
 
     /// Drops what has not begun by its deadline.

@@ -455,8 +455,7 @@ impl Scrub {
         let busy = below.group.busy_chunk_of(chunk);
         assert!(!below.group.busy_chunks[busy].repairing, "one repair at a time");
         below.group.busy_chunks[busy].repairing = true;
-        // They may have been filled from the copy that is wrong.
-        below.group.lines.void(chunk, &(0..below.group.pools.chunk_bytes()));
+        forget_lines(below.group, chunk);
         below.group.map.hold(chunk.volume);
     }
 
@@ -488,6 +487,7 @@ impl Scrub {
             self.comparison().stage = Stage::Reading;
             let busy = below.group.busy_chunk_of(chunk);
             below.group.busy_chunks[busy].repairing = false;
+            forget_lines(below.group, chunk);
             below.group.map.let_go(chunk.volume);
             below.group.emit(Effect::Eased(chunk));
         }
@@ -504,9 +504,21 @@ impl Scrub {
             Some(pool),
         );
         let place = self.comparison().places[copy];
+        forget_lines(below.group, chunk);
         copy_failed(below.group, below.checksums, chunk, pool);
         let stays: Vec<Place> = below.group.map.copies(chunk).map(|copy| copy.place).collect();
         assert!(stays.len() == 1 || !stays.contains(&place), "it goes, if others stay");
+    }
+}
+
+/// A copy of a chunk is wrong: lines may have been filled from it, and reads of it that are under
+/// way must not fill others.
+fn forget_lines(group: &mut GroupState, chunk: ChunkId) {
+    group.lines.void(chunk, &(0..group.pools.chunk_bytes()));
+    let busy = group.map.entry(chunk).busy;
+    // Where nobody is on the chunk, no read is under way.
+    if busy != NONE {
+        group.busy_chunks[busy].written = group.sub_requests_begun;
     }
 }
 

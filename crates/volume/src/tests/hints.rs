@@ -178,3 +178,41 @@ fn hints_of_what_is_not_there_are_refused_and_go_with_their_volume() {
     let gone = bench.group.prefetch(Nanos(0), VolumeId(0), (0, 1), None);
     assert_eq!(gone, Err(HintRefusal::NoVolume(VolumeId(0))));
 }
+
+#[test]
+fn a_hint_is_judged_by_where_the_first_write_would_have_gone() {
+    let mut bench = bench();
+    say(&mut bench, 0..1, &metadata());
+    (0..3).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
+    assert_eq!([bench.pools_of(0), bench.pools_of(1)], [[0], [1]]);
+    bench.pass(Nanos(2 * SECOND.0));
+    for _ in 0..100 {
+        bench.read(0, 512).expect("readable");
+    }
+    bench.pass(Nanos(2 * SECOND.0));
+    let (_, score) = bench.group.hints().sources()[0].scores().next().expect("it spoke");
+    assert!(score.waits.saved > 0.0 && score.waits.lost == 0.0, "{score:?}");
+    assert_eq!((score.chunks, score.proved), (1, CHUNK));
+    let judged = bench.group.hints().judged();
+    assert_eq!(judged.len(), 1);
+    assert!(judged[0].followed && judged[0].value > score.value - 0.25);
+}
+
+#[test]
+fn pins_use_up_the_budget_of_their_pool_and_are_known_after_a_crash() {
+    let mut bench = bench();
+    (0..3).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
+    bench.group.set_pin_share(0.25);
+    let before = bench.group.pins_left();
+    assert!(!bench.group.machines.view().has_pins());
+    let chunk = ChunkId { volume: VolumeId(0), index: 1 };
+    bench.group.pin(bench.now(), chunk, true).expect("it holds something");
+    let left = bench.group.pins_left();
+    assert_eq!((left[0], left[1] + 1), (before[0], before[1]));
+    bench.flush();
+    bench.crash();
+    let view = bench.group.machines.view();
+    assert!(view.has_pins() && view.is_pinned(chunk));
+    bench.group.set_pin_share(0.0);
+    assert_eq!(bench.group.pins_left(), [0, 0]);
+}

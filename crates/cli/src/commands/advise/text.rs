@@ -240,11 +240,19 @@ fn far_off(report: &Report) -> Option<String> {
     let ratio = forecast.mean_s.mean / measured.mean_s.max(f64::MIN_POSITIVE);
     let is_far = !(1.0 / FAR_OFF..=FAR_OFF).contains(&ratio);
     is_far.then(|| {
-        "That is far off: do not decide by this table. A sample knows only the chunks that it \
-         touched, and the model fills the fastest pools with these, although the engine's are \
-         filled with others. Give --pools as large as the share of each pool that these chunks \
-         have, or sample for longer."
-            .to_string()
+        let because = match report.from_map {
+            true => {
+                "The model's chunks begin where the engine's were, so its devices are not what \
+                 they were taken for, or the host is busy: give --pools with their profiles \
+                 (thermocline calibrate), or sample for longer."
+            }
+            false => {
+                "A sample knows only the chunks that it touched, and the model fills the fastest \
+                 pools with these, although the engine's are filled with others. Give --pools as \
+                 large as the share of each pool that these chunks have, or sample for longer."
+            }
+        };
+        format!("That is far off: do not decide by this table. {because}")
     })
 }
 

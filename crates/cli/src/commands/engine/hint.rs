@@ -14,8 +14,10 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thermocline_admin::client::segment;
+use thermocline_charts::format::seconds;
 use thermocline_engine::api::{
-    HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, hints_schema,
+    HINTS_VERSION, HintLevel, HintsStatus, HintsTaken, NewClasses, NewHint, NewHints, PoolPins,
+    hints_schema,
 };
 use thermocline_units::Bytes;
 use thermocline_units::text::count;
@@ -267,16 +269,17 @@ fn text(status: &HintsStatus) -> String {
     );
     if status.sources.is_empty() {
         out.push_str("nobody gave hints\n");
-        return out;
+        return out + &pins(status);
     }
     let mut rows = table::plain([
-        "source", "taken", "refused", "ranges", "class", "score", "chunks", "accesses",
+        "source", "taken", "refused", "ranges", "class", "score", "chunks", "accesses", "saved",
+        "lost",
     ]);
     for source in &status.sources {
         let [taken, refused, ranges] = [source.taken, source.refused, source.ranges].map(count);
         let mut head = [source.name.clone(), taken, refused, ranges];
         if source.scores.is_empty() {
-            let nothing = ["–", "–", "0", "0"].map(String::from);
+            let nothing = ["–", "–", "0", "0", "–", "–"].map(String::from);
             rows.add_row(head.iter().cloned().chain(nothing));
         }
         for score in &source.scores {
@@ -286,10 +289,67 @@ fn text(status: &HintsStatus) -> String {
                 format!("{:.2}{followed}", score.score),
                 count(score.chunks),
                 count(score.accesses),
+                seconds(score.saved_seconds),
+                seconds(score.lost_seconds),
             ];
             rows.add_row(std::mem::take(&mut head).into_iter().chain(tail));
         }
     }
     let _ = writeln!(out, "\n{rows}");
-    out
+    out + &judged(status) + &pins(status)
+}
+
+/// Ranges of which something is known, the wrong ones first.
+fn judged(status: &HintsStatus) -> String {
+    if status.judged.is_empty() {
+        return String::new();
+    }
+    let heads = ["source", "class", "volume", "at", "length", "score", "saved lately", "lost"];
+    let mut rows = table::plain(heads);
+    for one in &status.judged {
+        let followed = if one.followed { "" } else { ", not followed" };
+        rows.add_row([
+            one.source.clone(),
+            one.class.clone(),
+            one.volume.clone(),
+            Bytes(one.offset_bytes).to_string(),
+            Bytes(one.length_bytes).to_string(),
+            format!("{:.2}{followed}", one.score),
+            seconds(one.saved_seconds),
+            seconds(one.lost_seconds),
+        ]);
+    }
+    format!("\n{rows}\n")
+}
+
+/// Pools that have pins.
+fn pins(status: &HintsStatus) -> String {
+    let some = |pins: &&PoolPins| {
+        pins.held_chunks + pins.wrong_chunks + pins.beyond_chunks + pins.by_name_chunks > 0
+    };
+    let mut rows = table::plain([
+        "pins on",
+        "held",
+        "of at most",
+        "wrong",
+        "beyond",
+        "by name",
+        "saved",
+        "lost",
+    ]);
+    for pins in status.pins.iter().filter(some) {
+        let counts = [
+            pins.held_chunks,
+            pins.budget_chunks,
+            pins.wrong_chunks,
+            pins.beyond_chunks,
+            pins.by_name_chunks,
+        ];
+        let waits = [pins.saved_seconds, pins.lost_seconds].map(seconds);
+        rows.add_row([pins.pool.clone()].into_iter().chain(counts.map(count)).chain(waits));
+    }
+    match status.pins.iter().any(|pins| some(&pins)) {
+        true => format!("\n{rows}\n"),
+        false => String::new(),
+    }
 }

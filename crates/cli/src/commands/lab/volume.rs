@@ -247,6 +247,7 @@ impl Args {
             own_epochs: machine.epoch.is_none(),
             arrivals: self.load.arrivals(),
             populate: !machine.thin,
+            start: None,
             tactics: VolumeTactics::default(),
             copying: Copying {
                 rate_per_second: machine.rate.0,

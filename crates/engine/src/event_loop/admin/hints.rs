@@ -1,7 +1,10 @@
 //! Hints: taken, told, withdrawn.
 
 use super::AdminApi;
-use crate::api::{HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken, NewHint};
+use crate::api::{
+    HintLevel, HintScore, HintSource, HintsDone, HintsStatus, HintsTaken, JudgedRange, NewHint,
+    PoolPins,
+};
 use crate::kept_hints::{Clocks, KeptHints};
 use crate::learnt;
 use crate::surveys::Surveyed;
@@ -11,9 +14,12 @@ use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::past::wall_clock;
 use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
-use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
+use thermocline_policy::hints::{Facts, Judged, Level, Usage, Waits, Wishes};
 use thermocline_ports_os::Worth;
 use thermocline_units::{Bytes, Nanos, VolumeId};
+
+/// Judged ranges that are told at most.
+const JUDGED_MAX: usize = 64;
 
 impl AdminApi<'_> {
     /// Takes hints of a source, the first of them number `first` of its document, one by one: one
@@ -118,6 +124,10 @@ impl AdminApi<'_> {
                 followed: score.value >= TRUST,
                 chunks: score.chunks,
                 accesses: score.accesses,
+                bytes: score.bytes,
+                proved_bytes: score.proved,
+                saved_seconds: score.waits.saved,
+                lost_seconds: score.waits.lost,
             });
             scores.collect()
         };
@@ -143,8 +153,66 @@ impl AdminApi<'_> {
                 refused_chunks: counts.refused,
             },
             sources: sources.collect(),
+            judged: self.judged_ranges(),
+            pins: self.pool_pins(),
             classes: hints.classes().to_text(),
         }
+    }
+
+    /// Ranges that saved or cost most lately; those that are not followed first.
+    fn judged_ranges(&self) -> Vec<JudgedRange> {
+        let group = &self.engine.group;
+        let hints = group.hints();
+        let mut judged = hints.judged();
+        judged.sort_by(|a, b| {
+            let most = |one: &Judged| one.lately.saved.max(one.lately.lost);
+            a.followed.cmp(&b.followed).then(most(b).total_cmp(&most(a)))
+        });
+        let names: BTreeMap<VolumeId, String> =
+            group.volumes().map(|status| (status.id, status.name)).collect();
+        let chunk = group.chunk_size().0;
+        let told = judged.iter().filter_map(|one| {
+            Some(JudgedRange {
+                source: hints.sources().get(usize::from(one.source))?.name.clone(),
+                class: hints.classes().get(one.class).name.clone(),
+                volume: names.get(&one.chunks.0.volume)?.clone(),
+                offset_bytes: u64::from(one.chunks.0.index) * chunk,
+                length_bytes: u64::from(one.chunks.1) * chunk,
+                saved_seconds: one.lately.saved,
+                lost_seconds: one.lately.lost,
+                score: one.value,
+                followed: one.followed,
+            })
+        });
+        told.take(JUDGED_MAX).collect()
+    }
+
+    /// Time that users waited less, and longer, because of hints, since the start.
+    pub(crate) fn hint_waits(&self) -> Waits {
+        let sources = self.engine.group.hints().sources().iter();
+        let all = sources.flat_map(Source::scores).map(|(_, score)| score.waits);
+        all.fold(Waits::default(), |sum, one| Waits {
+            saved: sum.saved + one.saved,
+            lost: sum.lost + one.lost,
+        })
+    }
+
+    /// Pins by pool, fastest first.
+    pub(crate) fn pool_pins(&self) -> Vec<PoolPins> {
+        let group = &self.engine.group;
+        let name = |id| group.pool_status(id).expect("ids below the count exist").name;
+        let pools = group.pools_by_rank().iter().zip(group.hints().pins());
+        let told = pools.map(|(&id, pins)| PoolPins {
+            pool: name(id),
+            budget_chunks: pins.budget,
+            held_chunks: pins.held,
+            wrong_chunks: pins.wrong,
+            beyond_chunks: pins.beyond,
+            by_name_chunks: pins.by_name,
+            saved_seconds: pins.waits.saved,
+            lost_seconds: pins.waits.lost,
+        });
+        told.collect()
     }
 
     /// The file of hints for the next start; `None`: there are none, or more than are kept.
@@ -212,6 +280,11 @@ impl AdminApi<'_> {
             self.engine.group.hints().sources().iter().map(|known| known.name.as_str()).collect();
         let known = if names.is_empty() { "none".to_string() } else { names.join(", ") };
         Err(Refused::missing(format!("no hints came from {source}; sources are: {known}")))
+    }
+
+    /// Sets the share of each pool's chunks that may be pinned, 0 to 1.
+    pub fn set_pin_share(&mut self, share: f64) {
+        self.engine.group.set_pin_share(share);
     }
 
     /// Takes another table of classes; hints given before are forgotten.

@@ -105,7 +105,9 @@ impl AdminApi<'_> {
         let chunk = extents.into_iter().next().expect("a byte is in a chunk");
         let index = (offset / self.engine.group.chunk_size().0) as u32;
         let id = ChunkId { volume: self.volume(volume)?, index };
-        let reasons = self.engine.group.explain(id).unwrap_or_default();
+        let group = &self.engine.group;
+        let mut reasons = group.explain(id).unwrap_or_default();
+        reasons.extend(group.hints().explain(self.engine.now(), id, group.chunk_size()));
         Ok(Explanation { chunk, policy: self.policy().spec, reasons })
     }
 }

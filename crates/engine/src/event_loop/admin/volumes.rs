@@ -24,6 +24,7 @@ impl AdminApi<'_> {
         let volume = |volume: VolumeStatus| Volume {
             name: volume.name,
             identity: volume.identity,
+            number: volume.id.0,
             size_bytes: volume.size.0,
             sla: volume.sla.as_ref().map(Into::into),
         };

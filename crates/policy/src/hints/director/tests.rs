@@ -157,7 +157,7 @@ fn any_prefix_of_what_is_directed_is_valid_on_pools_that_are_nearly_full() {
                 Wishes { pin: rng.below(8) == 0, demote: rng.below(8) == 0, background_ms: None };
             say(&mut hints, rng.below(20) as u32, 1 + rng.below(3), &facts, wishes);
         }
-        for _ in 0..16 {
+        for _ in 0..300 {
             let (moves, _) = direct(&mut hints, &view, &[]);
             moves.iter().for_each(|step| view.carry_out(std::slice::from_ref(step)));
         }

@@ -33,9 +33,9 @@
 //! State: 8 B for each line of a ghost, at most 2 MiB, whatever the pool's size; O([`SIZES`]) for a
 //! read of a sampled block, a hash for others.
 
-use super::price::Price;
 use crate::cache::{SetRule, Sets};
 use crate::mrc::shards::Sampler;
+use crate::placement::price::Price;
 use crate::placement::{ChunkAccess, VolumeView};
 use crate::registry::{Settings, SettingsError};
 use thermocline_units::PoolId;

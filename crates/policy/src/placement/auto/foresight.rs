@@ -6,7 +6,8 @@
 //! no upper bound in the strict sense: it looks at one exchange at a time, by prices.
 
 use super::ghosts::PREDICTORS;
-use super::pulse::{Ask, Pulse};
+use super::pulse::Pulse;
+use crate::placement::price::Ask;
 use crate::placement::{ChunkAccess, VolumeView};
 use thermocline_units::Nanos;
 

@@ -8,8 +8,9 @@
 use super::Auto;
 use super::ghosts::Returns;
 use super::ledger::Ledger;
-use super::pulse::{Ask, LANES};
+use super::pulse::LANES;
 use crate::placement::Unreadable;
+use crate::placement::price::Ask;
 use thermocline_units::ChunkId;
 
 const MAGIC: &[u8; 8] = b"TCAUTOLN";

@@ -15,8 +15,8 @@
 //!
 //! State: 28 B a watched pair, at most [`BATCH`] a birth and predictor, for [`WATCHED`] births.
 
-use super::price::Price;
 use super::pulse::{LANES, Pulse};
+use crate::placement::price::Price;
 use std::collections::VecDeque;
 
 /// Number of predictors: the lanes, and what the epoch asked of the chunks around.

@@ -14,8 +14,8 @@
 //! State: 32 B a deal, at most [`DEALS_MAX`].
 
 use super::ghosts::Pair;
-use super::price::Price;
 use super::pulse::Pulse;
+use crate::placement::price::Price;
 use std::collections::VecDeque;
 
 /// Deals that are held against their promise at once.

@@ -5,9 +5,10 @@
 //! most. So a chunk that was busy an hour ago and may be again goes after one that never was.
 
 use super::ghosts::Pair;
-use super::pulse::{Ask, LANES};
+use super::pulse::LANES;
 use super::{Auto, CONSIDERED};
 use crate::placement::plan::Rooms;
+use crate::placement::price::Ask;
 use crate::placement::{SlaClass, VolumeView};
 use thermocline_units::PoolId;
 

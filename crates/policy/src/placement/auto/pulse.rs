@@ -16,6 +16,7 @@
 
 use super::format::Remembered;
 use crate::placement::chunks::Chunks;
+use crate::placement::price::Ask;
 use crate::placement::{ChunkAccess, VolumeView};
 use thermocline_units::{Bytes, ChunkId, PoolId};
 
@@ -28,10 +29,6 @@ const NEAR: u64 = 512 << 10;
 
 /// Greatest distance of a sequential write past the end of the access before, bytes.
 const NEXT: u64 = 64 << 10;
-
-/// Requests a second: random reads, random writes, and units of 4 KiB read and written one after
-/// the other.
-pub(super) type Ask = [f32; 4];
 
 /// Requests for a chunk in an epoch.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,6 +1,6 @@
 //! A machine of any number of pools, its chunks in one volume, that refuses moves which do not fit.
 
-use crate::placement::{How, Move, PoolLoad, PoolTraits, Sla, VolumeView};
+use crate::placement::{Accesses, How, Move, PoolLoad, PoolTraits, Sla, VolumeView};
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -13,6 +13,8 @@ pub(crate) struct Pools {
     pub(crate) mirrors: BTreeMap<u32, u16>,
     /// Chunks that have further copies.
     pub(crate) replicated: Vec<u32>,
+    /// Chunks that an administrator pinned.
+    pub(crate) pinned: Vec<u32>,
     pub(crate) traits: Vec<PoolTraits>,
     pub(crate) loads: Vec<PoolLoad>,
     pub(crate) epoch: Nanos,
@@ -35,6 +37,7 @@ impl Pools {
             at: at.iter().copied().collect(),
             mirrors: BTreeMap::new(),
             replicated: Vec::new(),
+            pinned: Vec::new(),
             traits: (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect(),
             loads: vec![PoolLoad::default(); places.len()],
             epoch: Nanos::from_secs(1),
@@ -100,8 +103,9 @@ impl VolumeView for Pools {
         PoolId(self.at.get(&chunk.index).copied().unwrap_or(self.pool_count() - 1))
     }
 
-    fn accesses(&self, chunk: ChunkId) -> u64 {
-        self.accesses.get(&chunk.index).copied().unwrap_or(0)
+    fn accesses(&self, chunk: ChunkId) -> Accesses {
+        let reads = self.accesses.get(&chunk.index).copied().unwrap_or(0);
+        Accesses { reads, writes: 0 }
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
@@ -119,5 +123,13 @@ impl VolumeView for Pools {
 
     fn is_replicated(&self, chunk: ChunkId) -> bool {
         self.replicated.contains(&chunk.index)
+    }
+
+    fn is_pinned(&self, chunk: ChunkId) -> bool {
+        self.pinned.contains(&chunk.index)
+    }
+
+    fn has_pins(&self) -> bool {
+        !self.pinned.is_empty()
     }
 }

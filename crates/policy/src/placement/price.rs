@@ -11,10 +11,10 @@
 //! 3. A copy is a seek a piece and its bytes from the pool's streams. It costs the same a second,
 //!    and half a piece's time to all who arrive meanwhile.
 //!
-//! All in seconds of waiting a second. State: some numbers a pool.
+//! All in seconds of waiting a second. `auto` decides by these prices, and hints are scored by
+//! them. State: some numbers a pool.
 
-use super::pulse::Ask;
-use crate::placement::{Pattern, PoolLoad, PoolTraits};
+use super::{Pattern, PoolLoad, PoolTraits};
 use thermocline_units::Nanos;
 
 /// Believable slowdowns of requests against the idle pool.
@@ -27,9 +27,13 @@ const NEWEST: f64 = 0.2;
 const PIECE: f64 = 1_048_576.0;
 const UNIT: f64 = 4096.0;
 
+/// Requests a second: random reads, random writes, and units of 4 KiB read and written one after
+/// the other.
+pub(crate) type Ask = [f32; 4];
+
 /// Price of requests and of copies on a pool.
 #[derive(Debug, Clone)]
-pub(super) struct Price {
+pub(crate) struct Price {
     /// Seconds for a unit of each kind of [`Ask`].
     units: [f64; 4],
     /// Slowdown of reads and writes against the idle pool.
@@ -73,7 +77,7 @@ fn idle(traits: &PoolTraits) -> ([f64; 4], [f64; 4]) {
 
 impl Price {
     /// Learns from an epoch in which `asked` was asked of the pool a second.
-    pub(super) fn learn(&mut self, traits: &PoolTraits, load: &PoolLoad, asked: Ask, epoch: Nanos) {
+    pub(crate) fn learn(&mut self, traits: &PoolTraits, load: &PoolLoad, asked: Ask, epoch: Nanos) {
         let (waits, takes) = idle(traits);
         let seconds = epoch.as_secs_f64();
         self.epochs = self.epochs.saturating_add(1);
@@ -117,12 +121,12 @@ impl Price {
 
     /// Seconds a second that users wait for what is asked.
     #[inline]
-    pub(super) fn of(&self, asked: &Ask) -> f64 {
+    pub(crate) fn of(&self, asked: &Ask) -> f64 {
         asked.iter().zip(&self.units).map(|(&asked, unit)| f64::from(asked) * unit).sum()
     }
 
     /// Seconds that users wait for a copy of so many bytes from here (`side` 0) or to here (1).
-    pub(super) fn copy(&self, bytes: f64, side: usize) -> f64 {
+    pub(crate) fn copy(&self, bytes: f64, side: usize) -> f64 {
         let piece = self.seeks[side] + bytes.min(PIECE) / self.streams[side];
         let busy = piece * (bytes / PIECE).max(1.0);
         busy * (self.delay() + self.arrivals * piece / 2.0 / (1.0 - self.full()))
