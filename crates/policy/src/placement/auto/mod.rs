@@ -306,14 +306,21 @@ impl Auto {
             let sla = view.sla(self.pulse.chunks.id(number).volume);
             sla.is_some_and(|sla| sla.class == SlaClass::Strict)
         };
-        let there = (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !strict(n));
+        // Moves of a pinned chunk are refused: it would be chosen each time, and paid for.
+        let stays = |number: u32| view.is_pinned(self.pulse.chunks.id(number));
+        let there =
+            (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !strict(n) && !stays(n));
         let mut there: Vec<(f32, u32)> =
             there.map(|number| (self.loses(number, 0, &[], 0, 1), number)).collect();
         let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);
         let (count, sum) = at_first.fold((0, 0.0), |(n, sum), (lost, _)| (n + 1, sum + lost));
         let others = if count > 0 { sum / count as f32 } else { 0.0 };
         let seen = self.pulse.epochs() as f32;
-        let weigh = |lost: f32| (lost * seen + others * PRIOR) / (seen + PRIOR);
+        // Where nobody stands for the others, each speaks for itself.
+        let weigh = |lost: f32| match count {
+            0 => lost,
+            _ => (lost * seen + others * PRIOR) / (seen + PRIOR),
+        };
         there.iter_mut().for_each(|(lost, _)| *lost = weigh(*lost));
         there.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let losses: Vec<f32> = there.iter().map(|(lost, _)| *lost).collect();
