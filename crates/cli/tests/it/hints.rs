@@ -79,7 +79,7 @@ fn a_stream_says_where_its_first_writes_go_before_them() {
     assert_eq!(names.collect::<Vec<_>>(), ["stream archival"]);
     assert_eq!((&status["ranges"], &status["done"]["placed_chunks"]), (&1.into(), &4.into()));
     let unknown = up.run("nbdinfo", &[&at("often")]).unwrap_err();
-    assert!(unknown.contains("no such stream; there are: read-intensive"), "{unknown}");
+    assert!(unknown.contains("for export: v0@often"), "{unknown}");
     assert_eq!(up.run("nbdinfo", &["--size", &at("mixed")]).unwrap().trim(), "67108864");
     let checks = ["read -P 7 0 2M", "read -P 8 2M 1M", "read -P 9 3M 1M", "read -P 8 4M 2M"];
     for check in checks {
