@@ -4,8 +4,8 @@
 //! 2. The device is opened and looked at (see [`crate::probe`]), on a thread that may wait: the
 //!    loop may not.
 //! 3. The loop is asked whether the group would take a pool of that size.
-//! 4. Only now something changes: the pool is written down for the next start (see
-//!    [`PoolLedger`]), and a file is made, or what the device held is erased.
+//! 4. Only now something changes: a file is made and the pool is written down for the next start
+//!    (see [`PoolLedger`]), or it is written down and what its device held is erased.
 //! 5. A pool that nobody gave a place among the others is measured beside them (see [`speed`]).
 //! 6. The loop adds the pool. When it refuses after all, because something else was added
 //!    meanwhile, what step 4 has made is taken back; what was erased stays so.
@@ -212,18 +212,26 @@ impl Candidate {
     /// Makes the file, or erases the device, and writes the pool down.
     fn prepare(mut self, ledger: Option<Arc<dyn PoolLedger>>) -> Result<(Joining, Made), Refused> {
         let mut made = Made { file: None, ledger: None };
-        // First the note: a pool that is noted and not there is not missed, but what was erased for
-        // a pool that cannot be noted would be lost for nothing.
-        if let Some(ledger) = ledger {
-            let noted = ledger.note(&self.wish);
-            noted.map_err(|error| {
-                Refused::unavailable(format!(
-                    "the pool cannot be written down: {error}; nothing was changed"
-                ))
+        let name = self.wish.name.clone();
+        let note = |wish: &NewPool, made: &mut Made| -> Result<(), Refused> {
+            let Some(ledger) = ledger else { return Ok(()) };
+            ledger.note(wish).map_err(|error| {
+                Refused::unavailable(format!("the pool cannot be written down: {error}"))
             })?;
-            made.ledger = Some((ledger, self.wish.name.clone()));
-        }
-        match self.make(&mut made) {
+            made.ledger = Some((ledger, name));
+            Ok(())
+        };
+        // Who writes a pool down has its device: others may want the same path at the same time. A
+        // device that is there is noted before it is erased, or it would be erased for nothing.
+        let is_there = self.device.is_some();
+        let prepared = match is_there {
+            true => note(&self.wish, &mut made).and_then(|()| self.make(&mut made)),
+            false => self.make(&mut made).and_then(|done| {
+                note(&self.wish, &mut made)?;
+                Ok(done)
+            }),
+        };
+        match prepared {
             Ok((disk, destroyed)) => {
                 let spec = PoolSpec { geometry: disk.geometry(), ..self.spec() };
                 let (profile, before) = (self.profile, self.wish.next_slower().cloned());

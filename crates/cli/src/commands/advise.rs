@@ -158,6 +158,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if let Some(threads) = args.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
+    // clap does not ask for what another option excludes.
+    if args.publish && args.live.is_none() {
+        let text = "--publish needs --live: an engine shows what was found of its own load";
+        return Err(CliError::input(text));
+    }
     let (question, load) = match args.live {
         None => (wish, read_load(&args.source)?),
         Some(time) => {

@@ -334,10 +334,13 @@ pub fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, S
         })
     };
     let Some((newest, first)) = labels().max_by_key(|(label, _)| label.sequence) else {
-        if let Some(recorded) = found.iter().find(|f| f.config.named_by == NamedBy::Record) {
-            return Err(lost_group(recorded.config));
+        // What is busy may be the group: then that is said, and nothing is made.
+        let busy = |f: &Found<'_, D>| matches!(f.device, Err(Absence::NoAnswer(_)));
+        let recorded = found.iter().find(|f| f.config.named_by == NamedBy::Record);
+        match recorded.filter(|_| !found.iter().any(busy)) {
+            Some(recorded) => return Err(lost_group(recorded.config)),
+            None => return Ok(Arranged::Fresh(found)),
         }
-        return Ok(Arranged::Fresh(found));
     };
     if let Some((path, _)) = found.iter().find_map(|found| found.destroys.first()) {
         let text = format!(

@@ -53,6 +53,7 @@ pub(crate) struct Proposal {
 impl Proposal {
     /// Puts these moves, best first, in the place of those that have not begun yet.
     pub(crate) fn replace(&mut self, now: Nanos, moves: Vec<Move>) {
+        assert!(self.since <= now, "time does not go back");
         self.moves = moves.into();
         self.directed.clear();
         self.stuck = false;

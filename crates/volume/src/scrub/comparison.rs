@@ -514,6 +514,7 @@ impl Scrub {
 /// A copy of a chunk is wrong: lines may have been filled from it, and reads of it that are under
 /// way must not fill others.
 fn forget_lines(group: &mut GroupState, chunk: ChunkId) {
+    assert!(group.map.has(chunk), "what is compared holds something");
     group.lines.void(chunk, &(0..group.pools.chunk_bytes()));
     let busy = group.map.entry(chunk).busy;
     // Where nobody is on the chunk, no read is under way.

@@ -168,7 +168,8 @@ fn lines_go_when_their_heat_is_gone() {
         next += 1;
         next
     });
-    assert_eq!(division.wanted(), 0);
+    let gains = (division.wanted(), division.told.gain, division.hit_ratio(8), division.came);
+    assert_eq!(division.wanted(), 0, "{gains:?} {:?}", prices()[0].of(&[0.0, 1.0, 0.0, 0.0]));
 }
 
 #[test]
