@@ -1,12 +1,12 @@
 //! Files that a program keeps over restarts, replaced as a whole.
 
+pub use crate::unix_socket::OWNER_ONLY;
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Mode of a file that only its owner may read.
-pub const OWNER_ONLY: u32 = 0o600;
 /// Mode of a file that everybody may read.
 pub const EVERYBODY_READS: u32 = 0o644;
 

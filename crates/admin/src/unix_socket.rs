@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 
-/// Only the owner may connect.
+/// Mode of a socket or a file that only its owner may use.
 pub const OWNER_ONLY: u32 = 0o600;
 /// Connections that may wait to be accepted; the kernel has a bound of its own.
 const BACKLOG: i32 = 4096;

@@ -346,7 +346,6 @@ impl Figures {
         Ok(())
     }
 
-    /// Of shadows, and of what was done meanwhile.
     /// Of hints and pins.
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let both = |waits: Waits| [("saved", waits.saved), ("lost", waits.lost)];
@@ -378,6 +377,7 @@ impl Figures {
         family(encoder, ("pinned_chunks", "Chunks that are pinned"), chunks.collect())
     }
 
+    /// Of shadows, and of what was done meanwhile.
     fn shadows(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let latency = |figures: &PlacementFigures| figures.mean_latency_us.map(|us| us / 1e6);
         let gauges: [(&str, &str, OfPlacement); 2] = [
