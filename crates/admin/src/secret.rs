@@ -9,7 +9,9 @@ use std::io::{self, Read};
 /// When the system has none.
 pub fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let source = "/dev/urandom";
+    let read = File::open(source).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|error| io::Error::new(error.kind(), format!("{source}: {error}")))?;
     Ok(bytes)
 }
 

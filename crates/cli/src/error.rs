@@ -2,6 +2,9 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
+use thermocline_admin::client::CallError;
+use thermocline_engine::pools::StartError;
+use thermocline_filehints::HintError;
 
 /// A failed command.
 #[derive(Debug)]
@@ -37,5 +40,36 @@ impl CliError {
 impl Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+impl From<CallError> for CliError {
+    /// Error of a call: a refusal is a fault of the command, a missing answer is not.
+    fn from(error: CallError) -> CliError {
+        match error {
+            CallError::Refused(refused) if refused.status < 500 => CliError::input(refused),
+            other => CliError::failed(other),
+        }
+    }
+}
+
+impl From<StartError> for CliError {
+    /// Error of devices that make no volume group.
+    fn from(error: StartError) -> CliError {
+        match error {
+            StartError::Input(text) => CliError::input(text),
+            StartError::Failed(text) => CliError::failed(text),
+        }
+    }
+}
+
+impl From<HintError> for CliError {
+    /// Error of hints for files: what the caller named, the system, or the engine.
+    fn from(error: HintError) -> CliError {
+        match error {
+            HintError::Input(text) => CliError::input(text),
+            HintError::Failed(text) => CliError::failed(text),
+            HintError::Engine(error) => error.into(),
+        }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn tell_ways(http: &Http, config: &HttpConfig, token: Option<String>)
 /// # Errors
 /// When the system has none.
 pub(crate) fn random() -> Result<u64, CliError> {
-    random_number().map_err(|error| CliError::failed(format!("/dev/urandom: {error}")))
+    random_number().map_err(CliError::failed)
 }
 
 /// Says something on stderr, and waits for nobody who reads it.

@@ -4,8 +4,8 @@
 //! 2. The device is opened and looked at (see [`crate::probe`]), on a thread that may wait: the
 //!    loop may not.
 //! 3. The loop is asked whether the group would take a pool of that size.
-//! 4. Only now something changes: a file is made and the pool is written down for the next start
-//!    (see [`PoolLedger`]), or it is written down and what its device held is erased.
+//! 4. Only now something changes: a file is made, the pool is written down for the next start (see
+//!    [`PoolLedger`]), and what its device held is erased.
 //! 5. A pool that nobody gave a place among the others is measured beside them (see [`speed`]).
 //! 6. The loop adds the pool. When it refuses after all, because something else was added
 //!    meanwhile, what step 4 has made is taken back; what was erased stays so.
@@ -212,26 +212,7 @@ impl Candidate {
     /// Makes the file, or erases the device, and writes the pool down.
     fn prepare(mut self, ledger: Option<Arc<dyn PoolLedger>>) -> Result<(Joining, Made), Refused> {
         let mut made = Made { file: None, ledger: None };
-        let name = self.wish.name.clone();
-        let note = |wish: &NewPool, made: &mut Made| -> Result<(), Refused> {
-            let Some(ledger) = ledger else { return Ok(()) };
-            ledger.note(wish).map_err(|error| {
-                Refused::unavailable(format!("the pool cannot be written down: {error}"))
-            })?;
-            made.ledger = Some((ledger, name));
-            Ok(())
-        };
-        // Who writes a pool down has its device: others may want the same path at the same time. A
-        // device that is there is noted before it is erased, or it would be erased for nothing.
-        let is_there = self.device.is_some();
-        let prepared = match is_there {
-            true => note(&self.wish, &mut made).and_then(|()| self.make(&mut made)),
-            false => self.make(&mut made).and_then(|done| {
-                note(&self.wish, &mut made)?;
-                Ok(done)
-            }),
-        };
-        match prepared {
+        match self.make(ledger, &mut made) {
             Ok((disk, destroyed)) => {
                 let spec = PoolSpec { geometry: disk.geometry(), ..self.spec() };
                 let (profile, before) = (self.profile, self.wish.next_slower().cloned());
@@ -245,15 +226,15 @@ impl Candidate {
         }
     }
 
-    fn make(&mut self, made: &mut Made) -> Result<(Disk, Option<Contents>), Refused> {
+    fn make(
+        &mut self,
+        ledger: Option<Arc<dyn PoolLedger>>,
+        made: &mut Made,
+    ) -> Result<(Disk, Option<Contents>), Refused> {
         let failed =
             |error: io::Error| Refused::invalid(format!("{}: {error}", self.path.display()));
-        match self.device.take() {
-            Some((disk, Contents::Blank)) => Ok((disk, None)),
-            Some((disk, contents)) => {
-                probe::erase(&self.path).map_err(failed)?;
-                Ok((disk, Some(contents)))
-            }
+        let (disk, contents) = match self.device.take() {
+            Some(there) => there,
             None => {
                 let before = make_file(&self.path).map_err(failed)?;
                 let create = Some(self.geometry.size);
@@ -262,9 +243,22 @@ impl Candidate {
                 let disk = Disk::open(&self.path, options, self.profile.as_ref());
                 // What another pool that joins has locked is that pool's.
                 made.file = Some((self.path.clone(), before));
-                Ok((disk.map_err(not_opened)?, None))
+                (disk.map_err(not_opened)?, Contents::Blank)
             }
+        };
+        // Who writes a pool down has its device: others may want the same path at the same time.
+        // What is erased for a pool that cannot be written down would be lost for nothing.
+        if let Some(ledger) = ledger {
+            ledger.note(&self.wish).map_err(|error| {
+                Refused::unavailable(format!("the pool cannot be written down: {error}"))
+            })?;
+            made.ledger = Some((ledger, self.wish.name.clone()));
         }
+        if contents == Contents::Blank {
+            return Ok((disk, None));
+        }
+        probe::erase(&self.path).map_err(failed)?;
+        Ok((disk, Some(contents)))
     }
 }
 

@@ -89,9 +89,9 @@ impl Accelerator {
     /// It cannot be started, or is none.
     pub(crate) fn start(worker: Worker) -> Result<Arc<Accelerator>, ProcessError> {
         let process = start(&worker)?;
-        let now = Instant::now();
+        let (now, abilities) = (Instant::now(), process.abilities());
         let state = State {
-            process: None,
+            process: Some(process),
             failed: None,
             since: now,
             next: 0,
@@ -102,9 +102,9 @@ impl Accelerator {
         };
         let accelerator = Accelerator {
             worker,
-            abilities: process.abilities(),
+            abilities,
             began: now,
-            state: Mutex::new(State { process: Some(process), ..state }),
+            state: Mutex::new(state),
             changed: Notify::new(),
         };
         Ok(Arc::new(accelerator))

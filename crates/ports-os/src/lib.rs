@@ -32,5 +32,6 @@ pub use file::{
     FileDevice, Grower, OpenDeviceError, OpenOptions, lock_backing_file, take_back_file,
 };
 pub use interface::{Interface, Trouble};
+pub use memory::lies_in_memory;
 pub use patience::{Health, Patience};
 pub use shaper::{Carried, Shaper};

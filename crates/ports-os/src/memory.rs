@@ -5,9 +5,10 @@
 
 use crate::buffer::Aligned;
 use bytes::Bytes as Buffer;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, StatFs};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// Numbers that `statfs(2)` gives file systems in memory.
 const TMPFS: u64 = 0x0102_1994;
@@ -15,8 +16,16 @@ const RAMFS: u64 = 0x8584_58f6;
 
 /// True if a file is in memory.
 pub(crate) fn is_in_memory(file: &OwnedFd) -> bool {
-    let kind = rustix::fs::fstatfs(file).map(|system| system.f_type as u64);
-    matches!(kind, Ok(TMPFS | RAMFS))
+    is_memory(rustix::fs::fstatfs(file))
+}
+
+/// True if a file or a folder is in memory; false also where the system does not say.
+pub fn lies_in_memory(path: &Path) -> bool {
+    is_memory(rustix::fs::statfs(path))
+}
+
+fn is_memory(system: Result<StatFs, Errno>) -> bool {
+    matches!(system.map(|system| system.f_type as u64), Ok(TMPFS | RAMFS))
 }
 
 /// Reads `length` bytes at `offset`.

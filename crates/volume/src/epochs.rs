@@ -12,6 +12,7 @@ use crate::pools::pool::Pool;
 use crate::request::Reply;
 use crate::slas::Slas;
 use crate::view::View;
+use std::collections::BTreeSet;
 use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::shadow::{ShadowError, Shadows};
 use thermocline_policy::placement::{
@@ -79,15 +80,15 @@ impl Epochs {
         now >= self.end
     }
 
-    /// Ends the epoch: asks the placement, and then hints, what should move. Pools of the moves are
-    /// ids, not ranks.
+    /// Ends the epoch: asks the placement, and then hints, what should move; the moves, and the
+    /// chunks that hints move. Pools of the moves are ids, not ranks.
     pub(crate) fn end(
         &mut self,
         now: Nanos,
         group: &mut GroupState,
         slas: &Slas,
         hinting: &mut Hinting,
-    ) -> Vec<Move> {
+    ) -> (Vec<Move>, BTreeSet<ChunkId>) {
         assert!(self.has_ended(now), "an epoch ends when its time has come");
         let epoch = group.settings.epoch.0.max(1);
         let passed = (now.0 - self.end.0) / epoch + 1;
@@ -106,9 +107,9 @@ impl Epochs {
                 observer.decided(&Decision { at: now, view, budget, moves: &moves });
             }
         }
-        hinting.direct(now, &view, &mut moves);
+        let directed = hinting.direct(now, &view, &mut moves);
         group.pools.ranks().translate_moves(&mut moves);
-        moves
+        (moves, directed)
     }
 
     /// Gives the decision about moves to a placement, or to nobody; whether it has a router.

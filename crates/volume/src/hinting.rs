@@ -82,16 +82,9 @@ pub(crate) struct Hinting {
     prefetches: BTreeMap<(Nanos, u64), Operation>,
     /// Chunks whose hints writes have looked at since the last round of housekeeping.
     looks: u32,
-    /// Chunks that the director moves, of the last epoch.
-    directed: BTreeSet<ChunkId>,
 }
 
 impl Hinting {
-    /// Chunks that hints move by the last proposal; they are handed over.
-    pub(crate) fn take_directed(&mut self) -> BTreeSet<ChunkId> {
-        std::mem::take(&mut self.directed)
-    }
-
     /// The next copy that is wished, redirections first, and its place among prefetches.
     pub(crate) fn next_wish(&mut self) -> Option<(Option<(Nanos, u64)>, Operation)> {
         let redirection = self.wishes.pop_front().map(|wish| (None, wish));
@@ -266,23 +259,26 @@ impl Hinting {
         !wishes.is_empty() || !prefetches.is_empty() || *looks > 0
     }
 
-    /// Puts what hints want among a placement's moves.
-    pub(crate) fn direct(&mut self, now: Nanos, view: &dyn VolumeView, moves: &mut Vec<Move>) {
+    /// Puts what hints want among a placement's moves; the chunks that hints move.
+    pub(crate) fn direct(
+        &mut self,
+        now: Nanos,
+        view: &dyn VolumeView,
+        moves: &mut Vec<Move>,
+    ) -> BTreeSet<ChunkId> {
         if self.hints.is_empty() && !view.has_pins() {
-            return;
+            return BTreeSet::new();
         }
         let mut hints = std::mem::take(&mut self.hints);
         let before = moves.len() as u64;
-        let own: BTreeSet<ChunkId> = moves.iter().map(|step| step.chunk).collect();
-        let Directed { claimed, proposed, dropped } = hints.direct(now, view, moves);
-        let directed = moves.iter().map(|step| step.chunk).filter(|chunk| !own.contains(chunk));
-        self.directed = directed.collect();
+        let Directed { claimed, proposed, dropped, chunks } = hints.direct(now, view, moves);
         assert_eq!(before + proposed - dropped, moves.len() as u64, "each move is counted");
         self.hints = hints;
         let counts = &mut self.counts;
         counts.claimed = claimed;
         counts.moves += proposed;
         counts.dropped += dropped;
+        chunks
     }
 }
 

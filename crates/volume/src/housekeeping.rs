@@ -75,9 +75,8 @@ impl Machines {
         self.leaving.probe_full_pools(&mut self.state, now);
         if self.epochs.has_ended(now) {
             let Machines { epochs, state, requests, hinting, .. } = self;
-            let moves = epochs.end(now, state, &requests.slas, hinting);
+            let (moves, directed) = epochs.end(now, state, &requests.slas, hinting);
             let flows = self.view().flows_of(&moves);
-            let directed = self.hinting.take_directed();
             self.moves.take_over(now, moves, directed, flows);
         }
         if !self.rounds.begin(now) {

@@ -198,7 +198,6 @@ impl Lines {
         sub_request: u32,
         background: bool,
     ) -> u32 {
-        assert!(self.answer(chunk, bytes).is_some(), "what is read is there");
         let mut sent = 0;
         for at in blocks_of(bytes).into_iter().flatten() {
             let line = Line::at(chunk, at);
@@ -212,6 +211,7 @@ impl Lines {
             pools.send(now, place.pool, owner, Io::Read { offset, length }, background);
             sent += 1;
         }
+        assert!(sent > 0, "what lines answer is read");
         met("read answered by lines");
         self.status.hits += 1;
         sent

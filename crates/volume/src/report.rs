@@ -172,6 +172,12 @@ impl Group {
         })
     }
 
+    /// True if a chunk of a volume holds nothing yet: its first write chooses a place for it.
+    pub fn is_unwritten(&self, chunk: ChunkId) -> bool {
+        let map = &self.machines.state.map;
+        map.has(chunk) && map.copies(chunk).next().is_none()
+    }
+
     /// State of a chunk; `None` when its volume ends before it.
     pub fn locate(&self, chunk: ChunkId) -> Option<ChunkStatus> {
         if !self.machines.state.map.has(chunk) {

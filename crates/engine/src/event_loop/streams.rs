@@ -37,24 +37,22 @@ pub(super) fn hint_first_writes(
     let Some(usage) = Usage::ALL.get(usize::from(stream) + 1) else { return };
     let chunk_size = group.chunk_size().0;
     let end = offset.0 + payload.len() as u64;
-    let facts = Facts { usage: *usage, ..Facts::default() };
-    let source = format!("stream {}", usage.name());
     for index in offset.0 / chunk_size..end.div_ceil(chunk_size) {
-        let chunk = ChunkId { volume, index: index as u32 };
-        let holds_nothing = group.locate(chunk).is_some_and(|chunk| chunk.copies.is_empty());
-        if holds_nothing {
-            let start = index * chunk_size;
-            let hint = Hint {
-                source: &source,
-                // Below what programs say: a stream says nothing of who waits for it.
-                level: Level::Volume,
-                volume: Some(volume),
-                range: (start, start + chunk_size),
-                facts: &facts,
-                wishes: Wishes::default(),
-                until: None,
-            };
-            let _ = group.hint(now, &hint);
+        // Nearly all writes are to chunks that hold data: for them nothing is made.
+        if !group.is_unwritten(ChunkId { volume, index: index as u32 }) {
+            continue;
         }
+        let start = index * chunk_size;
+        let hint = Hint {
+            source: &format!("stream {}", usage.name()),
+            // Below what programs say: a stream says nothing of who waits for it.
+            level: Level::Volume,
+            volume: Some(volume),
+            range: (start, start + chunk_size),
+            facts: &Facts { usage: *usage, ..Facts::default() },
+            wishes: Wishes::default(),
+            until: None,
+        };
+        let _ = group.hint(now, &hint);
     }
 }

@@ -355,5 +355,5 @@ fn has_holes_only(path: &Path) -> bool {
 
 /// A number that nobody can guess.
 fn random() -> Result<u64, StartError> {
-    random_number().map_err(|error| StartError::Failed(format!("/dev/urandom: {error}")))
+    random_number().map_err(StartError::failed)
 }

@@ -113,10 +113,8 @@ fn look<'a, D: Device>(
         },
     };
     // Its cache may be there alone, and a cache must not be made over what is there.
-    let cache = match (&device, &pool.cache) {
-        (Err(Absence::Nothing(_)), Some(cache)) if absence(&cache.device.path).is_none() => {
-            kept_contents(&cache.device.path, erase, &mut destroys)?
-        }
+    let cache = match &device {
+        Err(Absence::Nothing(_)) => contents_of_cache(pool, erase, &mut destroys)?,
         _ => Contents::Blank,
     };
     Ok(Found { config: pool, device, cache, destroys })
@@ -136,6 +134,20 @@ fn kept_contents<'a>(
     Ok(Contents::Blank)
 }
 
+/// Contents of the device of a pool's cache, as [`kept_contents`]; blank where there is none.
+fn contents_of_cache<'a>(
+    pool: &'a PoolConfig,
+    erase: &[PathBuf],
+    destroys: &mut Vec<(&'a Path, Contents)>,
+) -> Result<Contents, StartError> {
+    match &pool.cache {
+        Some(cache) if absence(&cache.device.path).is_none() => {
+            kept_contents(&cache.device.path, erase, destroys)
+        }
+        _ => Ok(Contents::Blank),
+    }
+}
+
 /// A pool whose device is there.
 fn look_into<'a, D: Device>(
     pool: &'a PoolConfig,
@@ -145,10 +157,8 @@ fn look_into<'a, D: Device>(
 ) -> Result<(PoolDevice<D>, Contents), StartError> {
     let device = (opener.open)(&pool.device).map_err(StartError::failed)?;
     let contents = kept_contents(&pool.device.path, erase, destroys)?;
-    let of_cache = match &pool.cache {
-        Some(cache) if contents == Contents::Blank && absence(&cache.device.path).is_none() => {
-            kept_contents(&cache.device.path, erase, destroys)?
-        }
+    let of_cache = match contents {
+        Contents::Blank => contents_of_cache(pool, erase, destroys)?,
         _ => Contents::Blank,
     };
     let head = at(&pool.device.path, head_of(&pool.device.path))?;

@@ -93,6 +93,15 @@ fn cache(config: &Config, name: &str) -> CacheConfig {
     CacheConfig { device, settings: thermocline_blockcache::Settings::default() }
 }
 
+/// A group of one pool with a block cache, which was started once.
+fn only_cached_pool(folder: &Path) -> Config {
+    let mut config = config(folder);
+    config.pools.drain(..2);
+    config.pools[0].cache = Some(cache(&config, "hdd.cache"));
+    run_once(&config);
+    config
+}
+
 fn refusal(config: &Config) -> String {
     config.start().err().expect("something is wrong")
 }
@@ -327,10 +336,7 @@ fn a_cache_without_its_label_and_one_before_a_strange_device_are_left_alone() {
 #[test]
 fn an_only_pool_whose_cache_is_gone_is_not_taken_for_a_first_start() {
     let folder = tempfile::tempdir().unwrap();
-    let mut config = config(folder.path());
-    config.pools.drain(..2);
-    config.pools[0].cache = Some(cache(&config, "hdd.cache"));
-    run_once(&config);
+    let config = only_cached_pool(folder.path());
     let (slow, lines) = (config.pools[0].device.path.clone(), config.data.join("hdd.cache"));
     let (before, away) = (read(&slow), folder.path().join("away"));
     std::fs::rename(&lines, &away).unwrap();
@@ -367,10 +373,7 @@ fn a_cache_is_not_made_over_contents_where_the_slow_device_is_not_there() {
 #[test]
 fn the_cache_of_an_only_pool_whose_slow_device_is_gone_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let mut config = config(folder.path());
-    config.pools.drain(..2);
-    config.pools[0].cache = Some(cache(&config, "hdd.cache"));
-    run_once(&config);
+    let config = only_cached_pool(folder.path());
     let (slow, fast) = (config.pools[0].device.path.clone(), config.data.join("hdd.cache"));
     let (lines, away) = (read(&fast), folder.path().join("away"));
     std::fs::rename(&slow, &away).unwrap();

@@ -6,10 +6,8 @@
 use super::StartError;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::Path;
+use thermocline_ports_os::lies_in_memory;
 
-/// Magic numbers of file systems in memory (statfs(2)).
-const TMPFS_MAGIC: u64 = 0x0102_1994;
-const RAMFS_MAGIC: u64 = 0x8584_58f6;
 /// Folder of files in memory.
 const TMPFS: &str = "/dev/shm";
 
@@ -48,8 +46,7 @@ pub fn link_to_tmpfs(data: &Path, link: &Path) -> Result<(), StartError> {
 pub fn is_on_tmpfs(path: &Path) -> bool {
     let is_named_so = std::fs::read_link(path).is_ok_and(|target| target.starts_with(TMPFS));
     let there = path.ancestors().find(|place| place.exists()).unwrap_or(Path::new("."));
-    let kind = rustix::fs::statfs(there).map(|system| system.f_type as u64);
-    is_named_so || path.starts_with(TMPFS) || matches!(kind, Ok(TMPFS_MAGIC | RAMFS_MAGIC))
+    is_named_so || path.starts_with(TMPFS) || lies_in_memory(there)
 }
 
 /// FNV-1a (Fowler, Noll and Vo, 1991): names a folder, no more.

@@ -68,6 +68,12 @@ impl Waits {
         self.lost += (-gain).max(0.0);
     }
 
+    /// Adds another's times.
+    pub(super) fn join(&mut self, other: Waits) {
+        self.saved += other.saved;
+        self.lost += other.lost;
+    }
+
     fn forget(&mut self) {
         self.saved *= KEPT;
         self.lost *= KEPT;
@@ -509,8 +515,7 @@ impl Accounts {
                 && last.chunks.0.index + last.chunks.1 == chunk.index
             {
                 last.chunks.1 += 1;
-                last.lately.saved += account.lately.saved;
-                last.lately.lost += account.lately.lost;
+                last.lately.join(account.lately);
                 last.value = last.lately.value(self.unit * f64::from(last.chunks.1));
                 continue;
             }

@@ -27,7 +27,7 @@ use thermocline_units::{ChunkId, Nanos, PoolId};
 const MOVES_MAX: usize = 4096;
 
 /// Figures of the director at an epoch's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Directed {
     /// Chunks that hints claim.
     pub claimed: u64,
@@ -35,6 +35,8 @@ pub struct Directed {
     pub proposed: u64,
     /// Moves of the placement that it dropped.
     pub dropped: u64,
+    /// Chunks of the moves that it proposed.
+    pub chunks: BTreeSet<ChunkId>,
 }
 
 /// A claimed chunk.
@@ -97,6 +99,7 @@ impl Hints {
             claimed: claims.len() as u64,
             proposed: directed.len() as u64,
             dropped: (before - moves.len()) as u64,
+            chunks: moved,
         };
         interleave(directed, moves);
         told

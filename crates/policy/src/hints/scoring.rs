@@ -121,8 +121,7 @@ impl Hints {
             let score = &mut self.sources[place / classes].scores[place % classes];
             (score.chunks, score.accesses) = (sum.chunks, sum.accesses);
             (score.bytes, score.proved) = (finding.bytes, finding.proved);
-            score.waits.saved += finding.waits.saved;
-            score.waits.lost += finding.waits.lost;
+            score.waits.join(finding.waits);
             if finding.proved > 0 {
                 let mean = finding.weighed / finding.bytes as f64;
                 score.value += (mean - score.value) * NEWEST;

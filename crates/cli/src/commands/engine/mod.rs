@@ -14,9 +14,7 @@ use crate::error::CliError;
 use crate::output;
 use serde::Serialize;
 use std::path::PathBuf;
-use thermocline_admin::client::{CallError, Client};
-use thermocline_engine::pools::StartError;
-use thermocline_filehints::HintError;
+use thermocline_admin::client::Client;
 use thermocline_units::text::seconds;
 use thermocline_volume::{AdminError, is_volume_name};
 
@@ -47,37 +45,6 @@ impl EngineArgs {
         text: impl FnOnce(&T) -> String,
     ) -> Result<(), CliError> {
         output::answer(self.json, value, text)
-    }
-}
-
-impl From<CallError> for CliError {
-    /// Error of a call: a refusal is a fault of the command, a missing answer is not.
-    fn from(error: CallError) -> CliError {
-        match error {
-            CallError::Refused(refused) if refused.status < 500 => CliError::input(refused),
-            other => CliError::failed(other),
-        }
-    }
-}
-
-impl From<StartError> for CliError {
-    /// Error of devices that make no volume group.
-    fn from(error: StartError) -> CliError {
-        match error {
-            StartError::Input(text) => CliError::input(text),
-            StartError::Failed(text) => CliError::failed(text),
-        }
-    }
-}
-
-impl From<HintError> for CliError {
-    /// Error of hints for files: what the caller named, the system, or the engine.
-    fn from(error: HintError) -> CliError {
-        match error {
-            HintError::Input(text) => CliError::input(text),
-            HintError::Failed(text) => CliError::failed(text),
-            HintError::Engine(error) => error.into(),
-        }
     }
 }
 

@@ -49,7 +49,10 @@ fn a_small_file_rises_and_the_least_accessed_chunk_makes_room() {
     say(&mut hints, 2, 1, &small(), Wishes::default());
     let (moves, directed) = direct(&mut hints, &view, &[]);
     assert_eq!(moves, [to(1, 1), to(2, 0)]);
-    assert_eq!(directed, Directed { claimed: 1, proposed: 2, dropped: 0 });
+    assert_eq!(
+        directed,
+        Directed { claimed: 1, proposed: 2, dropped: 0, chunks: [1, 2].map(chunk).into() }
+    );
     view.carry_out(&moves);
     assert_eq!(direct(&mut hints, &view, &[]).0, [], "all is where it should be");
 }
