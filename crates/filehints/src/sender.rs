@@ -68,7 +68,7 @@ struct Waiting {
 }
 
 struct Sent {
-    pending: PendingHint,
+    hint: NewHint,
     ranges: Vec<Range<u64>>,
     again: Instant,
 }
@@ -94,7 +94,8 @@ pub struct HintSender {
     /// Time that a hint holds.
     lasts: Duration,
     waiting: VecDeque<Waiting>,
-    sent: HashMap<u64, Sent>,
+    /// Hints that were sent last, by inode, part of the file, and whether a program gave them.
+    sent: HashMap<(u64, Range<u64>, bool), Sent>,
     /// Advice of programs.
     advice: HashMap<InodeLife, VecDeque<PendingHint>>,
     /// Until then nothing is sent.
@@ -176,6 +177,18 @@ impl HintSender {
     pub fn turn(&mut self, now: Instant, all: bool) -> Result<(), CallError> {
         let has_name = |file: &File| file.metadata().is_ok_and(|status| status.nlink() > 0);
         self.waiting.retain(|one| has_name(&one.file));
+        loop {
+            let hints = self.due(now, all);
+            self.send(now, &hints)?;
+            // Whoever ends has no other turn.
+            if !all || self.waiting.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hints of files whose time has come, of all with `all`, as many as a turn may have.
+    fn due(&mut self, now: Instant, all: bool) -> Vec<NewHint> {
         let mut hints = Vec::new();
         for _ in 0..self.waiting.len() {
             let Some(mut one) = self.waiting.pop_front() else { break };
@@ -192,7 +205,7 @@ impl HintSender {
                 self.waiting.push_back(one);
             }
         }
-        self.send(now, &hints)
+        hints
     }
 
     /// Hints about a file, and true if all of it has its place.
@@ -204,15 +217,17 @@ impl HintSender {
             return (Vec::new(), true);
         };
         let is_whole = left_out.delayed_bytes == 0;
-        let is_old = self.sent.get(&one.inode).is_some_and(|sent| {
-            sent.pending == one.pending && sent.ranges == ranges && now < sent.again
+        let beyond = ranges.len().saturating_sub(HINTS_A_TURN) as u64;
+        ranges.truncate(HINTS_A_TURN);
+        let part = (one.inode, one.pending.within.clone(), one.pending.is_advice);
+        let is_old = self.sent.get(&part).is_some_and(|sent| {
+            sent.hint == one.pending.hint && sent.ranges == ranges && now < sent.again
         });
         let facts = self.facts(&one.file);
         let (false, Some(facts)) = (is_old || ranges.is_empty(), facts) else {
             return (Vec::new(), is_whole);
         };
-        self.counts.left_out += ranges.len().saturating_sub(HINTS_A_TURN) as u64;
-        ranges.truncate(HINTS_A_TURN);
+        self.counts.left_out += beyond;
         self.counts.files += 1;
         let mut saying = one.pending.hint.clone();
         saying.expires_seconds.get_or_insert(self.lasts.as_secs_f64());
@@ -224,7 +239,7 @@ impl HintSender {
             self.sent.clear();
         }
         let again = now + self.lasts / 2;
-        self.sent.insert(one.inode, Sent { pending: one.pending.clone(), ranges, again });
+        self.sent.insert(part, Sent { hint: one.pending.hint.clone(), ranges, again });
         (hints, is_whole)
     }
 

@@ -58,11 +58,15 @@ impl Machines {
         if group.lines.pool().is_some() && group.lines.pool() != pool {
             group.lines.take_back_all(&mut group.pools);
         }
+        let metadata = pool.map_or(0, |pool| group.pools.wanted_by_metadata(pool, group.need()));
         for _ in 0..SLOTS_PER_ROUND {
             let lent = group.lines.lent();
+            let is_left = |pool| metadata == 0 || group.pools[pool].free_for_metadata() > metadata;
             let changed = match pool {
                 _ if lent > wanted => group.lines.take_back(&mut group.pools),
-                Some(pool) if lent < wanted => group.lines.lend(&mut group.pools, pool),
+                Some(pool) if lent < wanted && is_left(pool) => {
+                    group.lines.lend(&mut group.pools, pool)
+                }
                 _ => false,
             };
             if !changed {

@@ -323,14 +323,34 @@ fn what_the_policy_has_learnt_survives_a_restart_and_its_file_is_no_obstacle() {
         events()
     );
     assert_eq!(json(&up, "hint list")["ranges"], 1);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    // A source that was wrong before is not followed again because of a restart.
+    let hints = folder.join("pools").join("hints.json");
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&hints).unwrap()).unwrap();
+    kept["sources"][0]["scores"] = serde_json::json!({ "metadata": 0.125 });
+    std::fs::write(&hints, kept.to_string()).unwrap();
+    let up = Up::start_with(&folder, words);
+    let sources = json(&up, "hint list")["sources"].to_string();
+    assert!(sources.contains("0.125") && sources.contains("metadata"), "{sources}");
     ask(&up, "hint forget test").unwrap();
     assert_eq!(up.stop("-TERM"), Some(0));
-    let hints = folder.join("pools").join("hints.json");
     assert!(!hints.exists(), "none were left");
-    std::fs::write(&learnt, b"TCLEARNT but no more").unwrap();
+    // What another group's policy has learnt is of other chunks.
+    let other = program::folder("engine-learnt-elsewhere");
+    let up = Up::start_with(&other, words);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    std::fs::copy(&learnt, other.join("pools").join("learnt")).unwrap();
+    let up = Up::start_with(&other, words);
+    let told = over_socket(&other, "/v1/events?from=0").1;
+    assert!(told.contains("auto decides about moves") && !told.contains("goes on"), "{told}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let garbled = b"TCLEARNT but no more";
+    std::fs::write(&learnt, garbled).unwrap();
     std::fs::write(&hints, b"{}").unwrap();
     let up = Up::start_with(&folder, words);
     assert!(events().contains("the policy learns anew"), "{}", events());
+    let aside = folder.join("pools").join("learnt.unread");
+    assert_eq!(std::fs::read(aside).unwrap(), garbled, "another version may read it");
     assert!(events().contains("hints must be given again"), "{}", events());
     assert_eq!(up.stop("-TERM"), Some(0));
 }

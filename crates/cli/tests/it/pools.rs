@@ -233,6 +233,48 @@ fn a_first_start_destroys_only_what_it_was_told_to() {
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
+/// Erasing destroys a device's ends only; the rest of a block that a client writes in part, and all
+/// that nobody wrote, reads as zeroes all the same.
+#[test]
+fn what_an_erased_device_held_is_never_read() {
+    if !clients_are_here() {
+        return;
+    }
+    let folder = program::folder("pools-erased");
+    let config = "data = \"pools\"\n[[pool]]\nname = \"a\"\npath = \"a.img\"\n[[volume]]\n\
+                  name = \"v0\"\nsize = \"32MiB\"\n";
+    std::fs::write(folder.join("up.toml"), config).unwrap();
+    std::fs::create_dir_all(folder.join("pools")).unwrap();
+    for name in ["pools/a.img", "b.img"] {
+        let mut bytes = vec![0x5a; 64 << 20];
+        bytes[..6].copy_from_slice(b"LUKS\xba\xbe");
+        std::fs::write(folder.join(name), bytes).unwrap();
+    }
+    let up = Up::start_on(&folder, &["up.toml", "--erase", "pools/a.img"]);
+    let write_a_part = |at: u64| {
+        let part = format!("write -P 9 {at} 512");
+        let (beside, length) = (at + 512, (2 << 20) - 512);
+        let rest = format!("read -P 0 {beside} {length}");
+        let said = up.run("qemu-io", &["-f", "raw", URI, "-c", &part, "-c", &rest]).unwrap();
+        assert!(!said.contains("failed"), "{said}");
+    };
+    let used = || {
+        let pools = json(&up, "pool list");
+        let used = pools.as_array().unwrap().iter().map(|pool| pool["chunks_used"].as_u64().unwrap());
+        used.collect::<Vec<u64>>()
+    };
+    write_a_part(0);
+    ask(&up, "pool add b b.img --erase --before a").unwrap();
+    let before = used();
+    write_a_part(8 << 20);
+    let after = used();
+    let grown = before.iter().zip(&after).filter(|(before, after)| before < after).count();
+    assert_eq!((grown, after.len()), (1, 2));
+    let on_a = pools(&up).iter().position(|name| name == "a").unwrap();
+    assert_eq!(before[on_a], after[on_a], "it went to the new pool");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}
+
 /// The next start failed: "the configuration does not name its device".
 #[test]
 fn an_added_pool_is_known_to_the_next_start_and_forgotten_when_it_is_removed() {

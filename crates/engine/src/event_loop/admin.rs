@@ -208,7 +208,11 @@ impl<'a> AdminApi<'a> {
     /// Lets the policy go on from what is in the file at `path`, if that is of this policy and
     /// group. Whatever keeps it from that is told as an event.
     pub fn recall(&mut self, path: &Path) {
-        let wrong = |error: String| format!("{}: {error}; the policy learns anew", path.display());
+        let wrong = |error: String| {
+            // Another version may read it; the next write would go over it.
+            let kept = if learnt::set_aside(path) { ", it is kept as learnt.unread" } else { "" };
+            format!("{}: {error}{kept}; the policy learns anew", path.display())
+        };
         let file = match learnt::read(path) {
             Ok(None) => return,
             Ok(Some(file)) => Learnt::decode(&file).map_err(wrong),

@@ -4,8 +4,8 @@
 //!    below those that are there; each medium is known by its median. The medium below a file is
 //!    the block device that its file system is on. Where that cannot be read (a file system in
 //!    memory, one of several devices, an engine that is not root) the file is: blocks that it has,
-//!    since holes are answered by the file system; a file without any gets some for as long as it
-//!    is measured.
+//!    since holes are answered by the file system; for a file without any, one beside it without a
+//!    name gets some.
 //! 2. The new pool goes before the first one from which on every pool takes at least [`SLOWER`]
 //!    times as long. Two devices of one kind differ by less; the one that was there first stays
 //!    before the other.
@@ -16,11 +16,12 @@
 //! what was never written faster than others, so a new one may come before its like. A medium
 //! behind a cache is as fast as the cache.
 
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek};
+use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -114,29 +115,29 @@ fn of_data(path: &Path) -> io::Result<Option<Nanos>> {
     reads(&past_the_page_cache(path)?)
 }
 
-/// The same of a file on which nothing is kept: one without data gets some, and is without it
-/// afterwards.
+/// The same of a file without data: of one beside it that is as long and has no name, and gets
+/// some. Nothing is ever written to the pool itself: a device that hangs may be in service when the
+/// write returns.
 fn of_blank(path: &Path) -> io::Result<Option<Nanos>> {
     let file = past_the_page_cache(path)?;
     if let Some(time) = reads(&file)? {
         return Ok(Some(time));
     }
-    let writer = OpenOptions::new().write(true).open(path)?;
-    let blocks = writer.metadata()?.len() / BLOCK;
+    let beside = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::TMPFILE.bits() as i32).mode(0o600);
+    let writer = options.open(beside.unwrap_or(Path::new(".")))?;
+    let length = file.metadata()?.len();
+    writer.set_len(length)?;
+    let blocks = length / BLOCK;
     let mut rng = Rng::seeded(blocks);
     let mut bytes = vec![0; BLOCK as usize];
-    let chosen: Vec<u64> = (0..READS).map(|_| rng.below(blocks.max(1)) * BLOCK).collect();
-    for &at in &chosen {
+    for _ in 0..READS {
         bytes.fill_with(|| rng.next_u64() as u8);
-        writer.write_all_at(&bytes, at)?;
+        writer.write_all_at(&bytes, rng.below(blocks.max(1)) * BLOCK)?;
     }
     writer.sync_all()?;
-    let time = reads(&file);
-    for &at in &chosen {
-        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        fallocate(&writer, hole, at, BLOCK)?;
-    }
-    time
+    reads(&past_the_page_cache(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())))?)
 }
 
 fn past_the_page_cache(path: &Path) -> io::Result<File> {

@@ -312,6 +312,12 @@ impl Hints {
     /// # Errors
     /// When it is malformed, or there are too many; nothing has changed then.
     pub fn take(&mut self, now: Nanos, hint: &Hint<'_>) -> Result<u8, HintError> {
+        if let Err(error) = check(hint.range, hint.wishes) {
+            // A new source would take the place of a silent one, whose scores would be gone.
+            let known = self.sources.iter_mut().find(|source| source.name == hint.source);
+            known.into_iter().for_each(|source| source.refused += 1);
+            return Err(error);
+        }
         let source = self.source(hint.source)?;
         let taken = self.take_from(now, source, hint);
         let source = &mut self.sources[usize::from(source)];
@@ -335,13 +341,7 @@ impl Hints {
         (level, volume, (start, end), wishes, until): Said,
         class: impl FnOnce(&Classes) -> u8,
     ) -> Result<u8, HintError> {
-        if start >= end {
-            return Err(HintError::Range(start, end));
-        }
-        let wait_ms = wishes.background_ms.unwrap_or(0);
-        if wait_ms > BACKGROUND_MS_MAX || wishes.background_ms == Some(0) {
-            return Err(HintError::Wait(wait_ms));
-        }
+        let wait_ms = check((start, end), wishes)?;
         // A hint in the midst of another makes three of one.
         let is_full = |hints: &Hints| {
             let of_source = hints.sources[usize::from(source)].ranges;
@@ -624,6 +624,20 @@ impl Hints {
             });
         }
         (living, sums)
+    }
+}
+
+/// Checks what holds for every hint: its range is not empty, and its wait within the bounds; the
+/// wait, in milliseconds, 0 for none.
+fn check((start, end): (u64, u64), wishes: Wishes) -> Result<u32, HintError> {
+    if start >= end {
+        return Err(HintError::Range(start, end));
+    }
+    match wishes.background_ms {
+        Some(wait_ms) if wait_ms == 0 || wait_ms > BACKGROUND_MS_MAX => {
+            Err(HintError::Wait(wait_ms))
+        }
+        wait => Ok(wait.unwrap_or(0)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::accounts::NEUTRAL;
 use super::ranges::{Mark, Ranges};
 use super::rules::{Classes, Tier};
-use super::store::{Hint, HintError, Hints, SOURCES_MAX, TRUST};
+use super::store::{Hint, HintError, Hints, SOURCE_RANGES_MAX, SOURCES_MAX, TRUST};
 use super::{Facts, Level, Life, PinScore, Usage, Wishes};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::{Move, VolumeView};
@@ -267,11 +267,18 @@ fn malformed_and_too_many_hints_change_nothing() {
     assert_eq!(ask(&mut hints, "", (0, 1)), Err(HintError::Name));
     assert_eq!(ask(&mut hints, &"x".repeat(65), (0, 1)), Err(HintError::Name));
     assert_eq!(ask(&mut hints, "a", (5, 5)), Err(HintError::Range(5, 5)));
-    assert!(hints.is_empty());
+    assert!(hints.is_empty() && hints.sources().is_empty());
+    ask(&mut hints, "a", (0, 1)).expect("there is room");
+    assert_eq!(ask(&mut hints, "a", (5, 5)), Err(HintError::Range(5, 5)));
+    assert_eq!((hints.sources()[0].taken, hints.sources()[0].refused), (1, 1));
+    hints.forget("a");
     for number in 1..SOURCES_MAX as u64 {
         ask(&mut hints, &format!("s{number}"), (number, number + 1)).expect("there is room");
     }
-    // "a" holds nothing: it makes room for one more, and then all have something to say.
+    // "a" holds nothing: it makes room for one more, and then all have something to say. What is
+    // refused has no need of it.
+    assert_eq!(ask(&mut hints, "b", (5, 5)), Err(HintError::Range(5, 5)));
+    assert_eq!(hints.sources()[0].name, "a");
     ask(&mut hints, "b", (0, 1)).expect("there is room");
     assert_eq!(ask(&mut hints, "c", (0, 1)), Err(HintError::Sources));
     assert_eq!(hints.len(), SOURCES_MAX);
@@ -455,4 +462,84 @@ fn pools_of_tiers_are_those_that_there_are() {
     assert_eq!(pools(Tier::Between, 4), [1, 2]);
     assert_eq!([pools(Tier::Fastest, 1), pools(Tier::Slowest, 1)], [[0], [0]]);
     assert_eq!([pools(Tier::Fastest, 0), pools(Tier::Between, 1)], [[]; 2]);
+}
+
+/// Hints of data that is only written were never judged.
+#[test]
+fn a_hint_is_judged_by_writes_as_well() {
+    let at: Vec<(u32, u16)> = (0..40).map(|index| (index, 0)).collect();
+    let mut view = Pools::new(&[200, 200], &at);
+    let mut hints = Hints::default();
+    let archival = Facts { usage: Usage::Archival, ..Facts::default() };
+    hints.take(Nanos(0), &hint("me", Level::File, (0, 20 * MIB), &archival)).expect("taken");
+    view.writes = [(7, 400)].into();
+    pass(&mut hints, &mut view, 6);
+    let unfollowed: Vec<u32> = (0..20).filter(|&at| class_of(&hints, at).is_none()).collect();
+    assert_eq!(unfollowed, [7]);
+}
+
+/// Each time that it was wrong, it must be right for twice as long; else chunks move to and fro.
+#[test]
+fn a_hint_that_is_right_now_and_then_does_not_move_its_chunk_each_time() {
+    let at: Vec<(u32, u16)> = (0..100).map(|index| (index, 0)).collect();
+    let mut view = Pools::new(&[200, 200], &at);
+    let mut hints = Hints::default();
+    let archival = Facts { usage: Usage::Archival, ..Facts::default() };
+    hints.take(Nanos(0), &hint("me", Level::File, (0, 20 * MIB), &archival)).expect("taken");
+    let (mut down, mut before) = (Vec::new(), 0);
+    for epoch in 0..2_000u32 {
+        view.accesses = (20..100).map(|index| (index, 5)).collect();
+        if epoch % 24 < 8 {
+            view.accesses.insert(7, 20);
+        }
+        pass(&mut hints, &mut view, 1);
+        if view.at[&7] != before {
+            before = view.at[&7];
+            down.extend((before == 1).then_some(epoch));
+        }
+        if view.at[&7] == 1 && class_of(&hints, 7).is_none() {
+            // The placement brings it back.
+            view.at.insert(7, 0);
+            before = 0;
+        }
+    }
+    assert!((2..=12).contains(&down.len()), "{down:?}");
+}
+
+#[test]
+fn a_few_requests_beside_very_many_are_no_judgement() {
+    let at: Vec<(u32, u16)> = (0..100).map(|index| (index, 0)).collect();
+    let followed = |all: u64| {
+        let mut view = Pools::new(&[200, 200], &at);
+        let mut hints = Hints::default();
+        let archival = Facts { usage: Usage::Archival, ..Facts::default() };
+        hints.take(Nanos(0), &hint("me", Level::File, (0, 20 * MIB), &archival)).expect("taken");
+        view.loads[1].reads = all;
+        view.loads[1].read_latency = Nanos::from_micros(8_000);
+        view.accesses = (20..100).map(|index| (index, 5)).chain([(7, 400)]).collect();
+        pass(&mut hints, &mut view, 6);
+        class_of(&hints, 7).is_some()
+    };
+    assert!(!followed(0), "nobody else waits");
+    assert!(followed(10_000_000), "users wait for others a thousand times as long");
+}
+
+#[test]
+fn one_source_cannot_take_all_the_room_for_ranges() {
+    let mut hints = Hints::default();
+    let (facts, step) = (metadata(), 8192);
+    let one = |hints: &mut Hints, source: &str, number: u64, until| {
+        let range = (number * step, number * step + 4096);
+        hints.take(Nanos(0), &Hint { until, ..hint(source, Level::Range, range, &facts) })
+    };
+    let soon = Some(Nanos(5));
+    let most = (0..).find(|&number| one(&mut hints, "greedy", number, soon).is_err()).unwrap();
+    assert!(most as usize > SOURCE_RANGES_MAX - 4 && most as usize <= SOURCE_RANGES_MAX);
+    let full = one(&mut hints, "greedy", most, None);
+    assert_eq!(full, Err(HintError::Full("greedy".to_string(), most as usize)));
+    one(&mut hints, "other", most, None).expect("another one still has room");
+    // What has expired makes room.
+    let range = (most * 2 * step, most * 2 * step + 1);
+    let late = hints.take(Nanos(6), &hint("greedy", Level::Range, range, &facts));
+    assert!(late.is_ok(), "{late:?}");
 }

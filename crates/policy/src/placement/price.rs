@@ -119,6 +119,11 @@ impl Price {
         by_queue.min(self.there / (1.0 + self.there)).min(FULLEST)
     }
 
+    /// True if the pool is as full as prices can tell, or fuller: it may not keep up.
+    pub(crate) fn is_overloaded(&self) -> bool {
+        self.full() >= FULLEST
+    }
+
     /// Seconds a second that users wait for what is asked.
     #[inline]
     pub(crate) fn of(&self, asked: &Ask) -> f64 {

@@ -364,11 +364,11 @@ fn answer(
 
 /// Word on a ratio of means.
 fn verdict(ratio: Ratio) -> Verdict {
-    if ratio.mean > 1.0 - TOLD && ratio.mean < 1.0 + TOLD {
+    if ratio.low > 1.0 - TOLD && ratio.high < 1.0 + TOLD {
         Verdict::Same
-    } else if ratio.high < 1.0 {
+    } else if ratio.high < 1.0 && ratio.mean <= 1.0 - TOLD {
         Verdict::Better
-    } else if ratio.low > 1.0 {
+    } else if ratio.low > 1.0 && ratio.mean >= 1.0 + TOLD {
         Verdict::Worse
     } else {
         Verdict::Unclear

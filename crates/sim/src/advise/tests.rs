@@ -97,6 +97,8 @@ fn small_differences_are_none_and_uncertain_ones_are_called_so() {
     let of = |ratios: &[f64]| verdict(Ratio::of(ratios));
     assert_eq!(of(&[0.88, 0.9, 0.91]), Verdict::Better);
     assert_eq!(of(&[0.5, 0.9, 1.3]), Verdict::Unclear, "the interval has 1 in it");
+    assert_eq!(of(&[0.5, 2.0]), Verdict::Unclear, "a mean of 1, of which nothing is known");
+    assert_eq!(of(&[0.985, 0.986, 0.985]), Verdict::Same);
     assert_eq!(of(&[0.99, 0.991, 0.99]), Verdict::Same, "certain, and not worth telling");
     assert_eq!(of(&[1.1, 1.12, 1.1]), Verdict::Worse);
     assert_eq!(of(&[0.9]), Verdict::Better, "one run has no interval");

@@ -34,8 +34,14 @@ impl GroupState {
 
     /// Gives the metadata room for the map of all slots; true if some pool has it afterwards.
     fn grow_areas(&mut self) -> bool {
-        if self.lines.lent() > 0 && self.pools.lack_lent_room(self.need()) {
-            self.lines.take_back_all(&mut self.pools);
+        if let Some(pool) = self.lines.pool() {
+            let wanted = self.pools.wanted_by_metadata(pool, self.need());
+            let lacks = wanted.saturating_sub(self.pools[pool].free_for_metadata());
+            // Slots that are going back already come with their last request.
+            let leaving = self.pools[pool].lent - self.lines.lent();
+            for _ in leaving..lacks {
+                self.lines.take_back(&mut self.pools);
+            }
         }
         let growth = self.pools.grow_areas(self.need());
         if growth.is_new {

@@ -36,7 +36,7 @@ pub(crate) struct Growth {
 impl Pool {
     /// Slots that metadata may have: free ones, and those that chunks do not get yet. A superblock
     /// that puts a checkpoint in force says also how large the pool is.
-    fn free_for_metadata(&self) -> u32 {
+    pub(crate) fn free_for_metadata(&self) -> u32 {
         // What is lent to lines is none of them: it is taken back before.
         let free = self.free_beside_reserve().min(self.slots.free());
         free.saturating_add(self.held.len() as u32)
@@ -180,16 +180,17 @@ impl Pools {
         })
     }
 
-    /// True if a pool that could hold the metadata lacks room for it that it would have without
-    /// lines.
-    pub(crate) fn lack_lent_room(&self, need: Need) -> bool {
+    /// Slots that the metadata wants on a pool, among those that are free or lent to lines; 0: it
+    /// has its room there, is not to be there, or would not have room with all of them.
+    pub(crate) fn wanted_by_metadata(&self, id: PoolId, need: Need) -> u32 {
+        let mut candidates = self.staying_candidates().into_iter().take(REPLICAS);
+        if self.has_room(id, need) || !candidates.any(|candidate| candidate == id) {
+            return 0;
+        }
         let roomy = layout::blocks_for(need.slots, self.sizes.chunk, &self.sizes.limits);
-        self.staying_candidates().into_iter().take(REPLICAS).any(|id| {
-            let (pool, missing) = (&self[id], self.missing(id, roomy));
-            let missing = missing[0].saturating_add(missing[1]);
-            let has = pool.free_for_metadata();
-            !self.has_room(id, need) && missing > has && missing <= has + pool.lent
-        })
+        let [first, second] = self.missing(id, roomy);
+        let (pool, missing) = (&self[id], first.saturating_add(second));
+        if missing <= pool.free_for_metadata() + pool.lent { missing } else { 0 }
     }
 
     /// Gives both areas of a pool slots until they have so many blocks; false, and nothing is

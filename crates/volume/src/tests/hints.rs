@@ -5,6 +5,7 @@ use crate::{Action, HintRefusal, OperationKind, Outcome, Priority, Request, Requ
 use thermocline_policy::hints::store::{Hint, HintError};
 use thermocline_policy::hints::{Facts, Level, Usage, Wishes};
 use thermocline_policy::placement::VolumeView;
+use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -215,4 +216,80 @@ fn pins_use_up_the_budget_of_their_pool_and_are_known_after_a_crash() {
     assert!(view.has_pins() && view.is_pinned(chunk));
     bench.group.set_pin_share(0.0);
     assert_eq!(bench.group.pins_left(), [0, 0]);
+}
+
+/// Other requests go before theirs until their deadline.
+#[test]
+fn what_background_tasks_ask_has_a_deadline_and_yields_till_then() {
+    let mut bench = bench();
+    let wishes = Wishes { background_ms: Some(100), ..Wishes::default() };
+    ask(&mut bench, (0, CHUNK), &Facts::default(), wishes).expect("it is taken");
+    let mut lower = |at: u64, priority| {
+        let action = Action::Read { offset: Bytes(at), length: 512 };
+        let request = Request { id: RequestId(1), volume: VolumeId(0), action, priority };
+        bench.group.machines.hinting.lower(Nanos(7), &request, (at, at + 512))
+    };
+    let late = Priority::Background { deadline: Nanos(100_000_007) };
+    assert_eq!(lower(0, Priority::Foreground), late);
+    assert_eq!(lower(CHUNK, Priority::Foreground), Priority::Foreground, "not of the hint");
+    let own = Priority::Background { deadline: Nanos(9) };
+    assert_eq!(lower(0, own), own, "it had one before");
+}
+
+#[test]
+fn what_shall_go_down_is_first_written_to_the_slowest_pool() {
+    let settings =
+        Settings { tactics: tactics(&["fastest-first"]), epoch: SECOND, ..Bench::settings() };
+    let mut bench = Bench::with_settings(&[4, 8, 8], 0, settings);
+    bench.group.create_volume(Nanos(0), Bytes(20 * CHUNK)).expect("a volume");
+    let wishes = Wishes { demote: true, ..Wishes::default() };
+    ask(&mut bench, (0, CHUNK), &Facts::default(), wishes).expect("it is taken");
+    (0..2).for_each(|chunk| bench.write(chunk * CHUNK, 1, 512));
+    assert_eq!([bench.pools_of(0), bench.pools_of(1)], [[2], [0]]);
+}
+
+/// Its prices and scores would be of a wrong time.
+#[test]
+fn the_first_epoch_begins_with_the_first_hint() {
+    let mut bench = bench();
+    bench.write(0, 1, 512);
+    bench.pass(Nanos(3600 * SECOND.0));
+    let (facts, volume) = (metadata(), Some(VolumeId(0)));
+    let (range, wishes, level) = ((0, CHUNK), Wishes::default(), Level::Range);
+    let hint = Hint { source: "t", level, volume, range, facts: &facts, wishes, until: None };
+    bench.group.hint(bench.now(), &hint).expect("it is taken");
+    bench.pass(Nanos(SECOND.0 + SECOND.0 / 2));
+    let length = bench.group.machines.view().epoch();
+    assert!((SECOND.0 / 2..2 * SECOND.0).contains(&length.0), "{length}");
+}
+
+#[test]
+fn what_was_learnt_of_a_volume_that_is_gone_is_left_out() {
+    let mut bench = bench();
+    let size = Bytes(4 * CHUNK);
+    let other = bench.group.create_volume(Nanos(0), size).expect("another volume");
+    let auto = || PolicySpec::parse("auto").unwrap().build_placement().expect("its defaults");
+    bench.group.set_named_placement("auto", auto());
+    for _ in 0..4 {
+        for volume in [VolumeId(0), other] {
+            for chunk in 0..2 {
+                let payload = Payload::from(vec![1; 4096]);
+                let write = Action::Write { offset: Bytes(chunk * CHUNK), payload, fua: false };
+                bench.ask_of(volume, write).expect("written");
+            }
+        }
+        bench.pass(SECOND);
+    }
+    let learnt = |bench: &Bench| bench.group.learnt().expect("auto learns").1;
+    let of_both = learnt(&bench);
+    let again = |bench: &mut Bench| {
+        bench.group.set_named_placement("auto", auto());
+        bench.group.learn_from(&of_both).expect("it is its own");
+        learnt(bench).len()
+    };
+    assert_eq!(again(&mut bench), of_both.len());
+    bench.group.delete_volume(bench.now(), other).expect("it is there");
+    bench.pass(SECOND);
+    let left = again(&mut bench);
+    assert!(left < of_both.len(), "{left} of {}", of_both.len());
 }

@@ -244,3 +244,18 @@ fn moves_of_a_placement_take_no_slot_that_it_wants_for_lines() {
         assert_eq!(bench.pools_of(1), [FAST]);
     }
 }
+
+/// Fills wear the device as moves do.
+#[test]
+fn lines_are_filled_within_what_may_be_written_a_day() {
+    let fills = |budget| {
+        let mut bench = bench(100);
+        bench.group.set_wear_budget(PoolId(FAST), budget);
+        (0..8 * 16).for_each(|block| read_block(&mut bench, block, (block / 16) as u8 + 1));
+        bench.group.lines().fills
+    };
+    assert!(fills(None) > 64);
+    // Two chunks' worth are there at first, and one of them is left to moves.
+    let bounded = fills(Some(Bytes(48 * CHUNK)));
+    assert!((16..=18).contains(&bounded), "{bounded}");
+}

@@ -1,6 +1,7 @@
 //! Speeds are measured where data is, and lead to the right rank.
 
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 
 fn micros(time: u64) -> Option<Nanos> {
     Some(Nanos::from_micros(time))
@@ -35,16 +36,22 @@ fn pools_out_of_order_are_not_overtaken_one_by_one() {
 }
 
 #[test]
-fn a_file_without_data_is_measured_and_has_none_afterwards() {
+fn a_file_without_data_is_measured_and_nothing_is_written_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new.pool");
     let file = File::create(&path).unwrap();
     file.set_len(64 << 20).unwrap();
     assert_eq!(of_data(&path).unwrap(), None, "holes say nothing about a medium");
-    let time = of_blank(&path).unwrap().expect("it can be written");
+    // Who may only read it measures it all the same: a pool in service is not written to.
+    file.set_permissions(std::fs::Permissions::from_mode(0o444)).unwrap();
+    let before = std::fs::metadata(&path).unwrap();
+    let time = of_blank(&path).unwrap().expect("the folder can be written");
     assert!(time > Nanos(0));
     let after = std::fs::metadata(&path).unwrap();
     assert_eq!((after.len(), after.blocks()), (64 << 20, 0));
+    let written = |of: &std::fs::Metadata| (of.ctime(), of.ctime_nsec(), of.mtime_nsec());
+    assert_eq!(written(&after), written(&before), "writes and holes would have changed its times");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
 #[test]

@@ -3,10 +3,12 @@
 //! 1. *Ghosts* of the cache of lines see what users read in few blocks, of chunks on slower pools:
 //!    caches of [`SIZES`] sizes without contents, from the whole pool down by halves, which replace
 //!    as the machine's does. Of a large pool they see a sample of the blocks, and are as much
-//!    smaller. So they say how many of these reads each size would serve, and what lies between is
-//!    taken for linear. Old reads fade with a half-life of [`HALF_LIFE`] epochs.
+//!    smaller. A read counts as served by a size that has all of its blocks, as in the machine. So
+//!    they say how many of these reads each size would serve, and what lies between is taken for
+//!    linear. Old reads fade with a half-life of [`HALF_LIFE`] epochs.
 //! 2. Where lines are lent, what they served is held against what the ghosts say: reads of the
-//!    fastest pool beyond those of its chunks. All gains are lowered by what did not come.
+//!    fastest pool beyond those of its chunks, one for each block. All gains are lowered by what
+//!    did not come.
 //! 3. A line saves the difference between a random read of its chunk's pool and one of the fastest;
 //!    a read that misses costs a write there. So each number of slots has a *gain*, in seconds of
 //!    waiting a second. More slots count for what they bring for certain: two standard errors of
@@ -16,7 +18,7 @@
 //!    nothing while slots are free, and then what the chunks there lose by going, those first that
 //!    lose least; but for those that exchanges of chunks (`ghosts`) will send away anyway. The
 //!    moves are those of these chunks, at `margin` times their price, and within what the ledger
-//!    allows.
+//!    allows; there are none to a pool that is overloaded.
 //! 5. *Fewer*: when the last step gains less than it costs, or when the last chunks that exchanges
 //!    send away would lose more than [`AHEAD`] times as much as its slots gain. A step is
 //!    1/[`STEPS`] of the pool.
@@ -38,6 +40,7 @@ use crate::mrc::shards::Sampler;
 use crate::placement::price::Price;
 use crate::placement::{ChunkAccess, VolumeView};
 use crate::registry::{Settings, SettingsError};
+use std::ops::Range;
 use thermocline_units::PoolId;
 
 /// Parts of the pool by which a division changes.
@@ -65,8 +68,8 @@ pub(super) const PRIOR: f32 = 32.0;
 /// Epochs for which a gain is believed to last, at most.
 const HORIZON_MAX: u32 = 16;
 const LINE: u64 = 4096;
-/// Bytes of the longest read that lines serve.
-const READ_MAX: u64 = 8 * LINE;
+/// Blocks of the longest read that lines serve; so many in a row are sampled together.
+const BLOCKS_MAX: u64 = 8;
 
 /// Source of the number of slots that hold lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,7 +143,7 @@ struct Gains<'a> {
     /// Reads that were seen, and reads a second.
     reads: f64,
     per_s: f64,
-    /// Seconds that a hit saves, and that a fill costs.
+    /// Seconds that a hit saves, and that the fills of a miss cost.
     saved: f64,
     fill: f64,
 }
@@ -164,32 +167,61 @@ impl Gains<'_> {
     }
 }
 
+/// Reads and their blocks, fading.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reads {
+    requests: f64,
+    blocks: f64,
+}
+
+impl Reads {
+    fn add(&mut self, blocks: usize) {
+        self.requests += 1.0;
+        self.blocks += blocks as f64;
+    }
+
+    fn fade(&mut self, keep: f64) {
+        self.requests *= keep;
+        self.blocks *= keep;
+    }
+}
+
 /// A cache without contents.
 #[derive(Debug)]
 struct Ghost {
     /// Slots that it stands for.
     slots: u64,
     lines: Sets,
-    /// Reads that it would have served, fading.
-    hits: f64,
+    /// Reads that it would have served.
+    hits: Reads,
 }
 
 impl Ghost {
     fn of(slots: u64, lines: u64) -> Ghost {
         let lines = lines.clamp(1, LINES_MAX) as u32;
-        Ghost { slots, lines: Sets::new(lines, WAYS, SetRule::S3Fifo), hits: 0.0 }
+        let (lines, hits) = (Sets::new(lines, WAYS, SetRule::S3Fifo), Reads::default());
+        Ghost { slots, lines, hits }
     }
 
-    fn read(&mut self, line: u32) {
-        match self.lines.find(line) {
-            Some(frame) => {
-                self.lines.hit(frame);
-                self.hits += 1.0;
+    /// A read of some lines: all of them are there, or those come that are not.
+    fn read(&mut self, lines: &[u32]) {
+        let mut frames = [0; BLOCKS_MAX as usize];
+        let mut there = 0;
+        for &line in lines {
+            match self.lines.find(line) {
+                Some(frame) => {
+                    frames[there] = frame;
+                    there += 1;
+                }
+                None => {
+                    let placed = self.lines.place(line, |_, _| true);
+                    debug_assert!(placed.is_some(), "any line may leave");
+                }
             }
-            None => {
-                let placed = self.lines.place(line, |_, _| true);
-                debug_assert!(placed.is_some(), "any line may leave");
-            }
+        }
+        if there == lines.len() {
+            frames[..there].iter().for_each(|&frame| self.lines.hit(frame));
+            self.hits.add(there);
         }
     }
 }
@@ -199,8 +231,8 @@ impl Ghost {
 struct Ghosts {
     sampler: Sampler,
     sizes: Vec<Ghost>,
-    /// Reads that they have seen, fading.
-    seen: f64,
+    /// Reads that they have seen.
+    seen: Reads,
 }
 
 impl Ghosts {
@@ -209,34 +241,65 @@ impl Ghosts {
         let rate = (LINES_MAX as f64 / (slots * blocks) as f64).min(1.0);
         let parts = (0..SIZES as u32).rev().map(|halves| slots >> halves).filter(|&part| part > 0);
         let ghost = |part: u64| Ghost::of(part, ((part * blocks) as f64 * rate) as u64);
-        Ghosts { sampler: Sampler::new(rate, 1, 1), sizes: parts.map(ghost).collect(), seen: 0.0 }
+        let (sampler, seen) = (Sampler::new(rate, 1, 1), Reads::default());
+        Ghosts { sampler, sizes: parts.map(ghost).collect(), seen }
     }
 
+    /// A read of some blocks of a chunk; one that lies in two groups counts as two.
     #[inline]
-    fn read(&mut self, key: u64) {
-        if !self.sampler.keeps(key) {
-            return;
+    fn read(&mut self, chunk: u32, blocks: Range<u64>) {
+        let mut from = blocks.start;
+        while from < blocks.end {
+            let group = from / BLOCKS_MAX;
+            let to = ((group + 1) * BLOCKS_MAX).min(blocks.end);
+            if self.sampler.keeps(u64::from(chunk) << 32 | group) {
+                self.read_part(chunk, from..to);
+            }
+            from = to;
         }
-        self.seen += 1.0;
-        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (key >> 29);
-        let line = (mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32 % u32::MAX;
-        self.sizes.iter_mut().for_each(|ghost| ghost.read(line));
+    }
+
+    fn read_part(&mut self, chunk: u32, blocks: Range<u64>) {
+        let mut lines = [0; BLOCKS_MAX as usize];
+        let count = (blocks.end - blocks.start) as usize;
+        for (line, block) in lines.iter_mut().zip(blocks) {
+            let key = u64::from(chunk) << 32 | block;
+            let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (key >> 29);
+            *line = (mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32 % u32::MAX;
+        }
+        self.seen.add(count);
+        self.sizes.iter_mut().for_each(|ghost| ghost.read(&lines[..count]));
     }
 
     fn fade(&mut self, keep: f64) {
-        self.seen *= keep;
-        self.sizes.iter_mut().for_each(|ghost| ghost.hits *= keep);
+        self.seen.fade(keep);
+        self.sizes.iter_mut().for_each(|ghost| ghost.hits.fade(keep));
     }
 
     /// Share of reads that so many slots would serve.
     fn hits(&self, slots: u64) -> f64 {
-        if self.seen <= 0.0 {
+        self.share(slots, |reads| reads.requests)
+    }
+
+    /// Blocks that so many slots would serve, of all blocks that are read.
+    fn hit_blocks(&self, slots: u64) -> f64 {
+        self.share(slots, |reads| reads.blocks)
+    }
+
+    /// Blocks of a read.
+    fn length(&self) -> f64 {
+        self.seen.blocks / self.seen.requests.max(1.0)
+    }
+
+    fn share(&self, slots: u64, count: fn(&Reads) -> f64) -> f64 {
+        let seen = count(&self.seen);
+        if seen <= 0.0 {
             return 0.0;
         }
         let (mut below, mut share) = (0, 0.0);
         for ghost in &self.sizes {
             // More room serves no fewer, but for chance.
-            let here = (ghost.hits / self.seen).clamp(share, 1.0_f64.max(share));
+            let here = (count(&ghost.hits) / seen).clamp(share, 1.0_f64.max(share));
             if slots <= ghost.slots {
                 let part = (slots - below) as f64 / (ghost.slots - below) as f64;
                 return share + (here - share) * part;
@@ -264,12 +327,15 @@ pub(super) struct Division {
     seconds: f64,
     /// Reads of chunks on the fastest pool in this epoch.
     own: u64,
+    /// Reads of the fastest pool beyond those, in the epoch that ends: lines served them.
+    beyond: u64,
     /// Share of what the ghosts say that came, lately; and in the epoch that ends.
     came: f64,
     came_now: f64,
-    /// Reads by the pool of their chunk, fading, and those of this epoch.
+    /// Reads by the pool of their chunk, fading, and those of this epoch, and their blocks.
     homes: Vec<f64>,
     now: Vec<f64>,
+    blocks_now: u64,
     wanted: u64,
     pub(super) told: Told,
 }
@@ -284,10 +350,12 @@ impl Default for Division {
             epochs: 0,
             seconds: 0.0,
             own: 0,
+            beyond: 0,
             came: 1.0,
             came_now: 1.0,
             homes: Vec::new(),
             now: Vec::new(),
+            blocks_now: 0,
             wanted: 0,
             told: Told::default(),
         }
@@ -317,19 +385,21 @@ impl Division {
     /// Takes note of a read of a chunk that is on the pool `home`.
     #[inline]
     pub(super) fn observe(&mut self, access: &ChunkAccess, number: u32, home: usize) {
-        let Some(ghosts) = &mut self.ghosts else { return };
         if home == 0 && !access.write {
             self.own += 1;
         }
-        if home == 0 || access.write || access.bytes.0 > READ_MAX {
+        let end = access.offset.0.saturating_add(access.bytes.0);
+        let blocks = access.offset.0 / LINE..end.div_ceil(LINE);
+        let length = blocks.end - blocks.start;
+        if home == 0 || access.write || length > BLOCKS_MAX {
             return;
         }
-        let first = access.offset.0 / LINE;
-        for block in first..(access.offset.0 + access.bytes.0).div_ceil(LINE) {
-            ghosts.read(u64::from(number) << 32 | block);
+        if let Some(ghosts) = &mut self.ghosts {
+            ghosts.read(number, blocks);
         }
         if let Some(reads) = self.now.get_mut(home) {
             *reads += 1.0;
+            self.blocks_now += length;
         }
     }
 
@@ -340,6 +410,7 @@ impl Division {
         let (slots, blocks) = (view.capacity_chunks(PoolId(0)), view.chunk_size().0 / LINE);
         self.homes.resize(pools, 0.0);
         self.now.resize(pools, 0.0);
+        self.beyond = view.load(PoolId(0)).reads.saturating_sub(self.own);
         if self.mode != Mode::Gain || pools < 2 || slots < STEPS {
             self.ghosts = None;
             self.slots = 0;
@@ -358,17 +429,18 @@ impl Division {
         for (all, now) in self.homes.iter_mut().zip(&self.now) {
             *all = *all * keep + now;
         }
-        self.compare(view.load(PoolId(0)).reads);
+        self.compare();
     }
 
     /// Holds what the ghosts say that lines served in the epoch against reads of the fastest pool.
-    fn compare(&mut self, reads: u64) {
-        let said = self.now.iter().sum::<f64>() * self.hit_ratio(self.wanted);
+    fn compare(&mut self) {
+        let ghosts = self.ghosts.as_ref();
+        let said = self.blocks_now as f64 * ghosts.map_or(0.0, |all| all.hit_blocks(self.wanted));
         if self.wanted == 0 {
             self.came_now = 0.0;
             self.came += (1.0 - self.came) * NEWEST / 4.0;
         } else if said >= HITS_MIN {
-            self.came_now = (reads.saturating_sub(self.own) as f64 / said).min(1.0);
+            self.came_now = (self.beyond as f64 / said).min(1.0);
             self.came += (self.came_now - self.came) * NEWEST;
         } else {
             self.came_now = self.came;
@@ -378,7 +450,7 @@ impl Division {
     /// Ends an epoch.
     pub(super) fn advance(&mut self) {
         self.now.fill(0.0);
-        self.own = 0;
+        (self.blocks_now, self.own) = (0, 0);
         if let Some(ghosts) = &mut self.ghosts {
             ghosts.fade(0.5_f64.powf(1.0 / HALF_LIFE));
         }
@@ -391,8 +463,11 @@ impl Division {
 
     /// Reads a second in this epoch that lines have served, by the pool of their chunk.
     pub(super) fn served(&self, epoch_s: f64) -> Vec<f64> {
-        let came = if self.wanted > 0 { self.came_now.min(self.came) } else { 0.0 };
-        let ratio = self.hit_ratio(self.wanted) * came;
+        let ratio = match self.mode {
+            _ if self.wanted == 0 || self.blocks_now == 0 => 0.0,
+            Mode::Gain => self.hit_ratio(self.wanted) * self.came_now.min(self.came),
+            Mode::Share(_) => (self.beyond as f64 / self.blocks_now as f64).min(1.0),
+        };
         self.now.iter().map(|reads| reads * ratio / epoch_s).collect()
     }
 
@@ -420,7 +495,7 @@ impl Division {
             reads,
             per_s: reads / self.seconds,
             saved: (saved.sum::<f64>() / reads).max(0.0) * self.came,
-            fill: prices[0].of(&[0.0, 1.0, 0.0, 0.0]),
+            fill: prices[0].of(&[0.0, 1.0, 0.0, 0.0]) * ghosts.length(),
         };
         // Room that nobody may pay for is not waited for.
         let most = (facts.free + facts.payable()).min(facts.slots);

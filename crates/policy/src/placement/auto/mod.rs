@@ -38,6 +38,7 @@ mod ledger;
 mod pairing;
 mod pulse;
 mod reasons;
+mod refusals;
 
 pub use self::foresight::Foresight;
 pub(crate) use self::foresight::NoForesight;
@@ -47,6 +48,7 @@ use self::foresight::Ahead;
 use self::ghosts::{Ghosts, PREDICTORS, Pair};
 use self::ledger::Ledger;
 use self::pulse::{LANES, Pulse};
+use self::refusals::Refusals;
 use super::plan::{Plan, Rooms};
 use super::price::{Ask, Price};
 use super::{Budget, ChunkAccess, Move, Placement, SlaClass, Unreadable, VolumeView};
@@ -120,6 +122,7 @@ struct Auto {
     ghosts: Ghosts,
     ledger: Ledger,
     division: Division,
+    refusals: Refusals,
     /// Places of chunks at the last epoch's end.
     before: Vec<u8>,
     /// The last epoch's decision, for `explain`.
@@ -182,6 +185,7 @@ impl Auto {
             ghosts: Ghosts::default(),
             ledger: Ledger::default(),
             division: Division::default(),
+            refusals: Refusals::default(),
             before: Vec::new(),
             last: Decision::default(),
             ahead: None,
@@ -296,22 +300,21 @@ impl Auto {
         deals
     }
 
-    /// Lets `division` decide, and says which chunks must leave the fastest pool for lines, the one
-    /// that loses most first.
-    fn divide(&mut self, view: &dyn VolumeView, free: u64, deals: &[Deal], purse: f64) -> Vec<u32> {
-        if !self.division.is_on() || self.ahead.is_some() {
-            return Vec::new();
-        }
+    /// Chunks that may leave the fastest pool for the pool `to`, with what they lose by it, those
+    /// first that lose least.
+    fn residents(&self, view: &dyn VolumeView, to: usize) -> Vec<(f32, u32)> {
         let strict = |number: u32| {
             let sla = view.sla(self.pulse.chunks.id(number).volume);
             sla.is_some_and(|sla| sla.class == SlaClass::Strict)
         };
         // Moves of a pinned chunk are refused: it would be chosen each time, and paid for.
-        let stays = |number: u32| view.is_pinned(self.pulse.chunks.id(number));
+        let stays = |number: u32| {
+            view.is_pinned(self.pulse.chunks.id(number)) || self.refusals.rests(number)
+        };
         let there =
             (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !strict(n) && !stays(n));
         let mut there: Vec<(f32, u32)> =
-            there.map(|number| (self.loses(number, 0, &[], 0, 1), number)).collect();
+            there.map(|number| (self.loses(number, 0, &[], 0, to), number)).collect();
         let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);
         let (count, sum) = at_first.fold((0, 0.0), |(n, sum), (lost, _)| (n + 1, sum + lost));
         let others = if count > 0 { sum / count as f32 } else { 0.0 };
@@ -323,37 +326,64 @@ impl Auto {
         };
         there.iter_mut().for_each(|(lost, _)| *lost = weigh(*lost));
         there.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        there
+    }
+
+    /// Lets `division` decide, and says which chunks must leave the fastest pool for lines, the one
+    /// that loses most first. `rooms` are those before the decision.
+    fn divide(
+        &mut self,
+        view: &dyn VolumeView,
+        rooms: &Rooms,
+        deals: &[Deal],
+        purse: f64,
+    ) -> Vec<u32> {
+        if !self.division.is_on() || self.ahead.is_some() {
+            return Vec::new();
+        }
+        let free = rooms.free(PoolId(0)).max(0) as u64;
+        // Where they would go: the next pool below may be full, and one further down is slower.
+        let below = rooms.below(PoolId(0));
+        let to = usize::from(below.map_or(1, |pool| pool.0));
+        let mut there = self.residents(view, to);
+        there.truncate(below.map_or(0, |pool| rooms.free(pool).max(0) as usize));
         let losses: Vec<f32> = there.iter().map(|(lost, _)| *lost).collect();
         let to_fastest = |deal: &&Deal| deal.pair.to == 0 && deal.pair.victim.is_some();
         let mut coming: Vec<u32> =
             deals.iter().filter(to_fastest).map(|deal| deal.pair.chunk).collect();
         coming.sort_unstable();
         coming.dedup();
-        let copy = self.copy_cost(view.chunk_size().0 as f64, 0, 1);
+        let copy = self.copy_cost(view.chunk_size().0 as f64, 0, to);
+        // A copy to a pool that cannot keep up delays all who come until it has caught up, which
+        // is more than any price tells. Lines can wait; exchanges relieve the pool, and go on.
+        let pays = copy > 0.0 && !self.prices[to].is_overloaded();
         let facts = Facts {
             slots: view.capacity_chunks(PoolId(0)),
             free,
             losses: &losses,
             copy: self.margin * copy,
-            copies: if copy > 0.0 { purse / copy } else { 0.0 },
+            copies: if pays { purse / copy } else { 0.0 },
             exchanges: coming.len() as u64,
             epoch_s: view.epoch().as_secs_f64(),
         };
         self.division.decide(&self.prices, &facts);
         let leave = self.division.wanted().saturating_sub(free).min(there.len() as u64);
-        there[..leave as usize].iter().rev().map(|(_, number)| *number).collect()
+        let leavers: Vec<u32> =
+            there[..leave as usize].iter().rev().map(|(_, number)| *number).collect();
+        self.refusals.note(&leavers, |number| self.pulse.home(number) == 0);
+        leavers
     }
 
     /// Takes the best deals that do not stand in each other's way, for what the ledger allows.
     fn choose(&mut self, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        let before = Rooms::of(view);
         let mut rooms = Rooms::of(view);
-        let free = rooms.free(PoolId(0)).max(0) as u64;
         rooms.set_aside(PoolId(0), self.division.wanted());
         let deals = self.deals(view, &rooms);
         self.last.worth = deals.len() as u64;
         let mut purse = self.ledger.purse(self.spend);
         let mut settled = vec![false; self.pulse.len() as usize];
-        let leavers = self.divide(view, free, &deals, purse);
+        let leavers = self.divide(view, &before, &deals, purse);
         let mut rooms = Rooms::of(view);
         rooms.set_aside(PoolId(0), self.division.wanted());
         let (mut plan, mut victims) = (Plan::new(view), Vec::new());
@@ -428,7 +458,9 @@ impl Placement for Auto {
     }
 
     fn lines(&self) -> Option<u64> {
-        (self.acts && self.ahead.is_none()).then(|| self.division.wanted())
+        // Who was not asked to divide says nothing: then the share counts that somebody set.
+        let divides = self.division.is_on() && self.ahead.is_none();
+        divides.then(|| self.division.wanted())
     }
 
     fn explain(&self, chunk: ChunkId) -> Vec<String> {
@@ -453,7 +485,7 @@ impl Placement for Auto {
 
     fn footprint(&self) -> Footprint {
         let own = self.pulse.bytes() + self.ghosts.bytes() + self.ledger.bytes();
-        let own = own + self.division.bytes();
+        let own = own + self.division.bytes() + self.refusals.bytes();
         Footprint { resident: 0, index: own + self.before.capacity() as u64 }
     }
 }

@@ -203,6 +203,11 @@ impl Pulse {
         self.counts.len() as u32
     }
 
+    /// True if a chunk was met before the last epoch ended: it has a pool and averages.
+    pub(super) fn knows(&self, number: u32) -> bool {
+        (number as usize) < self.homes.len().min(self.lanes[0].len())
+    }
+
     /// Requests for a chunk in the epoch, a second.
     #[inline]
     pub(super) fn now(&self, number: u32) -> Ask {

@@ -27,7 +27,8 @@ impl Auto {
     /// of it came to.
     pub(super) fn reasons(&self, chunk: ChunkId) -> Vec<String> {
         let Some(number) = self.pulse.chunks.find(chunk) else { return Vec::new() };
-        if number >= self.pulse.len() || self.prices.len() < 2 {
+        // One that was met in the running epoch has no figures yet.
+        if !self.pulse.knows(number) || self.prices.len() < 2 {
             return Vec::new();
         }
         let home = self.pulse.home(number);

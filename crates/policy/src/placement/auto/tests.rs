@@ -1,9 +1,11 @@
 //! `auto`: nothing without evidence, everything with it, and never more than it may spend.
 
 use super::super::tests::machine::{Machine, chunk};
+use super::super::tests::pools::Pools;
 use super::super::tests::{build, propose};
 use super::*;
-use crate::placement::{ChunkAccess, PoolLoad, PoolTraits, VolumeView};
+use crate::placement::{ChunkAccess, PoolLoad, PoolTraits, Sla, SlaClass, VolumeView};
+use crate::registry::PolicySpec;
 use thermocline_units::{Bytes, Rng, VolumeId};
 
 /// Chunks of the volume; a tenth of them fit on the fastest pool.
@@ -15,7 +17,21 @@ struct Measured {
     machine: Machine,
     loads: [PoolLoad; 2],
     epoch: Nanos,
-    sla: Option<crate::placement::Sla>,
+    /// Of volume 1.
+    sla: Option<Sla>,
+    /// Chunks that an administrator pinned.
+    pinned: Vec<ChunkId>,
+}
+
+impl Measured {
+    /// The fastest pool is full of the lowest chunks of a volume.
+    fn full_of(volume: u32) -> Measured {
+        let mut machine = Machine::new(PLACES, 2);
+        machine.flash = (0..PLACES as u32).map(|index| chunk(volume, index)).collect();
+        machine.chunks = CHUNKS.into();
+        let epoch = Nanos::from_secs(10);
+        Measured { machine, loads: Default::default(), epoch, sla: None, pinned: Vec::new() }
+    }
 }
 
 impl VolumeView for Measured {
@@ -34,8 +50,11 @@ impl VolumeView for Measured {
     fn volume_count(&self) -> u32 {
         2
     }
-    fn sla(&self, volume: VolumeId) -> Option<crate::placement::Sla> {
+    fn sla(&self, volume: VolumeId) -> Option<Sla> {
         self.sla.filter(|_| volume.0 == 1)
+    }
+    fn is_pinned(&self, chunk: ChunkId) -> bool {
+        self.pinned.contains(&chunk)
     }
     fn pool_count(&self) -> u16 {
         2
@@ -64,18 +83,25 @@ struct Came {
 }
 
 /// Full flash of the lowest chunks, and epochs of 200 reads each of chunks that `place` tells.
-fn run(spec: &str, epochs: u32, mut place: impl FnMut(&mut Rng, u32) -> u32) -> (Came, Measured) {
-    let mut placement = build(spec);
-    let mut machine = Machine::new(PLACES, 2);
-    machine.flash = (0..PLACES as u32).map(|index| chunk(0, index)).collect();
-    machine.chunks = CHUNKS.into();
-    let epoch = Nanos::from_secs(10);
-    let mut view = Measured { machine, loads: Default::default(), epoch, sla: None };
-    let (mut rng, mut came) = (Rng::seeded(5), Came::default());
+fn run(spec: &str, epochs: u32, place: impl FnMut(&mut Rng, u32) -> u32) -> (Came, Measured) {
+    let mut view = Measured::full_of(0);
+    let came = run_on(build(spec).as_mut(), &mut view, epochs, &mut Rng::seeded(5), place);
+    (came, view)
+}
+
+/// The same of a placement and a machine that may have passed some epochs already.
+fn run_on(
+    placement: &mut dyn Placement,
+    view: &mut Measured,
+    epochs: u32,
+    rng: &mut Rng,
+    mut place: impl FnMut(&mut Rng, u32) -> u32,
+) -> Came {
+    let (epoch, mut came) = (view.epoch, Came::default());
     for now in 0..epochs {
         view.loads = Default::default();
         for _ in 0..200 {
-            let chunk = chunk(0, place(&mut rng, now) % CHUNKS);
+            let chunk = chunk(0, place(rng, now) % CHUNKS);
             let pool = view.pool_of(chunk);
             let load = &mut view.loads[usize::from(pool.0)];
             load.reads += 1;
@@ -89,11 +115,15 @@ fn run(spec: &str, epochs: u32, mut place: impl FnMut(&mut Rng, u32) -> u32) -> 
                 came.fast += u64::from(pool == PoolId(0));
             }
         }
-        let moves = propose(placement.as_mut(), &view);
+        let moves = propose(placement, view);
+        let before = view.machine.flash.len() as u64;
         view.machine.carry_out(&moves, usize::MAX);
         came.moves += moves.len();
+        let room = PLACES - placement.lines().unwrap_or(0);
+        let now = view.machine.flash.len() as u64;
+        assert!(now <= room.max(before), "nobody comes to the room of lines: {now} of {room}");
     }
-    (came, view)
+    came
 }
 
 /// Nine of ten requests go to 30 chunks, none of which is on the fastest pool at first.
@@ -139,6 +169,77 @@ fn who_may_spend_nothing_moves_nothing() {
     assert_eq!(came.moves, 0, "nothing is saved before something is spent: {came:?}");
 }
 
+/// Most of what 100 epochs of proven heat may spend is the bound, whatever a deal promises.
+#[test]
+fn what_is_spent_stays_within_what_may_be() {
+    let spec = PolicySpec::parse("auto:trust=1:margin=0:spend=0.001").unwrap();
+    let mut auto = Auto::new(&spec.settings).unwrap();
+    let (mut view, mut rng, mut most) = (Measured::full_of(0), Rng::seeded(5), 0.0_f64);
+    for now in 0..100 {
+        // Another set each ten epochs: there is always something to move.
+        let place = |rng: &mut Rng, _| 40 + now / 10 * 30 + rng.below(30) as u32;
+        run_on(&mut auto, &mut view, 1, &mut rng, place);
+        most = most.max(auto.ledger.waited * 0.001 + auto.ledger.saved.max(0.0) / 2.0);
+    }
+    let [up, down] = [(1, 0), (0, 1)].map(|(from, to)| auto.copy_cost(1048576.0, from, to));
+    assert!(auto.ledger.moved > 10 && auto.ledger.spent > 0.0, "{:?}", auto.ledger.accounts());
+    assert!(auto.ledger.spent <= most + up + down, "{} of {most}", auto.ledger.spent);
+}
+
+#[test]
+fn promises_that_do_not_come_lower_all_promises() {
+    let honour = |promised, came| {
+        Ledger::of([promised, came, 0.0, 0.0, 0.0, 0.0, 0.0], 0).honour()
+    };
+    assert_eq!(honour(0.0, 0.0), 1.0, "nothing was promised");
+    assert_eq!(honour(10.0, 1.0), 0.1);
+    assert_eq!(honour(10.0, 25.0), 1.0, "more than was promised is no reason to promise more");
+    assert_eq!([honour(10.0, 0.0), honour(10.0, -3.0)], [0.05; 2]);
+}
+
+/// Chunks of a volume with a strict SLA do not make room for those of one without.
+#[test]
+fn strict_promises_give_way_to_nobody_else() {
+    let stay = |class| {
+        let mut view = Measured::full_of(1);
+        view.sla = Some(Sla { latency: Nanos::from_micros(1_000), class });
+        for spec in ["auto", "auto:lines=0.25"] {
+            run_on(build(spec).as_mut(), &mut view, 60, &mut Rng::seeded(5), hot);
+        }
+        view.machine.flash.iter().filter(|chunk| chunk.volume == VolumeId(1)).count() as u64
+    };
+    assert_eq!(stay(SlaClass::Strict), PLACES);
+    assert!(stay(SlaClass::Loose) < PLACES / 2);
+}
+
+/// Chunks that leave for lines: those that lose least, neither pinned ones nor more than need be.
+#[test]
+fn for_lines_the_chunks_leave_that_lose_least() {
+    let left = |view: &mut Measured, epochs| {
+        let before = view.machine.flash.clone();
+        let mut placement = build("auto:lines=0.25");
+        // The upper ten of the fast pool, and everything elsewhere once in a while.
+        let place = |rng: &mut Rng, _| match rng.below(4) {
+            0 => 40 + rng.below(u64::from(CHUNKS) - 40) as u32,
+            _ => 30 + rng.below(10) as u32,
+        };
+        run_on(placement.as_mut(), view, epochs, &mut Rng::seeded(5), place);
+        assert_eq!(placement.lines(), Some(10));
+        let left: Vec<u32> =
+            before.difference(&view.machine.flash).map(|chunk| chunk.index).collect();
+        left
+    };
+    let all = left(&mut Measured::full_of(0), 1);
+    assert!(all.len() == 10 && all.iter().all(|&index| index < 30), "{all:?}");
+    let mut view = Measured::full_of(0);
+    view.pinned = (0..36).map(|index| chunk(0, index)).collect();
+    assert_eq!(left(&mut view, 1), [36, 37, 38, 39]);
+    // Half of the slots are free: nobody needs to go.
+    let mut view = Measured::full_of(0);
+    view.machine.flash.retain(|chunk| chunk.index >= 20);
+    assert_eq!(left(&mut view, 3), []);
+}
+
 #[test]
 fn the_purse_never_lends() {
     let mut ledger = Ledger::default();
@@ -172,11 +273,7 @@ fn an_explanation_tells_what_was_saved_and_spent() {
 
 /// Requests for the hot set of [`hot`] over so many epochs, where nothing is moved.
 fn watched(placement: &mut dyn Placement, epochs: u32) -> (Measured, Vec<Move>) {
-    let mut machine = Machine::new(PLACES, 2);
-    machine.flash = (0..PLACES as u32).map(|index| chunk(0, index)).collect();
-    machine.chunks = CHUNKS.into();
-    let epoch = Nanos::from_secs(10);
-    let mut view = Measured { machine, loads: Default::default(), epoch, sla: None };
+    let mut view = Measured::full_of(0);
     let (mut rng, mut moves) = (Rng::seeded(6), Vec::new());
     for now in 0..epochs {
         view.loads = Default::default();
@@ -242,4 +339,93 @@ fn bytes_that_it_has_not_written_change_nothing() {
     // Counts as large as they can be are counted on from.
     placement.learn_from(&changed(12, &[0xff; 8]), &|_| true).unwrap();
     watched(placement.as_mut(), 2);
+}
+
+/// By default it said that no slot is wanted, over a share that somebody had set.
+#[test]
+fn only_who_divides_says_how_many_slots_are_lent() {
+    let lines = |text: &str| build(text).lines();
+    assert_eq!([lines("auto"), lines("auto:lines=0")], [None, None]);
+    assert_eq!(
+        [lines("auto:lines=gain"), lines("auto:mode=recommend:lines=gain")],
+        [Some(0), None]
+    );
+}
+
+/// Reading its averages, which it had not, ended the engine: by a command that only reads.
+#[test]
+fn a_chunk_that_was_met_in_the_running_epoch_can_be_asked_about() {
+    let mut placement = build("auto");
+    let new = chunk(1, 3);
+    watched(placement.as_mut(), 2);
+    let access =
+        ChunkAccess { at: Nanos(0), chunk: new, offset: Bytes(0), bytes: Bytes(512), write: true };
+    placement.observe(&access);
+    assert!(placement.explain(new).is_empty(), "there are no figures yet");
+    assert!(!placement.explain(chunk(0, 0)).is_empty());
+    // Nor right after a restart, of what was learnt before it.
+    let learnt = placement.learnt().unwrap();
+    let mut restarted = build("auto");
+    restarted.learn_from(&learnt, &|_| true).unwrap();
+    assert!(restarted.explain(chunk(0, 0)).is_empty());
+    restarted.observe(&access);
+    assert!(restarted.explain(new).is_empty());
+}
+
+/// Reads all over three pools, the upper two of which are full: who leaves the fastest pool for
+/// lines goes to the slowest one. It was taken to lose no more than on the one between.
+#[test]
+fn who_leaves_for_lines_loses_what_the_pool_with_room_costs() {
+    const PLACES: [u64; 3] = [64, 256, 2000];
+    let at: Vec<(u32, u16)> =
+        (0..1280).map(|index| (index, u16::from(index >= 64) + u16::from(index >= 320))).collect();
+    let mut view = Pools::new(&PLACES, &at);
+    view.epoch = Nanos::from_secs(10);
+    let (mut placement, mut rng, mut moves) = (build("auto:lines=gain"), Rng::seeded(5), 0);
+    for _ in 0..60 {
+        view.loads.fill(PoolLoad::default());
+        for _ in 0..600 {
+            let (chunk, block) = (chunk(0, rng.below(1280) as u32), rng.below(256));
+            let pool = usize::from(view.pool_of(chunk).0);
+            view.loads[pool].reads += 1;
+            view.loads[pool].read_latency = view.traits[pool].services[0].latency;
+            let (offset, bytes) = (Bytes(block * 4096), Bytes(4096));
+            placement.observe(&ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false });
+        }
+        let proposed = propose(placement.as_mut(), &view);
+        moves += proposed.len();
+        view.carry_out(&proposed);
+    }
+    assert_eq!((moves, placement.lines()), (0, Some(0)));
+}
+
+/// Copies to a disk that could not keep up delayed everybody until it had caught up.
+#[test]
+fn nothing_leaves_for_lines_to_a_pool_that_is_overloaded() {
+    let wanted = |slower: u64| {
+        let at: Vec<(u32, u16)> = (0..1100).map(|index| (index, u16::from(index >= 64))).collect();
+        let mut view = Pools::new(&[64, 2000], &at);
+        view.epoch = Nanos::from_secs(10);
+        let (mut placement, mut rng, mut most) = (build("auto:lines=gain"), Rng::seeded(5), 0);
+        for _ in 0..6 {
+            view.loads.fill(PoolLoad::default());
+            for _ in 0..600 {
+                // Hot blocks, scattered over all chunks of the slow pool.
+                let block = rng.below(1024) * 7919 % (1 << 18);
+                let chunk = chunk(0, 64 + (block / 256) as u32);
+                let pool = usize::from(view.pool_of(chunk).0);
+                let latency = view.traits[pool].services[0].latency;
+                view.loads[pool].reads += 1;
+                view.loads[pool].read_latency = Nanos(latency.0 * if pool == 1 { slower } else { 1 });
+                let (offset, bytes) = (Bytes(block % 256 * 4096), Bytes(4096));
+                placement.observe(&ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false });
+            }
+            let proposed = propose(placement.as_mut(), &view);
+            view.carry_out(&proposed);
+            most = most.max(placement.lines().unwrap_or(0));
+        }
+        most
+    };
+    assert!(wanted(1) >= 4, "{}", wanted(1));
+    assert_eq!(wanted(200), 0);
 }

@@ -18,8 +18,10 @@ pub(crate) struct Pools {
     pub(crate) traits: Vec<PoolTraits>,
     pub(crate) loads: Vec<PoolLoad>,
     pub(crate) epoch: Nanos,
-    /// Accesses of the epoch.
+    /// Reads of the epoch.
     pub(crate) accesses: BTreeMap<u32, u64>,
+    /// Writes of the epoch.
+    pub(crate) writes: BTreeMap<u32, u64>,
     /// Of volume 0.
     pub(crate) sla: Option<Sla>,
 }
@@ -42,6 +44,7 @@ impl Pools {
             loads: vec![PoolLoad::default(); places.len()],
             epoch: Nanos::from_secs(1),
             accesses: BTreeMap::new(),
+            writes: BTreeMap::new(),
             sla: None,
         }
     }
@@ -104,8 +107,8 @@ impl VolumeView for Pools {
     }
 
     fn accesses(&self, chunk: ChunkId) -> Accesses {
-        let reads = self.accesses.get(&chunk.index).copied().unwrap_or(0);
-        Accesses { reads, writes: 0 }
+        let of = |all: &BTreeMap<u32, u64>| all.get(&chunk.index).copied().unwrap_or(0);
+        Accesses { reads: of(&self.accesses), writes: of(&self.writes) }
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {

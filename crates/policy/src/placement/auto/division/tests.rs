@@ -7,10 +7,11 @@ use thermocline_units::{Bytes, ChunkId, Nanos, Rng, VolumeId};
 const SLOTS: u64 = 64;
 const EPOCH: Nanos = Nanos::from_secs(10);
 
-/// A fast pool of so many slots over a slow one.
-struct Sized(u64);
+/// A fast pool of so many slots, of which so much was read in the epoch, over a slow one.
+struct Sized(u64, u64);
 
-const TWO: Sized = Sized(SLOTS);
+/// Whatever lines should serve came.
+const TWO: Sized = Sized(SLOTS, 1_000_000);
 
 impl VolumeView for Sized {
     fn chunk_size(&self) -> Bytes {
@@ -23,8 +24,7 @@ impl VolumeView for Sized {
         PoolTraits::assumed(pool, 2)
     }
     fn load(&self, _: PoolId) -> PoolLoad {
-        // Whatever lines should serve came.
-        PoolLoad { reads: 1_000_000, ..PoolLoad::default() }
+        PoolLoad { reads: self.1, ..PoolLoad::default() }
     }
     fn volume_count(&self) -> u32 {
         1
@@ -181,7 +181,7 @@ fn writes_long_reads_and_reads_of_the_fast_pool_are_no_reason() {
         ChunkAccess { at: Nanos(0), chunk, offset: Bytes(0), bytes: Bytes(4096), write: false };
     for _ in 0..4 {
         division.observe(&ChunkAccess { write: true, ..read }, 1, 1);
-        division.observe(&ChunkAccess { bytes: Bytes(READ_MAX + 1), ..read }, 1, 1);
+        division.observe(&ChunkAccess { bytes: Bytes(BLOCKS_MAX * LINE + 1), ..read }, 1, 1);
         division.observe(&read, 1, 0);
     }
     assert_eq!(division.now, [0.0, 0.0]);
@@ -220,7 +220,9 @@ fn gains_that_do_not_come_are_believed_no_more() {
     let before = division.came;
     for _ in 0..20 {
         division.now[1] = 400.0;
-        division.compare(0);
+        division.blocks_now = 400;
+        division.beyond = 0;
+        division.compare();
     }
     assert!(before > 0.99 && division.came < 0.01, "{before} {}", division.came);
     assert_eq!(division.served(10.0), [0.0, 0.0]);
@@ -230,8 +232,77 @@ fn gains_that_do_not_come_are_believed_no_more() {
 fn a_pool_of_few_slots_is_not_divided() {
     let ghosts = |slots: u64| {
         let mut division = gain();
-        division.look(&Sized(slots));
+        division.look(&Sized(slots, 1_000_000));
         division.ghosts.is_some()
     };
     assert_eq!([STEPS - 1, STEPS].map(ghosts), [false, true]);
+}
+
+/// It was taken to serve nothing, so the slow pool seemed fast, and chunks stayed there.
+#[test]
+fn a_share_serves_what_the_fast_pool_read_beyond_its_own_chunks() {
+    let mut division = Division { mode: Mode::Share(0.25), ..Division::default() };
+    let read = |home| {
+        let chunk = ChunkId { volume: VolumeId(0), index: 9 };
+        (ChunkAccess { at: Nanos(0), chunk, offset: Bytes(0), bytes: Bytes(4096), write: false }, home)
+    };
+    let epoch = |division: &mut Division, all: u64| {
+        let accesses = [read(0); 30].into_iter().chain([read(1); 50]);
+        accesses.for_each(|(access, home)| division.observe(&access, 9, home));
+        division.look(&Sized(SLOTS, all));
+        let served = division.served(10.0);
+        division.decide(&prices(), &facts(0, &[0.0; 64]));
+        division.advance();
+        served
+    };
+    epoch(&mut division, 30);
+    assert_eq!(division.wanted(), 16);
+    assert_eq!(epoch(&mut division, 70), [0.0, 4.0], "40 in 10 s, of 70 with its own 30");
+    assert_eq!(epoch(&mut division, 30), [0.0, 0.0]);
+    assert_eq!(epoch(&mut division, 999), [0.0, 5.0], "never more than were asked for");
+}
+
+/// A read of several blocks is served when all of them are there; each block that was counted alone.
+#[test]
+fn a_read_whose_blocks_are_there_in_part_is_not_served() {
+    let mut ghosts = Ghosts::new(SLOTS, 256);
+    ghosts.read(1, 0..8);
+    // One block more each time: seven of eight are there.
+    (1..=20).for_each(|group| {
+        ghosts.read(group, 8..15);
+        ghosts.read(group, 8..16);
+    });
+    assert_eq!((ghosts.seen.requests, ghosts.hits(SLOTS)), (41.0, 0.0));
+    ghosts.read(1, 0..8);
+    assert_eq!((ghosts.hits(SLOTS) * 42.0).round(), 1.0);
+    let blocks = 8.0 + 20.0 * 15.0 + 8.0;
+    assert_eq!((ghosts.hit_blocks(SLOTS) * blocks).round(), 8.0);
+    // One that lies in two groups is two reads.
+    ghosts.read(1, 4..12);
+    assert_eq!(ghosts.seen.requests, 44.0);
+}
+
+#[test]
+fn lines_that_serve_long_reads_serve_as_many_requests_as_blocks_came() {
+    let mut division = gain();
+    let epoch = |division: &mut Division, beyond: u64| {
+        for index in 0..100u32 {
+            let chunk = ChunkId { volume: VolumeId(0), index };
+            let (offset, bytes) = (Bytes(0), Bytes(8 * LINE));
+            let access = ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false };
+            division.observe(&access, index, 1);
+        }
+        division.look(&Sized(SLOTS, beyond));
+        let served = division.served(10.0)[1];
+        division.decide(&prices(), &facts(SLOTS, &[]));
+        division.advance();
+        served
+    };
+    (0..12).for_each(|_| _ = epoch(&mut division, 800));
+    assert!(division.wanted() > 0 && division.came > 0.99);
+    let all = epoch(&mut division, 800);
+    assert!((9.0..=10.0).contains(&all), "100 reads in 10 s: {all}");
+    // As many device reads as requests: an eighth of the blocks.
+    let few = epoch(&mut division, 100);
+    assert!((1.0..1.5).contains(&few), "{few}");
 }

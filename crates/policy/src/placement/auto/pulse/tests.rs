@@ -92,3 +92,27 @@ fn a_first_pool_that_is_gone_is_the_slowest_there_is() {
     pulse.look(&Machine::new(4, 1));
     assert_eq!(pulse.first_home(0), 1);
 }
+
+#[test]
+fn what_is_asked_of_a_chunk_counts_for_those_around_it_in_its_volume() {
+    let mut pulse = Pulse::default();
+    for index in [5, 6, 8, 9, 11, 12, 14, 15] {
+        pulse.chunks.number(chunk(index));
+    }
+    pulse.chunks.number(ChunkId { volume: VolumeId(1), index: 9 });
+    for at in 0..64 {
+        let (chunk, offset, bytes) = (chunk(10), Bytes(at % 2 * 600 * KIB), Bytes(UNIT));
+        pulse.record(&ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false });
+    }
+    pulse.look(&Machine::new(4, 2));
+    let around = pulse.around();
+    let reads = |volume: u32, index| {
+        let chunk = ChunkId { volume: VolumeId(volume), index };
+        around[pulse.chunks.find(chunk).expect("it was met") as usize][0]
+    };
+    let asked = pulse.now(pulse.chunks.find(chunk(10)).expect("it was met"))[0];
+    assert!(asked > 0.0);
+    let shares = [5, 6, 8, 9, 10, 11, 12, 14, 15].map(|index| reads(0, index) / asked);
+    assert_eq!(shares, [0.0, 0.0625, 0.125, 0.25, 0.0, 0.25, 0.125, 0.0625, 0.0]);
+    assert_eq!(reads(1, 9), 0.0, "another volume is not around");
+}
