@@ -81,7 +81,8 @@ pub enum Event {
     Lost {
         /// The volume.
         volume: VolumeKey,
-        /// Refusal of the server for which it was given up; `None`: another host has it.
+        /// Refusal of the server for which it was given up; `None`: the server took it from this
+        /// host, because another one has it or because it was deleted.
         why: Option<Why>,
     },
     /// A read is done.
@@ -419,6 +420,7 @@ impl Agent {
     pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         let wrong = |what| Err(AgentError::NotAsked { what });
         let Agent { state, guests, session, peers } = self;
+        session.heard(now);
         match message {
             ToAgent::Attached { request, volume, fence, blocks, base, lease } => {
                 match state.requests.remove(&request) {
