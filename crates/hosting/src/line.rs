@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
-use thermocline_hostcache::{HostId, Link, LinkError, Message};
+use thermocline_hostcache::{HostId, Link, LinkError, Message, QUEUED_BYTES_MAX};
 use thermocline_units::Nanos;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -19,6 +19,9 @@ use tokio::time::{sleep, timeout};
 const PART_BYTES: usize = 256 * 1024;
 /// Time in which the other end must take what it is sent.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+/// Bytes that may wait to be sent before the owner is to say no more.
+pub(super) const WAITING_BYTES_MAX: usize = 8 << 20;
+const _: () = assert!(WAITING_BYTES_MAX < QUEUED_BYTES_MAX / 2, "nobody is given up for it");
 /// Longest time between looks at the clock.
 const GLANCE: Duration = Duration::from_secs(1);
 /// Time for a last word.
@@ -38,6 +41,10 @@ pub(super) struct Line {
     traffic: Cell<Traffic>,
     /// Reason why it must end.
     ended: RefCell<Option<String>>,
+    /// True while the owner waits for room.
+    is_full: Cell<bool>,
+    /// Rung when there is room again.
+    room: Notify,
 }
 
 impl Line {
@@ -47,6 +54,8 @@ impl Line {
             wakeup: Notify::new(),
             traffic: Cell::default(),
             ended: RefCell::default(),
+            is_full: Cell::new(false),
+            room: Notify::new(),
         })
     }
 
@@ -61,6 +70,21 @@ impl Line {
         match sent {
             Ok(()) => self.wakeup.notify_one(),
             Err(error) => self.end(error.to_string()),
+        }
+    }
+
+    /// True if the owner may go on, which `fits` decides by the bytes that wait to be sent. If not,
+    /// `heard` is called again when it may.
+    pub(super) fn has_room(&self, fits: impl FnOnce(usize) -> bool) -> bool {
+        let has_room = fits(self.link.borrow().queued());
+        self.is_full.set(!has_room);
+        has_room
+    }
+
+    /// Has `heard` called if its owner waited for room and there is some.
+    pub(super) fn look_for_room(&self, fits: impl FnOnce(usize) -> bool) {
+        if self.is_full.get() && fits(self.link.borrow().queued()) {
+            self.room.notify_one();
         }
     }
 
@@ -88,6 +112,16 @@ impl Line {
         self.ended.borrow().clone()
     }
 
+    /// Waits until the connection is ended; why.
+    async fn ended(&self) -> String {
+        loop {
+            if let Some(why) = self.why() {
+                return why;
+            }
+            self.wakeup.notified().await;
+        }
+    }
+
     /// Bytes to be sent now, in one piece.
     fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
         let mut link = self.link.borrow_mut();
@@ -106,7 +140,8 @@ impl Line {
     }
 }
 
-/// Carries bytes until the connection is over; why. `heard` is called when something has come.
+/// Carries bytes until the connection is over; why. `heard` is called when something has come, and
+/// when there is room again for what it says; not after the connection was ended.
 pub(super) async fn carry(
     stream: impl AsyncRead + AsyncWrite,
     line: &Line,
@@ -117,17 +152,32 @@ pub(super) async fn carry(
     let read = async {
         let mut input = vec![0; PART_BYTES];
         loop {
-            let count = match reader.read(&mut input).await {
-                Ok(0) => return "the other end closed the connection".to_string(),
-                Ok(count) => count,
-                Err(error) => return error.to_string(),
+            // What waits for room is heard before more is read, if both can be.
+            let read = tokio::select! {
+                biased;
+                () = line.room.notified() => None,
+                read = reader.read(&mut input) => Some(read),
             };
+            let count = match read {
+                Some(Ok(0)) => return "the other end closed the connection".to_string(),
+                Some(Ok(count)) => count,
+                Some(Err(error)) => return error.to_string(),
+                None => 0,
+            };
+            // The writing half may be in the middle of something.
+            if let Some(why) = line.why() {
+                return why;
+            }
             let mut traffic = line.traffic.get();
             traffic.received += count as u64;
             line.traffic.set(traffic);
-            let received = line.link.borrow_mut().receive(clock.now(), &input[..count]);
-            let heard = received.map_err(|error| error.to_string()).and_then(|()| heard());
-            if let Err(why) = heard {
+            if count > 0 {
+                let received = line.link.borrow_mut().receive(clock.now(), &input[..count]);
+                if let Err(error) = received {
+                    return error.to_string();
+                }
+            }
+            if let Err(why) = heard() {
                 return why;
             }
             line.wakeup.notify_one();
@@ -150,7 +200,11 @@ pub(super) async fn carry(
                 writer.write_all(&out).await?;
                 writer.flush().await
             });
-            match taken.await {
+            let taken = tokio::select! {
+                taken = taken => taken,
+                why = line.ended() => return why,
+            };
+            match taken {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => return error.to_string(),
                 Err(_) => {
@@ -161,6 +215,7 @@ pub(super) async fn carry(
             let mut traffic = line.traffic.get();
             traffic.sent += out.len() as u64;
             line.traffic.set(traffic);
+            line.look_for_room(|queued| queued <= WAITING_BYTES_MAX);
         }
     };
     let why = tokio::select! {

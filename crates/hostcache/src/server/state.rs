@@ -29,6 +29,8 @@ pub(super) struct Host {
     /// Bits of domains that it may use.
     pub(super) domains: u64,
     pub(super) outstanding: u32,
+    /// Bytes that those operations keep, or may answer.
+    pub(super) outstanding_bytes: u64,
     /// Volumes and their fencing numbers.
     pub(super) attached: BTreeMap<u32, u64>,
     /// Times at which reads that it serves for others are assumed to be done.
@@ -41,6 +43,8 @@ pub(super) struct Asker {
     pub(super) host: HostId,
     pub(super) session: u32,
     pub(super) request: u32,
+    /// Bytes that it keeps at most until it is answered, with the answer.
+    pub(super) bytes: u64,
 }
 
 /// An operation that waits for the store.
@@ -121,6 +125,7 @@ impl ServerState {
                 session: 0,
                 domains,
                 outstanding: 0,
+                outstanding_bytes: 0,
                 attached: BTreeMap::new(),
                 serving: VecDeque::new(),
             };
@@ -138,7 +143,7 @@ impl ServerState {
         let Some(state) = self.hosts.get_mut(&host) else { return };
         state.is_here = false;
         state.session += 1;
-        state.outstanding = 0;
+        (state.outstanding, state.outstanding_bytes) = (0, 0);
         state.attached.clear();
         state.serving.clear();
         self.names.forget_host(state.index);
@@ -148,7 +153,9 @@ impl ServerState {
     /// Begins an operation with a request to the store.
     pub(super) fn begin(&mut self, op: Op, request: StoreRequest) {
         if let Some(asker) = op.asker() {
-            self.hosts.get_mut(&asker.host).expect("it asked").outstanding += 1;
+            let host = self.hosts.get_mut(&asker.host).expect("it asked");
+            host.outstanding += 1;
+            host.outstanding_bytes += asker.bytes;
         }
         let number = self.ops.insert(op);
         self.store.push_back((number, request));
@@ -160,6 +167,7 @@ impl ServerState {
         let is_current = host.is_here && host.session == asker.session;
         if is_current {
             host.outstanding -= 1;
+            host.outstanding_bytes -= asker.bytes;
         }
         is_current
     }
