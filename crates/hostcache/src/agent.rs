@@ -418,9 +418,13 @@ impl Agent {
     /// # Errors
     /// The server broke a rule: its connection ends, and [`Agent::disconnected`] must be called.
     pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
+        self.session.heard(now);
+        self.take(now, message)
+    }
+
+    fn take(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         let wrong = |what| Err(AgentError::NotAsked { what });
         let Agent { state, guests, session, peers } = self;
-        session.heard(now);
         match message {
             ToAgent::Attached { request, volume, fence, blocks, base, lease } => {
                 match state.requests.remove(&request) {

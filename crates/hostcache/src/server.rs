@@ -34,6 +34,7 @@ use reading::Reads;
 use state::{Asker, Op, ServerState};
 use std::ops::Range;
 use thermocline_units::Nanos;
+use thermocline_units::situations::met;
 
 /// Operations of a host that may be outstanding at once.
 pub const OPERATIONS_MAX: u32 = 4096;
@@ -207,18 +208,15 @@ impl Server {
         }
         match message {
             ToServer::Attach { request, volume, fence } => {
-                let op = Op::Open { asker: asker(request), fence };
-                state.begin(op, StoreRequest::Open { name: volume });
+                state.open(asker(request), fence, volume);
             }
             ToServer::Release { volume, fence, to } => {
                 self.leases.release(state, now, host, volume, fence, to);
             }
-            ToServer::Renew { request } => {
-                match self.leases.renew(state, now, host) {
-                    Ok(()) => state.say(now, host, ToAgent::Renewed { request }),
-                    Err(why) => state.refuse(now, asker(request), why),
-                }
-            }
+            ToServer::Renew { request } => match self.leases.renew(state, now, host) {
+                Ok(()) => state.say(now, host, ToAgent::Renewed { request }),
+                Err(why) => state.refuse(now, asker(request), why),
+            },
             ToServer::Read { request, volume, block, count, how } => {
                 reading::read(state, asker(request), volume, block, count, how);
             }
@@ -278,7 +276,13 @@ impl Server {
             return;
         }
         match (op, answer) {
-            (Op::Open { asker, fence }, StoreAnswer::Volume(info)) => {
+            (Op::Open { asker, fence, name, deletions }, StoreAnswer::Volume(_))
+                if deletions != state.deletions =>
+            {
+                met("a volume was opened again because one was deleted meanwhile");
+                state.open(asker, fence, name);
+            }
+            (Op::Open { asker, fence, .. }, StoreAnswer::Volume(info)) => {
                 self.leases.opened(state, now, asker, fence, info);
             }
             (Op::Flush { asker, written }, StoreAnswer::Done) => {

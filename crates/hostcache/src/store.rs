@@ -16,9 +16,9 @@
 use crate::messages::Hash;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use thermocline_units::{Nanos, Rng};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
+use thermocline_units::{Nanos, Rng};
 
 /// A content as the store knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

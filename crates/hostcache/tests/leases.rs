@@ -150,6 +150,26 @@ fn a_host_is_told_that_its_volume_was_deleted_and_cannot_renew_it() {
     assert_eq!(scene.attach(ONE, 1), Err(Why::NoVolume));
 }
 
+/// The store had found a volume for a host, and the volume was deleted before that was told: the
+/// host came back with its number, and went on with a volume that was not there.
+#[test]
+fn a_volume_that_is_deleted_while_it_is_opened_is_not_granted() {
+    let mut scene = Scene::new(secs(2));
+    scene.attach(ONE, 0).unwrap();
+    scene.restart(secs(2), 2);
+    scene.now = secs(9);
+    let attach = ToServer::Attach { request: 1, volume: "guest".to_string(), fence: 1 };
+    scene.server.hear(scene.now, ONE, attach).unwrap();
+    let (op, request) = scene.server.next_store_request().unwrap();
+    let found = scene.store.perform(request);
+    assert_eq!(scene.holder(), None);
+    scene.server.forget(scene.now, 1);
+    scene.store.delete(1);
+    scene.server.stored(scene.now, op, found);
+    let refused = ToAgent::Refused { request: 1, why: Why::NoVolume };
+    assert_eq!(scene.answers(), [(ONE, refused)]);
+}
+
 #[test]
 fn a_volume_that_is_deleted_while_it_is_granted_is_refused() {
     let mut scene = Scene::new(secs(2));

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_macros)]
 
 use thermocline_hostcache::{
-    Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Gone, Hash, HostId, How, Protocol, ReadItem,
-    ToAgent, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
+    Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Gone, Hash, HostId, How, Protocol,
+    ReadItem, ToAgent, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
 };
 use thermocline_units::Nanos;
 use thermocline_units::mutants::plant;

@@ -606,3 +606,6 @@ fn reason(why: Why) -> &'static str {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,7 +108,8 @@ impl Line {
         self.wakeup.notify_one();
     }
 
-    fn why(&self) -> Option<String> {
+    /// Reason why it must end; `None`: it need not.
+    pub(super) fn why(&self) -> Option<String> {
         self.ended.borrow().clone()
     }
 
@@ -122,8 +123,13 @@ impl Line {
         }
     }
 
+    /// Takes bytes that were received.
+    pub(super) fn take_in(&self, now: Nanos, bytes: &[u8]) -> Result<(), LinkError> {
+        self.link.borrow_mut().receive(now, bytes)
+    }
+
     /// Bytes to be sent now, in one piece.
-    fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
+    pub(super) fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
         let mut link = self.link.borrow_mut();
         link.tick(now)?;
         let mut parts: VecDeque<Bytes> = VecDeque::new();
@@ -146,84 +152,91 @@ pub(super) async fn carry(
     stream: impl AsyncRead + AsyncWrite,
     line: &Line,
     clock: Clock,
-    mut heard: impl FnMut() -> Result<(), String>,
+    heard: impl FnMut() -> Result<(), String>,
 ) -> String {
-    let (mut reader, mut writer) = tokio::io::split(stream);
-    let read = async {
-        let mut input = vec![0; PART_BYTES];
-        loop {
-            // What waits for room is heard before more is read, if both can be.
-            let read = tokio::select! {
-                biased;
-                () = line.room.notified() => None,
-                read = reader.read(&mut input) => Some(read),
-            };
-            let count = match read {
-                Some(Ok(0)) => return "the other end closed the connection".to_string(),
-                Some(Ok(count)) => count,
-                Some(Err(error)) => return error.to_string(),
-                None => 0,
-            };
-            // The writing half may be in the middle of something.
-            if let Some(why) = line.why() {
-                return why;
-            }
-            let mut traffic = line.traffic.get();
-            traffic.received += count as u64;
-            line.traffic.set(traffic);
-            if count > 0 {
-                let received = line.link.borrow_mut().receive(clock.now(), &input[..count]);
-                if let Err(error) = received {
-                    return error.to_string();
-                }
-            }
-            if let Err(why) = heard() {
-                return why;
-            }
-            line.wakeup.notify_one();
-        }
-    };
-    let write = async {
-        loop {
-            if let Some(why) = line.why() {
-                return why;
-            }
-            let out = match line.take_out(clock.now()) {
-                Ok(out) => out,
-                Err(error) => return error.to_string(),
-            };
-            if out.is_empty() {
-                let _ = timeout(line.next_deadline(clock), line.wakeup.notified()).await;
-                continue;
-            }
-            let taken = timeout(TAKEN_WITHIN, async {
-                writer.write_all(&out).await?;
-                writer.flush().await
-            });
-            let taken = tokio::select! {
-                taken = taken => taken,
-                why = line.ended() => return why,
-            };
-            match taken {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return error.to_string(),
-                Err(_) => {
-                    let seconds = TAKEN_WITHIN.as_secs();
-                    return format!("the other end has taken nothing for {seconds} s");
-                }
-            }
-            let mut traffic = line.traffic.get();
-            traffic.sent += out.len() as u64;
-            line.traffic.set(traffic);
-            line.look_for_room(|queued| queued <= WAITING_BYTES_MAX);
-        }
-    };
+    let (reader, mut writer) = tokio::io::split(stream);
     let why = tokio::select! {
-        why = read => why,
-        why = write => why,
+        why = read(reader, line, clock, heard) => why,
+        why = write(&mut writer, line, clock) => why,
     };
     let _ = timeout(GOODBYE, writer.shutdown()).await;
     why
+}
+
+/// Takes what comes until the connection is over; why.
+async fn read(
+    mut reader: impl AsyncRead + Unpin,
+    line: &Line,
+    clock: Clock,
+    mut heard: impl FnMut() -> Result<(), String>,
+) -> String {
+    let mut input = vec![0; PART_BYTES];
+    loop {
+        let read = tokio::select! {
+            // What waits for room is heard before more is read.
+            biased;
+            () = line.room.notified() => None,
+            read = reader.read(&mut input) => Some(read),
+        };
+        // The writing half may be in the middle of something.
+        if let Some(why) = line.why() {
+            return why;
+        }
+        match read {
+            None => {}
+            Some(Ok(0)) => return "the other end closed the connection".to_string(),
+            Some(Ok(count)) => {
+                let mut traffic = line.traffic.get();
+                traffic.received += count as u64;
+                line.traffic.set(traffic);
+                if let Err(error) = line.take_in(clock.now(), &input[..count]) {
+                    return error.to_string();
+                }
+            }
+            Some(Err(error)) => return error.to_string(),
+        }
+        if let Err(why) = heard() {
+            return why;
+        }
+        line.wakeup.notify_one();
+    }
+}
+
+/// Sends what is to be sent until the connection is over; why.
+async fn write(writer: &mut (impl AsyncWrite + Unpin), line: &Line, clock: Clock) -> String {
+    loop {
+        if let Some(why) = line.why() {
+            return why;
+        }
+        let out = match line.take_out(clock.now()) {
+            Ok(out) => out,
+            Err(error) => return error.to_string(),
+        };
+        if out.is_empty() {
+            let _ = timeout(line.next_deadline(clock), line.wakeup.notified()).await;
+            continue;
+        }
+        let taken = timeout(TAKEN_WITHIN, async {
+            writer.write_all(&out).await?;
+            writer.flush().await
+        });
+        let taken = tokio::select! {
+            taken = taken => taken,
+            why = line.ended() => return why,
+        };
+        match taken {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error.to_string(),
+            Err(_) => {
+                let seconds = TAKEN_WITHIN.as_secs();
+                return format!("the other end has taken nothing for {seconds} s");
+            }
+        }
+        let mut traffic = line.traffic.get();
+        traffic.sent += out.len() as u64;
+        line.traffic.set(traffic);
+        line.look_for_room(|queued| queued <= WAITING_BYTES_MAX);
+    }
 }
 
 /// Waits for what a deadline says, or for `wakeup`.
@@ -236,3 +249,6 @@ pub(super) async fn wait(clock: Clock, deadline: Option<Nanos>, wakeup: &Notify)
         () = wakeup.notified() => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -641,3 +641,6 @@ fn refused(error: &RequestError) -> Refused {
         _ => Refused::conflict(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -146,6 +146,7 @@ impl Leases {
     /// Forgets a volume that is gone; its number never comes again. Hosts that have it are told.
     pub(super) fn forget(&mut self, state: &mut ServerState, now: Nanos, volume: u32) {
         self.by_volume.remove(&volume);
+        state.deletions += 1;
         let mut told = Vec::new();
         for (id, host) in &mut state.hosts {
             if host.attached.remove(&volume).is_some() && !mutant("a_deletion_is_not_told") {
@@ -253,7 +254,8 @@ impl Leases {
         let host = state.hosts.get_mut(&asker.host).expect("it asked");
         host.attached.insert(volume, fence);
         // What is kept with the number bounds what hosts are told; 0: it is not known.
-        let lease = if kept == Nanos(0) { state.settings.lease } else { state.settings.lease.min(kept) };
+        let lease =
+            if kept == Nanos(0) { state.settings.lease } else { state.settings.lease.min(kept) };
         let (lease, request) = (lease.0, asker.request);
         let message = ToAgent::Attached { request, volume, fence, blocks, base, lease };
         state.say(now, asker.host, message);

@@ -50,15 +50,40 @@ pub(super) struct Asker {
 /// An operation that waits for the store.
 #[derive(Debug)]
 pub(super) enum Op {
-    Open { asker: Asker, fence: u64 },
-    Fence { asker: Asker, volume: u32, fence: u64 },
+    /// With the count of deletions when the store was asked.
+    Open {
+        asker: Asker,
+        fence: u64,
+        name: String,
+        deletions: u64,
+    },
+    Fence {
+        asker: Asker,
+        volume: u32,
+        fence: u64,
+    },
     Read(Read),
-    Fetch { number: u64 },
+    Fetch {
+        number: u64,
+    },
     Write(Write),
-    Flush { asker: Asker, written: Option<ToAgent> },
-    Map { asker: Asker, version: u64 },
-    Sharers { asker: Asker, id: ContentId, version: u64, but: (u32, u32) },
-    Held { asker: Asker },
+    Flush {
+        asker: Asker,
+        written: Option<ToAgent>,
+    },
+    Map {
+        asker: Asker,
+        version: u64,
+    },
+    Sharers {
+        asker: Asker,
+        id: ContentId,
+        version: u64,
+        but: (u32, u32),
+    },
+    Held {
+        asker: Asker,
+    },
 }
 
 /// The shared state.
@@ -72,6 +97,8 @@ pub(super) struct ServerState {
     pub(super) memory: Memory,
     /// Count of accepted writes.
     pub(super) version: u64,
+    /// Count of deleted volumes.
+    pub(super) deletions: u64,
     pub(super) ops: Slab<Op>,
     pub(super) store: VecDeque<(u32, StoreRequest)>,
     pub(super) out: VecDeque<(HostId, ToAgent)>,
@@ -98,6 +125,7 @@ impl ServerState {
             names,
             memory: Memory::new(&settings)?,
             version: 0,
+            deletions: 0,
             ops: Slab::default(),
             store: VecDeque::new(),
             out: VecDeque::new(),
@@ -159,6 +187,13 @@ impl ServerState {
         }
         let number = self.ops.insert(op);
         self.store.push_back((number, request));
+    }
+
+    /// Asks the store for a volume that a host wants to attach.
+    pub(super) fn open(&mut self, asker: Asker, fence: u64, name: String) {
+        let request = StoreRequest::Open { name: name.clone() };
+        let deletions = self.deletions;
+        self.begin(Op::Open { asker, fence, name, deletions }, request);
     }
 
     /// Notes that an operation is over; returns false if its session is over, too.
