@@ -36,7 +36,7 @@ impl Scene {
         let place = Place(std::env::temp_dir().join(name));
         let options = OpenOptions { create: Some(Bytes::from_mib(64)), ..OpenOptions::default() };
         let disk = Disk::open(&place.0, options, None).unwrap();
-        drop(make_store(Box::new(disk), Scene::settings(), 3).unwrap());
+        make_store(Box::new(disk), Scene::settings(), 3).unwrap();
         let scene = Scene { server: Scene::start(&place, LEASE), place };
         scene.create("vm");
         scene
@@ -126,7 +126,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// What the host has to say comes to the store.
+    /// Brings the store everything that the host has to say; its bytes.
     fn speak(&mut self) -> usize {
         let mut out = VecDeque::new();
         let bytes = self.link.transmit(Nanos(1), &mut out, 1 << 20);

@@ -127,6 +127,10 @@ impl Storage {
             if self.pending[at].1.as_ref().is_err_and(|request| self.waits(at, request)) {
                 continue;
             }
+            let is_slow_write = self.pending[at].1.as_ref().is_err_and(is_write);
+            if is_slow_write && !is_mended && rng.below(60) > 0 {
+                continue;
+            }
             let is_fetch = matches!(self.pending[at].1, Err(StoreRequest::Fetch { .. }));
             if is_fetch && self.has_slow_reads && !is_mended && rng.below(40) > 0 {
                 continue;
