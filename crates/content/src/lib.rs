@@ -66,7 +66,7 @@ pub use request::{
     Action, Answer, Completed, Mapped, QuotaKind, Quotas, Request, RequestError, RequestId, Tag,
 };
 pub use service::Service;
-pub use settings::Settings;
+pub use settings::{REQUESTS_MAX, Settings};
 pub use status::{Counters, Status, VolumeStatus};
 pub use store::Store;
 pub use worth::Worth;

@@ -81,7 +81,8 @@ pub enum Event {
     Lost {
         /// The volume.
         volume: VolumeKey,
-        /// Refusal of the server for which it was given up; `None`: another host has it.
+        /// Refusal of the server for which it was given up; `None`: the server took it from this
+        /// host, because another one has it or because it was deleted.
         why: Option<Why>,
     },
     /// A read is done.
@@ -417,6 +418,11 @@ impl Agent {
     /// # Errors
     /// The server broke a rule: its connection ends, and [`Agent::disconnected`] must be called.
     pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
+        self.session.heard(now);
+        self.take(now, message)
+    }
+
+    fn take(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         let wrong = |what| Err(AgentError::NotAsked { what });
         let Agent { state, guests, session, peers } = self;
         match message {

@@ -14,8 +14,13 @@ use thermocline_wire::{Config, ConfigError, Event, Role, Session, StreamId, Wire
 
 /// Version of the layout.
 const VERSION: u8 = 1;
-/// Bytes of messages that may wait to be sent before the connection is given up.
+/// Bytes of messages that may wait to be sent before the connection is given up. Owners of machines
+/// keep far below it: see [`Link::queued`].
 pub const QUEUED_BYTES_MAX: usize = 64 << 20;
+/// Received bytes that may wait to be taken as messages before the other end gets no more credit;
+/// room for the longest message, so that it can come.
+const INPUT_BYTES_MAX: usize = 2 << 20;
+const _: () = assert!(INPUT_BYTES_MAX > MESSAGE_BYTES_MAX + MESSAGE_HEADER_BYTES);
 
 /// Reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,6 +71,8 @@ pub struct Link {
     /// The other end's number, once it has said hello.
     peer: Option<HostId>,
     input: BytesMut,
+    /// Bytes of `input` for which the other end got no credit yet.
+    owed: usize,
     output: VecDeque<Bytes>,
     queued: usize,
 }
@@ -93,6 +100,7 @@ impl Link {
             stream: None,
             peer: None,
             input: BytesMut::new(),
+            owed: 0,
             output: VecDeque::new(),
             queued: 0,
         })
@@ -140,10 +148,13 @@ impl Link {
                 }
                 self.stream = Some(number);
             }
-            Event::Data { stream, bytes } => {
+            Event::Data { stream: number, .. } if self.stream != Some(number) => {
+                return stream("sent on another stream");
+            }
+            Event::Data { bytes, .. } => {
                 self.input.extend_from_slice(&bytes);
-                // At once: whole messages are taken before more is received.
-                self.session.consumed(stream, bytes.len());
+                self.owed += bytes.len();
+                self.give_credit();
             }
             Event::Ended { .. } => return stream("ended its stream"),
             Event::Reset { .. } => return stream("reset its stream"),
@@ -151,6 +162,16 @@ impl Link {
             Event::Writable { .. } => {}
         }
         Ok(())
+    }
+
+    /// Lets the other end send more, unless too much waits to be taken.
+    fn give_credit(&mut self) {
+        if self.input.len() <= INPUT_BYTES_MAX
+            && self.owed > 0
+            && let Some(stream) = self.stream
+        {
+            self.session.consumed(stream, std::mem::take(&mut self.owed));
+        }
     }
 
     /// The next whole message.
@@ -171,7 +192,14 @@ impl Link {
         }
         self.input.advance(MESSAGE_HEADER_BYTES);
         let body = self.input.split_to(length).freeze();
+        self.give_credit();
         Ok(Some(M::read(kind, &body)?))
+    }
+
+    /// Bytes of messages that wait to be sent. An owner that has more to say than
+    /// [`QUEUED_BYTES_MAX`] waits until it is less.
+    pub fn queued(&self) -> usize {
+        self.queued
     }
 
     /// Queues a message.

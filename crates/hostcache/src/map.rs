@@ -3,7 +3,8 @@
 //! Leaves of 512 blocks exist where anything is known. Clones of an image share them until one
 //! changes (4 B a block of the image, once a host). In addition, the map has the versions of blocks
 //! that were written lately, so that it learns nothing from an answer or a push that is older.
-//! Their number is bounded: when there are too many, the map learns nothing older than the present.
+//! Their number is bounded: when there are too many, they are dropped, and the map learns nothing
+//! older than the newest of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +12,6 @@ use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
 
 const LEAF_BLOCKS: usize = 512;
-/// Versions of written blocks that are kept for a volume.
-const WRITTEN_MAX: usize = 1 << 16;
 /// Version of a block whose write has not been answered.
 const PENDING: u64 = u64::MAX;
 
@@ -48,14 +47,17 @@ impl Known {
 pub(crate) struct Map {
     leaves: Vec<Option<Leaf>>,
     written: BTreeMap<u32, u64>,
+    /// Number of entries of `written` above which those that were answered are dropped.
+    written_max: usize,
     /// Lowest version from which anything is learnt.
     oldest: u64,
 }
 
 impl Map {
-    pub(crate) fn new(blocks: u32) -> Map {
+    /// An empty map, which keeps the versions of `written_max` written blocks.
+    pub(crate) fn new(blocks: u32, written_max: usize) -> Map {
         let leaves = (blocks as usize).div_ceil(LEAF_BLOCKS);
-        Map { leaves: vec![None; leaves], ..Map::default() }
+        Map { leaves: vec![None; leaves], written_max, ..Map::default() }
     }
 
     #[inline]
@@ -108,8 +110,13 @@ impl Map {
     /// Notes the version of a write that was answered.
     pub(crate) fn end_write(&mut self, block: u32, version: u64) {
         self.written.insert(block, version);
-        if self.written.len() > WRITTEN_MAX {
-            self.oldest = version;
+        if self.written.len() > self.written_max {
+            met("versions of written blocks were dropped");
+            // Answers come in any order: the last one is not always the newest.
+            let dropped = self.written.values().filter(|&&version| version != PENDING).max();
+            if !mutant("dropped_versions_are_forgotten") {
+                self.oldest = self.oldest.max(dropped.copied().unwrap_or(0));
+            }
             self.written.retain(|_, version| *version == PENDING);
         }
     }

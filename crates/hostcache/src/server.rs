@@ -23,9 +23,10 @@ mod reading;
 mod state;
 mod writing;
 
-use crate::messages::{HostId, ToAgent, ToServer, Why};
+use crate::format::Message;
+use crate::messages::{ContentId, HostId, How, ToAgent, ToServer, Why};
 use crate::settings::{ServerSettings, SettingsError};
-use crate::store::{StoreAnswer, StoreRequest};
+use crate::store::{StoreAnswer, StoreRequest, VolumeInfo};
 use crate::{BLOCKS_MAX, MAP_BLOCKS_MAX};
 pub use leases::LeaseStatus;
 use leases::Leases;
@@ -33,6 +34,7 @@ use reading::Reads;
 use state::{Asker, Op, ServerState};
 use std::ops::Range;
 use thermocline_units::Nanos;
+use thermocline_units::situations::met;
 
 /// Operations of a host that may be outstanding at once.
 pub const OPERATIONS_MAX: u32 = 4096;
@@ -48,6 +50,9 @@ pub enum ServerError {
         /// The limit.
         most: u32,
     },
+    /// It asked for hashes, and the protocol has none.
+    #[error("a read by hashes; the protocol of this server has no names for contents")]
+    NoNames,
     /// The host has not joined.
     #[error("host {host} is not known here; let it in first")]
     Stranger {
@@ -125,9 +130,29 @@ impl Server {
         self.leases.status(now)
     }
 
-    /// Forgets a volume that is gone; its number never comes again.
-    pub fn forget(&mut self, volume: u32) {
-        self.leases.forget(&mut self.state, volume);
+    /// The lease under which a host may use a volume, or may believe that it may, also one that an
+    /// earlier run granted; `None`: the volume may be deleted.
+    pub fn lease(&self, now: Nanos, info: &VolumeInfo) -> Option<LeaseStatus> {
+        self.leases.of(&self.state, now, info)
+    }
+
+    /// Notes that the server's process did nothing for a time, until now: leases that could not be
+    /// renewed in it end later.
+    pub fn stood_still(&mut self, length: Nanos) {
+        self.leases.stood_still(length);
+    }
+
+    /// Forgets a volume that is gone; its number never comes again. Hosts that have it are told
+    /// that they lost it.
+    pub fn forget(&mut self, now: Nanos, volume: u32) {
+        self.leases.forget(&mut self.state, now, volume);
+    }
+
+    /// True while messages of a host may be heard: neither its requests that are under way nor what
+    /// waits to be sent to it (`queued` bytes) is too much. The owner hears no message before.
+    pub fn has_room(&self, host: HostId, queued: usize) -> bool {
+        let under_way = self.state.hosts.get(&host).map_or(0, |host| host.outstanding_bytes);
+        under_way + queued as u64 <= self.state.settings.waiting_bytes_max
     }
 
     /// The next message to a host.
@@ -168,8 +193,13 @@ impl Server {
             let outstanding = it.outstanding;
             return Err(ServerError::TooMany { outstanding, most: OPERATIONS_MAX });
         }
+        let reads_hashes = matches!(message, ToServer::Read { how: How::Hashes, .. });
+        if reads_hashes && !state.settings.protocol.names {
+            return Err(ServerError::NoNames);
+        }
         let (index, domains, session) = (it.index, it.domains, it.session);
-        let asker = |request| Asker { host, session, request };
+        let bytes = bytes_kept(&message, state.settings.block_bytes);
+        let asker = |request| Asker { host, session, request, bytes };
         if let Some((request, volume, fence, blocks)) = of_volume(&message)
             && let Err(why) = self.leases.may(state, host, volume, fence, blocks)
         {
@@ -178,16 +208,15 @@ impl Server {
         }
         match message {
             ToServer::Attach { request, volume, fence } => {
-                let op = Op::Open { asker: asker(request), fence };
-                state.begin(op, StoreRequest::Open { name: volume });
+                state.open(asker(request), fence, volume);
             }
             ToServer::Release { volume, fence, to } => {
                 self.leases.release(state, now, host, volume, fence, to);
             }
-            ToServer::Renew { request } => {
-                self.leases.renew(state, now, host);
-                state.say(now, host, ToAgent::Renewed { request });
-            }
+            ToServer::Renew { request } => match self.leases.renew(state, now, host) {
+                Ok(()) => state.say(now, host, ToAgent::Renewed { request }),
+                Err(why) => state.refuse(now, asker(request), why),
+            },
             ToServer::Read { request, volume, block, count, how } => {
                 reading::read(state, asker(request), volume, block, count, how);
             }
@@ -247,7 +276,13 @@ impl Server {
             return;
         }
         match (op, answer) {
-            (Op::Open { asker, fence }, StoreAnswer::Volume(info)) => {
+            (Op::Open { asker, fence, name, deletions }, StoreAnswer::Volume(_))
+                if deletions != state.deletions =>
+            {
+                met("a volume was opened again because one was deleted meanwhile");
+                state.open(asker, fence, name);
+            }
+            (Op::Open { asker, fence, .. }, StoreAnswer::Volume(info)) => {
                 self.leases.opened(state, now, asker, fence, info);
             }
             (Op::Flush { asker, written }, StoreAnswer::Done) => {
@@ -302,6 +337,16 @@ impl Server {
             state.refuse(now, asker, Why::Store);
         }
     }
+}
+
+/// Bytes that a message keeps at most until it is answered, with the answer.
+fn bytes_kept(message: &ToServer, block_bytes: usize) -> u64 {
+    let answer = match message {
+        ToServer::Read { count, .. } => usize::from(*count) * block_bytes,
+        ToServer::Map { .. } => MAP_BLOCKS_MAX * size_of::<ContentId>(),
+        _ => 0,
+    };
+    (message.length() + answer) as u64
 }
 
 /// For a message about blocks of an attached volume: its request, the volume, the fencing number

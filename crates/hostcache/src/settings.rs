@@ -53,6 +53,9 @@ pub struct ServerSettings {
     pub places_min: usize,
     /// Bytes a second that the server's link can send; the load of the link is relative to it.
     pub link_bytes_per_s: u64,
+    /// Bytes of a host's requests under way, and of answers that wait for it, above which it is not
+    /// heard.
+    pub waiting_bytes_max: u64,
     /// Time after which a read that a host serves is assumed to be done.
     pub serve_within: Nanos,
     /// Number of this run; it must differ from that of the last run.
@@ -76,6 +79,7 @@ impl ServerSettings {
             hosts_max: 64,
             places_min: 1 << 20,
             link_bytes_per_s: 1_250_000_000,
+            waiting_bytes_max: 8 << 20,
             serve_within: Nanos::from_micros(20_000),
             run,
             seed,
@@ -123,6 +127,8 @@ pub struct AgentSettings {
     pub answer_within: Nanos,
     /// Bytes of unflushed writes from which on this host flushes by itself.
     pub unflushed_bytes_max: u64,
+    /// Versions of written blocks that are kept for a volume; 24 B each.
+    pub versions_max: u32,
     /// Seed of all random choices.
     pub seed: u64,
 }
@@ -144,6 +150,7 @@ impl AgentSettings {
             peer_within: Nanos::from_micros(50_000),
             answer_within: Nanos::from_secs(30),
             unflushed_bytes_max: 64 << 20,
+            versions_max: 1 << 16,
             seed,
         }
     }

@@ -16,9 +16,9 @@
 use crate::messages::Hash;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use thermocline_units::Rng;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
+use thermocline_units::{Nanos, Rng};
 
 /// A content as the store knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,8 @@ pub enum StoreRequest {
         name: String,
     },
     /// Stores durably which host may write to a volume, and makes the volume durable, so that the
-    /// next host reads nothing that a crash can take back.
+    /// next host reads nothing that a crash can take back. Acts after all writes to the volume that
+    /// were handed out before.
     Fence {
         /// The volume.
         volume: u32,
@@ -63,6 +64,8 @@ pub enum StoreRequest {
         fence: u64,
         /// The host.
         holder: u16,
+        /// Longest lease under this number.
+        lease: Nanos,
     },
     /// Returns the contents of blocks.
     Lookup {
@@ -138,6 +141,8 @@ pub struct VolumeInfo {
     pub fence: u64,
     /// Host that had it.
     pub holder: u16,
+    /// Longest lease under the fencing number; 0: not known.
+    pub lease: Nanos,
 }
 
 /// An answer of the store.
@@ -196,7 +201,8 @@ impl MemoryStore {
         assert!(domain < 64 && !name.is_empty(), "a volume has a name and a domain below 64");
         let volume = self.volumes.len() as u32 + 1;
         let read_only = false;
-        let info = VolumeInfo { volume, blocks, domain, base: 0, read_only, fence: 0, holder: 0 };
+        let (fence, holder, lease) = (0, 0, Nanos(0));
+        let info = VolumeInfo { volume, blocks, domain, base: 0, read_only, fence, holder, lease };
         let map = vec![0; blocks as usize];
         self.volumes.push(Volume { name: name.to_string(), info, map });
         volume
@@ -217,6 +223,29 @@ impl MemoryStore {
         volume
     }
 
+    /// Deletes a volume, durably. Requests about it fail from now on; its number never comes again.
+    pub fn delete(&mut self, volume: u32) {
+        let it = &mut self.volumes[volume as usize - 1];
+        it.name.clear();
+        let map = std::mem::take(&mut it.map);
+        for (block, word) in (0..).zip(map) {
+            self.unshare(word, (volume, block));
+        }
+        self.durable.retain(|(of, _), _| *of != volume);
+    }
+
+    /// The number of the volume that a request is about.
+    fn volume_of(request: &StoreRequest) -> Option<u32> {
+        match request {
+            StoreRequest::Fence { volume, .. }
+            | StoreRequest::Lookup { volume, .. }
+            | StoreRequest::Write { volume, .. }
+            | StoreRequest::Flush { volume }
+            | StoreRequest::Map { volume, .. } => Some(*volume),
+            _ => None,
+        }
+    }
+
     fn stored(&mut self, word: u32) -> &mut Stored {
         self.contents[word as usize - 1].as_mut().expect("maps name content that is there")
     }
@@ -231,15 +260,21 @@ impl MemoryStore {
 
     /// Carries out a request at once.
     pub fn perform(&mut self, request: StoreRequest) -> StoreAnswer {
+        let volume = MemoryStore::volume_of(&request);
+        if volume.is_some_and(|volume| self.volumes[volume as usize - 1].name.is_empty()) {
+            met("the store was asked for a volume that is gone");
+            return StoreAnswer::Failed;
+        }
         match request {
             StoreRequest::Open { name } => {
-                let volume = self.volumes.iter().find(|volume| volume.name == name);
+                let has_name = |volume: &&Volume| !name.is_empty() && volume.name == name;
+                let volume = self.volumes.iter().find(has_name);
                 StoreAnswer::Volume(volume.map(|volume| volume.info.clone()))
             }
-            StoreRequest::Fence { volume, fence, holder } => {
+            StoreRequest::Fence { volume, fence, holder, lease } => {
                 self.durable.retain(|(of, _), _| *of != volume);
-                let volume = &mut self.volumes[volume as usize - 1];
-                (volume.info.fence, volume.info.holder) = (fence, holder);
+                let info = &mut self.volumes[volume as usize - 1].info;
+                (info.fence, info.holder, info.lease) = (fence, holder, lease);
                 StoreAnswer::Done
             }
             StoreRequest::Lookup { volume, block, count } => {

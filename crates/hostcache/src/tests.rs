@@ -158,7 +158,7 @@ fn hosts_beyond_sixty_four_have_words_of_their_own() {
 
 #[test]
 fn a_map_learns_nothing_that_is_older_than_a_write() {
-    let mut map = Map::new(1000);
+    let mut map = Map::new(1000, 8);
     assert!(map.learns(5, 1));
     map.begin_write(5);
     assert!(!map.learns(5, 100), "its write is not answered");
@@ -169,15 +169,36 @@ fn a_map_learns_nothing_that_is_older_than_a_write() {
 
 #[test]
 fn clones_share_leaves_until_one_changes() {
-    let mut image = Map::new(1024);
+    let mut image = Map::new(1024, 8);
     let mut refs = BTreeMap::new();
     let mut count = |content: u32, by: i32| *refs.entry(content).or_insert(0) += by;
     image.set(3, Known::Content(1), &mut count);
     image.set(600, Known::Content(2), &mut count);
-    let mut clone = Map::new(1024);
+    let mut clone = Map::new(1024, 8);
     clone.take_leaves(image.leaves());
     clone.set(3, Known::Zero, &mut count);
     assert_eq!((image.get(3), clone.get(3)), (Known::Content(1), Known::Zero));
     assert_eq!(clone.get(600), Known::Content(2));
     assert_eq!((refs[&1], refs[&2]), (1, 1), "the leaf with block 600 is still shared");
+}
+
+/// Answers to writes come in any order, and the table of versions is dropped with one that is not
+/// the newest: the map then learnt content from before a write that had been answered.
+#[test]
+fn a_map_learns_nothing_older_than_a_write_whose_version_was_dropped() {
+    let mut map = Map::new(1000, 2);
+    for (block, version) in [(1, 90), (2, 40), (3, 50)] {
+        map.begin_write(block);
+        map.end_write(block, version);
+    }
+    assert!(!map.learns(1, 60), "the write of block 1 has version 90");
+    assert!(map.learns(1, 90));
+    // Nor does the next drop forget the first one.
+    for (block, version) in [(4, 70), (5, 71), (6, 72)] {
+        map.begin_write(block);
+        map.end_write(block, version);
+    }
+    assert!(!map.learns(1, 80));
+    map.begin_write(7);
+    assert!(!map.learns(7, 1000), "a write that is not answered is not dropped");
 }

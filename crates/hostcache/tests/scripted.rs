@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_macros)]
 
 use thermocline_hostcache::{
-    Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Hash, HostId, How, Protocol, ReadItem,
-    ToAgent, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
+    Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Gone, Hash, HostId, How, Protocol,
+    ReadItem, ToAgent, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
 };
 use thermocline_units::Nanos;
 use thermocline_units::mutants::plant;
@@ -221,6 +221,100 @@ fn a_refused_request_is_not_joined_and_does_not_keep_the_next_one_from_being_joi
     answer(&mut agent, request, 0, data(1));
     let read = events(&mut agent);
     assert_eq!((values(&read[..1]), values(&read[1..])), (vec![1], vec![1]));
+}
+
+/// A host that was away comes back, and its volume's name is that of another volume by now, of the
+/// same size and under the same fencing number. Returns what the host says and tells.
+fn come_back_to_another_volume() -> (Vec<ToServer>, Vec<Event>, VolumeKey) {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.write(NOW, volume, 1, &bytes_of(1), false).unwrap();
+    let Some(ToServer::Write { request, .. }) = next(&mut agent) else { panic!() };
+    let ids = vec![id_of(1).0];
+    hear(&mut agent, ToAgent::Written { request, version: 1, ids });
+    events(&mut agent);
+    reconnect(&mut agent);
+    grant(&mut agent, 2, 0, BLOCKS);
+    let said = std::iter::from_fn(|| next(&mut agent));
+    let said = said.filter(|message| !matches!(message, ToServer::Held { .. })).collect();
+    (said, events(&mut agent), volume)
+}
+
+#[test]
+fn a_host_does_not_take_another_volume_of_the_same_name_for_its_own() {
+    let (said, told, volume) = come_back_to_another_volume();
+    assert_eq!(said, [ToServer::Release { volume: 2, fence: 1, to: None }]);
+    assert_eq!(told, [Event::Lost { volume, why: Some(Why::NoVolume) }]);
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    let _planted = plant("a_volume_is_known_by_its_name");
+    let (said, ..) = come_back_to_another_volume();
+    let is_write = |said: &ToServer| matches!(said, ToServer::Write { volume: 2, .. });
+    assert!(said.iter().any(is_write), "the mutant writes what was meant for the other one");
+}
+
+#[test]
+fn a_host_that_comes_back_says_why_its_volume_is_lost() {
+    let reasons = [
+        (Why::InUse, None),
+        (Why::NoVolume, Some(Why::NoVolume)),
+        (Why::NotEntitled, Some(Why::NotEntitled)),
+        (Why::ReadOnly, Some(Why::ReadOnly)),
+    ];
+    for (why, told) in reasons {
+        let mut agent = agent("seacache");
+        let volume = attach(&mut agent, 1, 0);
+        events(&mut agent);
+        reconnect(&mut agent);
+        let Some(ToServer::Attach { request, .. }) = next(&mut agent) else { panic!() };
+        hear(&mut agent, ToAgent::Refused { request, why });
+        assert_eq!(events(&mut agent), [Event::Lost { volume, why: told }]);
+    }
+}
+
+/// Two flushes are refused because another host has the volume: the one that is refused first was
+/// never answered, and its client waited for ever.
+fn fenced_flushes() -> Vec<Event> {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    events(&mut agent);
+    let mut requests = Vec::new();
+    for _ in 0..2 {
+        agent.flush(NOW, volume).unwrap();
+        let Some(ToServer::Flush { request, .. }) = next(&mut agent) else { panic!() };
+        requests.push(request);
+    }
+    for request in requests {
+        hear(&mut agent, ToAgent::Refused { request, why: Why::Fenced });
+    }
+    assert_eq!(agent.outstanding(), 0);
+    events(&mut agent)
+}
+
+#[test]
+fn every_flush_that_is_refused_is_answered_once() {
+    let told = fenced_flushes();
+    let failed = |event: &Event| matches!(event, Event::Failed { why: Gone::Volume, .. });
+    assert_eq!(told.iter().filter(|event| failed(event)).count(), 2, "{told:?}");
+    assert!(matches!(told[..], [_, _, Event::Lost { why: None, .. }]), "{told:?}");
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    let _planted = plant("a_fenced_flush_is_not_answered");
+    assert_eq!(fenced_flushes().len(), 2, "the mutant loses a flush");
+}
+
+#[test]
+fn renewals_go_before_all_that_waits() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    agent.tick(Nanos::from_secs(4)).unwrap();
+    assert!(matches!(next(&mut agent), Some(ToServer::Renew { .. })));
+    asked_block(&mut agent, 7);
 }
 
 /// An agent that loads the map of an image in the name of the first of two clones, for which the

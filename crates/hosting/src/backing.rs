@@ -1,9 +1,12 @@
 //! The store behind a storage server: what the server asks, said in a store's own words.
 //!
 //! 1. Requests begin in the order in which they were handed out. One that reads a map waits for
-//!    writes of the same blocks that were handed out before it (`ranges`), so that it sees them.
+//!    writes of the same blocks that were handed out before it (`ranges`), so that it sees them. A
+//!    fence waits for all writes of its volume, and an administrator's write keeps the order, too.
 //! 2. A block's number is its number in the store and its generation: never used again.
-//! 3. A write is taken apart into runs of zeroes, of bytes and of names; what becomes of each block
+//! 3. The store gets [`UNDER_WAY_MAX`] requests at once, in order. The others wait here, because it
+//!    refuses more than it can keep, and a refused write would cost a host its volume.
+//! 4. A write is taken apart into runs of zeroes, of bytes and of names; what becomes of each block
 //!    is read from the map before anybody else may write there.
 //!
 //! A machine over any device: no I/O of its own, no clock.
@@ -19,8 +22,8 @@ use jobs::{Find, Job, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_content::{
-    Action, BLOCK, BlockId, Completed, ContentId, Domain, Mapped, Request, RequestError, RequestId,
-    Service, Store, VolumeStatus,
+    Action, BLOCK, BlockId, Completed, ContentId, Domain, Mapped, REQUESTS_MAX, Request,
+    RequestError, RequestId, Service, Store, VolumeStatus,
 };
 use thermocline_hostcache::{BLOCK_BYTES, Content, StoreAnswer, StoreRequest, VolumeInfo};
 use thermocline_ports::Device;
@@ -28,8 +31,9 @@ use thermocline_units::{Bytes, Nanos, Slab, VolumeId};
 
 const _: () = assert!(BLOCK_BYTES == BLOCK as usize, "blocks are the same on both sides");
 
-/// Requests of the store under way above which no other begins.
+/// Requests that the store has at once.
 const UNDER_WAY_MAX: usize = 1024;
+const _: () = assert!(UNDER_WAY_MAX <= REQUESTS_MAX, "the store takes them");
 /// Domains of a server: bits of a number of 64.
 pub(super) const DOMAINS: u32 = 64;
 /// Blocks that are remembered as the places of contents.
@@ -51,8 +55,10 @@ pub(super) struct Backing<D> {
     store: Store<D>,
     next: u64,
     jobs: Slab<Job>,
-    /// Jobs by the store's requests; of writes and searches, with the part.
+    /// Jobs by requests of the store, also those that wait; of writes and searches, with the part.
     asked: BTreeMap<u64, (u32, usize)>,
+    /// Requests that the store has not got yet.
+    waiting: VecDeque<Request>,
     ranges: Ranges,
     /// Requests that have not begun.
     backlog: VecDeque<(u32, StoreRequest)>,
@@ -81,6 +87,7 @@ impl<D: Device> Backing<D> {
             next: 0,
             jobs: Slab::default(),
             asked: BTreeMap::new(),
+            waiting: VecDeque::new(),
             ranges: Ranges::default(),
             backlog: VecDeque::new(),
             told: Vec::new(),
@@ -107,10 +114,21 @@ impl<D: Device> Backing<D> {
         self.begin_waiting(now);
     }
 
-    /// Takes an administrator's order.
+    /// Takes an administrator's order. A write has its turn as those of hosts have.
     pub(super) fn order(&mut self, now: Nanos, number: u64, action: Action) {
-        let job = self.jobs.insert(Job::Order(number));
-        self.ask(now, job, 0, action);
+        let place = match &action {
+            Action::Write { volume, offset, data, .. } => {
+                let first = u32::try_from(offset.0 / u64::from(BLOCK)).unwrap_or(u32::MAX);
+                let blocks = first..first.saturating_add(data.len().div_ceil(BLOCK));
+                Some((volume.0, blocks))
+            }
+            _ => None,
+        };
+        let job = self.jobs.insert(Job::Order(number, Some(action)));
+        match place {
+            Some((volume, blocks)) => self.in_turn(now, job, volume, blocks, true),
+            None => self.go_on(now, job),
+        }
     }
 
     /// Lets the store go on; appends what has ended.
@@ -127,6 +145,7 @@ impl<D: Device> Backing<D> {
                 self.ended(now, job, part, answer.result);
             }
             self.begin_waiting(now);
+            self.hand_over(now);
         }
         told.append(&mut self.told);
     }
@@ -142,7 +161,18 @@ impl<D: Device> Backing<D> {
     fn ask(&mut self, now: Nanos, job: u32, part: usize, action: Action) {
         self.next += 1;
         self.asked.insert(self.next, (job, part));
-        self.store.submit(now, Request { id: RequestId(self.next), action });
+        self.waiting.push_back(Request { id: RequestId(self.next), action });
+        self.hand_over(now);
+    }
+
+    /// Gives the store the requests that it has room for.
+    fn hand_over(&mut self, now: Nanos) {
+        while self.asked.len() - self.waiting.len() < UNDER_WAY_MAX
+            && let Some(request) = self.waiting.pop_front()
+        {
+            self.store.submit(now, request);
+        }
+        assert!(self.asked.len() >= self.waiting.len(), "what waits is asked");
     }
 
     fn answer(&mut self, op: u32, answer: StoreAnswer) {
@@ -156,10 +186,10 @@ impl<D: Device> Backing<D> {
                 let info = self.volume_named(&name).and_then(|volume| self.info(&volume));
                 self.answer(op, StoreAnswer::Volume(info));
             }
-            StoreRequest::Fence { volume, fence, holder } => {
-                let tag = Lease { fence, holder }.tag();
-                let job = self.jobs.insert(Job::Done(op));
-                self.ask(now, job, 0, Action::SetTag { volume: VolumeId(volume), tag });
+            StoreRequest::Fence { volume, fence, holder, lease } => {
+                let tag = Lease { fence, holder, duration: lease }.tag();
+                let job = self.jobs.insert(Job::Fence { op, volume, tag });
+                self.in_turn(now, job, volume, whole, true);
             }
             StoreRequest::Flush { .. } => {
                 let job = self.jobs.insert(Job::Done(op));
@@ -204,8 +234,15 @@ impl<D: Device> Backing<D> {
             &mut Job::Lookup { volume, block, count, .. } => {
                 let (volume, offset) = (VolumeId(volume), offset(block));
                 self.ask(now, job, 0, Action::Identify { volume, offset, blocks: count });
-                // The store has looked at the map.
+                // The store looks at the map before it gets what comes later.
                 self.give_back(now, job);
+            }
+            &mut Job::Fence { volume, tag, .. } => {
+                self.ask(now, job, 0, Action::SetTag { volume: VolumeId(volume), tag });
+            }
+            Job::Order(_, action) => {
+                let action = action.take().expect("an order begins once");
+                self.ask(now, job, 0, action);
             }
             &mut Job::Map { op, volume, base, block, count } => {
                 let answer = self.map_part(volume, base, block, count);
@@ -248,9 +285,10 @@ impl<D: Device> Backing<D> {
             Job::Find(_) => return self.found(job, part, result),
             _ => {}
         }
+        self.give_back(now, job);
         match (self.jobs.remove(job), result) {
-            (Job::Order(number), result) => self.told.push(Told::Order(number, result)),
-            (Job::Done(op), Ok(_)) => self.answer(op, StoreAnswer::Done),
+            (Job::Order(number, _), result) => self.told.push(Told::Order(number, result)),
+            (Job::Done(op) | Job::Fence { op, .. }, Ok(_)) => self.answer(op, StoreAnswer::Done),
             (Job::Fetch(op), Ok(Completed::Read(data))) => {
                 self.answer(op, StoreAnswer::Block(Some(data.to_vec().into())));
             }
@@ -380,7 +418,7 @@ impl<D: Device> Backing<D> {
         let image = self.store.volumes().into_iter().find(|image| image.id == volume.origin);
         // What an image holds must never change.
         let image = image.filter(|image| image.read_only && image.size == volume.size);
-        let Lease { fence, holder } = Lease::of(volume.tag);
+        let Lease { fence, holder, duration } = Lease::of(volume.tag);
         Some(VolumeInfo {
             volume: volume.id.0,
             blocks,
@@ -389,6 +427,7 @@ impl<D: Device> Backing<D> {
             read_only: volume.read_only,
             fence,
             holder,
+            lease: duration,
         })
     }
 

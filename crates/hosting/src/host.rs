@@ -17,7 +17,7 @@ use super::clients::{self, Clients};
 use super::config::HostConfig;
 use super::guests::{Ended, Guests};
 use super::history::History;
-use super::line::{Line, Traffic, wait};
+use super::line::{Line, Traffic, WAITING_BYTES_MAX, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting;
 use super::store::protocol_name;
@@ -349,6 +349,7 @@ impl Core {
     fn send(&mut self) {
         if let Some(line) = self.store.line.clone() {
             while self.store.unanswered < WINDOW
+                && line.has_room(|queued| queued <= WAITING_BYTES_MAX)
                 && let Some(message) = self.agent.next_message()
             {
                 let is_answered =
@@ -358,8 +359,11 @@ impl Core {
             }
         }
         while let Some((host, message)) = self.agent.next_peer_message() {
-            // A host that is not there is not waited for: the server is asked instead.
-            if let Some((_, line)) = self.peers.get(&host) {
+            // A host that is not there, or takes little, is not waited for: the server is asked
+            // instead.
+            if let Some((_, line)) = self.peers.get(&host)
+                && line.has_room(|queued| queued <= WAITING_BYTES_MAX)
+            {
                 line.send(&message);
             }
         }
@@ -401,7 +405,7 @@ impl Core {
                 self.exports.retain(|export| export.volume != key.0);
                 let again = Nanos(self.clock.now().0 + AGAIN.0);
                 let (why, again) = match why {
-                    None => ("another host has it", None),
+                    None => ("another host has it, or it was deleted", None),
                     Some(why) => (reason(why), Some(again)),
                 };
                 if let Some(name) = self.volumes.lost(key, why, again) {
@@ -602,3 +606,6 @@ fn reason(why: Why) -> &'static str {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
-use thermocline_hostcache::{HostId, Link, LinkError, Message};
+use thermocline_hostcache::{HostId, Link, LinkError, Message, QUEUED_BYTES_MAX};
 use thermocline_units::Nanos;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -19,6 +19,9 @@ use tokio::time::{sleep, timeout};
 const PART_BYTES: usize = 256 * 1024;
 /// Time in which the other end must take what it is sent.
 const TAKEN_WITHIN: Duration = Duration::from_secs(20);
+/// Bytes that may wait to be sent before the owner is to say no more.
+pub(super) const WAITING_BYTES_MAX: usize = 8 << 20;
+const _: () = assert!(WAITING_BYTES_MAX < QUEUED_BYTES_MAX / 2, "nobody is given up for it");
 /// Longest time between looks at the clock.
 const GLANCE: Duration = Duration::from_secs(1);
 /// Time for a last word.
@@ -38,6 +41,10 @@ pub(super) struct Line {
     traffic: Cell<Traffic>,
     /// Reason why it must end.
     ended: RefCell<Option<String>>,
+    /// True while the owner waits for room.
+    is_full: Cell<bool>,
+    /// Rung when there is room again.
+    room: Notify,
 }
 
 impl Line {
@@ -47,6 +54,8 @@ impl Line {
             wakeup: Notify::new(),
             traffic: Cell::default(),
             ended: RefCell::default(),
+            is_full: Cell::new(false),
+            room: Notify::new(),
         })
     }
 
@@ -61,6 +70,21 @@ impl Line {
         match sent {
             Ok(()) => self.wakeup.notify_one(),
             Err(error) => self.end(error.to_string()),
+        }
+    }
+
+    /// True if the owner may go on, which `fits` decides by the bytes that wait to be sent. If not,
+    /// `heard` is called again when it may.
+    pub(super) fn has_room(&self, fits: impl FnOnce(usize) -> bool) -> bool {
+        let has_room = fits(self.link.borrow().queued());
+        self.is_full.set(!has_room);
+        has_room
+    }
+
+    /// Has `heard` called if its owner waited for room and there is some.
+    pub(super) fn look_for_room(&self, fits: impl FnOnce(usize) -> bool) {
+        if self.is_full.get() && fits(self.link.borrow().queued()) {
+            self.room.notify_one();
         }
     }
 
@@ -84,12 +108,28 @@ impl Line {
         self.wakeup.notify_one();
     }
 
-    fn why(&self) -> Option<String> {
+    /// Reason why it must end; `None`: it need not.
+    pub(super) fn why(&self) -> Option<String> {
         self.ended.borrow().clone()
     }
 
+    /// Waits until the connection is ended; why.
+    async fn ended(&self) -> String {
+        loop {
+            if let Some(why) = self.why() {
+                return why;
+            }
+            self.wakeup.notified().await;
+        }
+    }
+
+    /// Takes bytes that were received.
+    pub(super) fn take_in(&self, now: Nanos, bytes: &[u8]) -> Result<(), LinkError> {
+        self.link.borrow_mut().receive(now, bytes)
+    }
+
     /// Bytes to be sent now, in one piece.
-    fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
+    pub(super) fn take_out(&self, now: Nanos) -> Result<Vec<u8>, LinkError> {
         let mut link = self.link.borrow_mut();
         link.tick(now)?;
         let mut parts: VecDeque<Bytes> = VecDeque::new();
@@ -106,69 +146,97 @@ impl Line {
     }
 }
 
-/// Carries bytes until the connection is over; why. `heard` is called when something has come.
+/// Carries bytes until the connection is over; why. `heard` is called when something has come, and
+/// when there is room again for what it says; not after the connection was ended.
 pub(super) async fn carry(
     stream: impl AsyncRead + AsyncWrite,
     line: &Line,
     clock: Clock,
-    mut heard: impl FnMut() -> Result<(), String>,
+    heard: impl FnMut() -> Result<(), String>,
 ) -> String {
-    let (mut reader, mut writer) = tokio::io::split(stream);
-    let read = async {
-        let mut input = vec![0; PART_BYTES];
-        loop {
-            let count = match reader.read(&mut input).await {
-                Ok(0) => return "the other end closed the connection".to_string(),
-                Ok(count) => count,
-                Err(error) => return error.to_string(),
-            };
-            let mut traffic = line.traffic.get();
-            traffic.received += count as u64;
-            line.traffic.set(traffic);
-            let received = line.link.borrow_mut().receive(clock.now(), &input[..count]);
-            let heard = received.map_err(|error| error.to_string()).and_then(|()| heard());
-            if let Err(why) = heard {
-                return why;
-            }
-            line.wakeup.notify_one();
-        }
-    };
-    let write = async {
-        loop {
-            if let Some(why) = line.why() {
-                return why;
-            }
-            let out = match line.take_out(clock.now()) {
-                Ok(out) => out,
-                Err(error) => return error.to_string(),
-            };
-            if out.is_empty() {
-                let _ = timeout(line.next_deadline(clock), line.wakeup.notified()).await;
-                continue;
-            }
-            let taken = timeout(TAKEN_WITHIN, async {
-                writer.write_all(&out).await?;
-                writer.flush().await
-            });
-            match taken.await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => return error.to_string(),
-                Err(_) => {
-                    let seconds = TAKEN_WITHIN.as_secs();
-                    return format!("the other end has taken nothing for {seconds} s");
-                }
-            }
-            let mut traffic = line.traffic.get();
-            traffic.sent += out.len() as u64;
-            line.traffic.set(traffic);
-        }
-    };
+    let (reader, mut writer) = tokio::io::split(stream);
     let why = tokio::select! {
-        why = read => why,
-        why = write => why,
+        why = read(reader, line, clock, heard) => why,
+        why = write(&mut writer, line, clock) => why,
     };
     let _ = timeout(GOODBYE, writer.shutdown()).await;
     why
+}
+
+/// Takes what comes until the connection is over; why.
+async fn read(
+    mut reader: impl AsyncRead + Unpin,
+    line: &Line,
+    clock: Clock,
+    mut heard: impl FnMut() -> Result<(), String>,
+) -> String {
+    let mut input = vec![0; PART_BYTES];
+    loop {
+        let read = tokio::select! {
+            // What waits for room is heard before more is read.
+            biased;
+            () = line.room.notified() => None,
+            read = reader.read(&mut input) => Some(read),
+        };
+        // The writing half may be in the middle of something.
+        if let Some(why) = line.why() {
+            return why;
+        }
+        match read {
+            None => {}
+            Some(Ok(0)) => return "the other end closed the connection".to_string(),
+            Some(Ok(count)) => {
+                let mut traffic = line.traffic.get();
+                traffic.received += count as u64;
+                line.traffic.set(traffic);
+                if let Err(error) = line.take_in(clock.now(), &input[..count]) {
+                    return error.to_string();
+                }
+            }
+            Some(Err(error)) => return error.to_string(),
+        }
+        if let Err(why) = heard() {
+            return why;
+        }
+        line.wakeup.notify_one();
+    }
+}
+
+/// Sends what is to be sent until the connection is over; why.
+async fn write(writer: &mut (impl AsyncWrite + Unpin), line: &Line, clock: Clock) -> String {
+    loop {
+        if let Some(why) = line.why() {
+            return why;
+        }
+        let out = match line.take_out(clock.now()) {
+            Ok(out) => out,
+            Err(error) => return error.to_string(),
+        };
+        if out.is_empty() {
+            let _ = timeout(line.next_deadline(clock), line.wakeup.notified()).await;
+            continue;
+        }
+        let taken = timeout(TAKEN_WITHIN, async {
+            writer.write_all(&out).await?;
+            writer.flush().await
+        });
+        let taken = tokio::select! {
+            taken = taken => taken,
+            why = line.ended() => return why,
+        };
+        match taken {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return error.to_string(),
+            Err(_) => {
+                let seconds = TAKEN_WITHIN.as_secs();
+                return format!("the other end has taken nothing for {seconds} s");
+            }
+        }
+        let mut traffic = line.traffic.get();
+        traffic.sent += out.len() as u64;
+        line.traffic.set(traffic);
+        line.look_for_room(|queued| queued <= WAITING_BYTES_MAX);
+    }
 }
 
 /// Waits for what a deadline says, or for `wakeup`.
@@ -181,3 +249,6 @@ pub(super) async fn wait(clock: Clock, deadline: Option<Nanos>, wakeup: &Notify)
         () = wakeup.notified() => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,8 +207,8 @@ struct At {
     offset_bytes: u64,
 }
 
-/// Writes part of an image to a volume that no host has: whole blocks, at most 1 MiB. Durable with
-/// the next clone, snapshot or volume that is made.
+/// Writes part of an image to a volume that no host has ever had: whole blocks, at most 1 MiB.
+/// Durable with the next clone, snapshot or volume that is made.
 #[utoipa::path(put, path = "/v1/volumes/{name}/data", request_body = Vec<u8>,
     params(("name" = String, Path, description = "The volume's name"), At),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused),
@@ -224,7 +224,7 @@ async fn fill(
         return Err(Refused::invalid("send whole blocks of 4 KiB, to a multiple of 4 KiB"));
     }
     order(&admin, move |core| {
-        let volume = core.free_volume(&name)?.id;
+        let volume = core.new_volume(&name)?.id;
         let (offset, data) = (Bytes(at.offset_bytes), Payload::Bytes(body));
         Ok((Action::Write { volume, offset, data, fua: false }, ()))
     })

@@ -37,6 +37,9 @@ use tokio::task::LocalSet;
 
 /// Time between two words to the device about its parts.
 const WORTH_EVERY: Nanos = Nanos::from_secs(600);
+/// Time without a turn after which leases are prolonged by it. The thread looks at the clock every
+/// second.
+const STOOD_STILL: Nanos = Nanos::from_secs(2);
 
 /// The device that a store is on.
 pub type StoreDevice = Box<dyn LiveDevice>;
@@ -79,6 +82,8 @@ pub(super) struct Core {
     address: SocketAddr,
     device: String,
     clock: Clock,
+    /// Time of the last look at the clock.
+    seen: Nanos,
     notes: Notes,
     /// Rung when the device may have been asked something.
     wakeup: Rc<Notify>,
@@ -178,6 +183,7 @@ impl StoreServer {
             address,
             device: name,
             clock,
+            seen: clock.now(),
             notes,
             wakeup: Rc::new(Notify::new()),
         };
@@ -299,7 +305,7 @@ async fn serve(core: Rc<RefCell<Core>>, met: Met) {
     };
     let mut joined: Option<(HostId, u64)> = None;
     let heard = || {
-        let (host, _) = match joined {
+        let joined = match joined {
             Some(joined) => joined,
             None => {
                 let Some(says) = line.peer() else { return Ok(()) };
@@ -308,13 +314,7 @@ async fn serve(core: Rc<RefCell<Core>>, met: Met) {
                 *joined.insert((host, number))
             }
         };
-        while let Some(message) = line.next_message::<ToServer>().map_err(|e| e.to_string())? {
-            let mut core = core.borrow_mut();
-            let now = clock.now();
-            core.server.hear(now, host, message).map_err(|error| error.to_string())?;
-            core.turn_for_host();
-        }
-        Ok(())
+        core.borrow_mut().hear(joined)
     };
     let why = carry(stream, &line, clock, heard).await;
     match joined {
@@ -350,6 +350,42 @@ impl Core {
         self.hosts.insert(host, Host { line: line.clone(), number, from });
         self.notes.note(Severity::Info, format!("host {}", host.0), format!("is here: {from}"));
         Ok(number)
+    }
+
+    /// Hears what has come on a host's connection of this number, as far as there is room for the
+    /// answers; then it is called again.
+    ///
+    /// # Errors
+    /// The reason why the connection must end.
+    fn hear(&mut self, (host, number): (HostId, u64)) -> Result<(), String> {
+        // A message of an earlier connection would be taken for one of the new session.
+        let there = self.hosts.get(&host).filter(|there| there.number == number);
+        let line = there.map(|there| there.line.clone());
+        let line = line.ok_or_else(|| format!("host {} has another connection", host.0))?;
+        loop {
+            if !line.has_room(|queued| self.server.has_room(host, queued)) {
+                return Ok(());
+            }
+            let message = line.next_message::<ToServer>().map_err(|error| error.to_string())?;
+            let Some(message) = message else { return Ok(()) };
+            let now = self.now();
+            self.server.hear(now, host, message).map_err(|error| error.to_string())?;
+            self.turn_for_host();
+        }
+    }
+
+    /// The time, for machines. A process that could do nothing for a while tells the server: hosts
+    /// could not renew their leases.
+    fn now(&mut self) -> Nanos {
+        let now = self.clock.now();
+        let length = now.saturating_sub(self.seen);
+        if length > STOOD_STILL {
+            self.server.stood_still(length);
+            let text = format!("nothing could be done for {:.1} s", length.as_secs_f64());
+            self.notes.note(Severity::Warning, "store", text);
+        }
+        self.seen = now;
+        now
     }
 
     /// Takes a host's connection off the list, and keeps what it carried.
@@ -408,7 +444,7 @@ impl Core {
 
     /// Carries on until nothing moves without the device or a host.
     fn turn(&mut self) {
-        let now = self.clock.now();
+        let now = self.now();
         let mut told = Vec::new();
         loop {
             while let Some((op, request)) = self.server.next_store_request() {
@@ -429,6 +465,9 @@ impl Core {
             if let Some(host) = self.hosts.get(&host) {
                 host.line.send(&message);
             }
+        }
+        for (id, host) in &self.hosts {
+            host.line.look_for_room(|queued| self.server.has_room(*id, queued));
         }
         self.look_at_sweeps();
     }
@@ -496,10 +535,12 @@ impl Core {
         self.server.leases(self.clock.now())
     }
 
-    /// A volume that no host may write to now.
-    pub(super) fn free_volume(&self, name: &str) -> Result<VolumeStatus, Refused> {
+    /// A volume that no host may write to now, nor after an earlier run of this process let it.
+    pub(super) fn free_volume(&mut self, name: &str) -> Result<VolumeStatus, Refused> {
         let volume = self.volume(name)?;
-        let lease = self.leases().into_iter().find(|lease| lease.volume == volume.id.0);
+        let now = self.now();
+        let info = self.backing.info(&volume);
+        let lease = info.as_ref().and_then(|info| self.server.lease(now, info));
         match lease {
             None => Ok(volume),
             Some(lease) => Err(Refused::conflict(format!(
@@ -511,9 +552,25 @@ impl Core {
         }
     }
 
+    /// A volume that no host has ever had. Hosts know their volumes' content, so nobody else may
+    /// change it.
+    pub(super) fn new_volume(&mut self, name: &str) -> Result<VolumeStatus, Refused> {
+        let volume = self.free_volume(name)?;
+        match self.backing.info(&volume) {
+            Some(info) if info.fence > 0 => Err(Refused::conflict(format!(
+                "host {} has had `{name}` and may still know its content; make a new volume, fill \
+                 that, and delete `{name}`",
+                info.holder
+            ))),
+            _ => Ok(volume),
+        }
+    }
+
     /// Takes note that a volume is being deleted.
     pub(super) fn forget(&mut self, volume: u32) {
-        self.server.forget(volume);
+        let now = self.now();
+        self.server.forget(now, volume);
+        self.wakeup.notify_one();
     }
 
     /// The volumes.
@@ -584,3 +641,6 @@ fn refused(error: &RequestError) -> Refused {
         _ => Refused::conflict(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,9 +56,14 @@ impl Process {
 
     /// Ends it with SIGTERM; its exit status.
     fn end(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        self.signal("TERM");
         self.child.wait().unwrap().code()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &pid]).status().unwrap();
+        assert!(sent.success(), "{name}");
     }
 }
 
@@ -511,6 +516,42 @@ fn a_second_writer_is_refused_until_the_first_has_given_the_volume_back() {
     let freed: Value = serde_json::from_str(&freed).unwrap();
     assert!(freed["freed_bytes"].as_u64().unwrap() > 0, "{freed}");
     assert_eq!(scene.store_status()["stored_bytes"], 0);
+}
+
+/// A host stood still while its volume was deleted. It went on with what it knew, and what was not
+/// flushed went to the volume that had got the name.
+#[test]
+fn a_host_that_stood_still_gives_up_a_volume_that_was_deleted() {
+    if !clients_are_here() {
+        return;
+    }
+    let mut scene = Scene::new("hosting-deleted", "96MiB");
+    run(&scene.folder, "store volume create vm 8MiB").succeeded();
+    let one = scene.agent(1, &["vm"]);
+    scene.wait_attached(1, "vm");
+    scene.io(1, "vm", &["write -P 5 0 1M", "flush"]).unwrap();
+    // The connection goes on, and brings the word.
+    one.signal("STOP");
+    let is_free = |scene: &Scene| scene.store_status()["volumes"][0]["host"].is_null();
+    scene.wait_for("the end of its lease", || is_free(&scene));
+    run(&scene.folder, "store delete vm --yes").succeeded();
+    run(&scene.folder, "store volume create vm 8MiB").succeeded();
+    one.signal("CONT");
+    scene.wait_for("the loss", || scene.state(1, "vm").1.contains("it was deleted"));
+    run(&scene.folder, "host attach vm --socket 1.sock").succeeded();
+    scene.wait_attached(1, "vm");
+    scene.io(1, "vm", &["read -P 0 0 1M", "write -P 6 0 1M", "flush"]).unwrap();
+    // The same when the store is started again: the host comes back to another volume.
+    one.signal("STOP");
+    scene.store.take().unwrap().kill();
+    scene.start_store();
+    let deleted = || run(&scene.folder, "store delete vm --yes").stderr().is_empty();
+    scene.wait_for("the deletion", deleted);
+    run(&scene.folder, "store volume create vm 8MiB").succeeded();
+    one.signal("CONT");
+    let other = || scene.io(1, "vm", &["read -P 0 0 1M"]).is_ok();
+    scene.wait_for("the other volume", other);
+    assert_eq!(one.end(), Some(0));
 }
 
 #[test]

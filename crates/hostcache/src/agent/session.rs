@@ -19,6 +19,7 @@ use crate::map::{Known, Map, drop_leaves};
 use crate::messages::{ContentId, HostId, ToServer, Why};
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::Nanos;
+use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
 /// Contents that are reported in one message; few, so that hashing them does not delay requests.
@@ -69,6 +70,8 @@ type MapPart = (u64, Vec<(u32, Vec<u64>)>, Option<u32>);
 pub(super) struct Session {
     is_connected: bool,
     renew_at: Option<Nanos>,
+    /// Time of the last message of the server on this connection.
+    heard_at: Nanos,
     images: BTreeMap<u32, Image>,
     announcing: Announcing,
     next_volume: u32,
@@ -110,7 +113,7 @@ impl Session {
     /// Notes that a connection with the server began.
     pub(super) fn connected(&mut self, state: &mut AgentState, guests: &mut Guests, now: Nanos) {
         self.disconnected(state, guests);
-        self.is_connected = true;
+        (self.is_connected, self.heard_at) = (true, now);
         for key in state.volumes.keys().copied().collect::<Vec<_>>() {
             ask_attach(state, now, key);
         }
@@ -118,6 +121,11 @@ impl Session {
             self.announcing.left = state.contents.cached().collect();
             self.announce(state);
         }
+    }
+
+    /// Notes that the server said something.
+    pub(super) fn heard(&mut self, now: Nanos) {
+        self.heard_at = self.heard_at.max(now);
     }
 
     /// Notes that the connection with the server is over.
@@ -205,10 +213,11 @@ impl Session {
             state.out.push_back(ToServer::Release { volume: number, fence, to: None });
             return;
         };
-        if volume.has_map && (volume.fence != fence || volume.blocks != blocks) {
-            met("a host came back after another had had the volume");
+        if volume.has_map
+            && let Err(why) = is_the_same(volume, number, fence, blocks)
+        {
             state.out.push_back(ToServer::Release { volume: number, fence, to: None });
-            return self.lose(state, guests, key, None);
+            return self.lose(state, guests, key, why);
         }
         volume.number = number;
         (volume.fence, volume.until, volume.base) = (fence, until, base);
@@ -229,7 +238,8 @@ impl Session {
             Some(image) if image.is_whole => self.take_image(state, now, key),
             Some(image) => image.waiting.push(key),
             None => {
-                let (map, waiting) = (Map::new(blocks), vec![key]);
+                let versions = state.settings.versions_max as usize;
+                let (map, waiting) = (Map::new(blocks, versions), vec![key]);
                 let image = Image { map, blocks, next: 0, is_whole: false, waiting };
                 self.images.insert(base, image);
                 self.load(state, now, base);
@@ -379,7 +389,8 @@ impl Session {
             Request::Attach(key) => {
                 let Some(volume) = state.volumes.get(&key) else { return };
                 if volume.has_map {
-                    return self.lose(state, guests, key, None);
+                    met_if(why == Why::NoVolume, "a host came back to a volume that is gone");
+                    return self.lose(state, guests, key, Some(why).filter(|_| why != Why::InUse));
                 }
                 self.drop_volume(state, guests, key, Gone::Server(why));
                 state.events.push_back(Event::Refused { volume: key, why });
@@ -391,7 +402,15 @@ impl Session {
                 }
                 guests.reads.refused(state, now, (volume, block), blocks, why);
             }
-            Request::Flush { volume, .. } if why == Why::Fenced => {
+            // It failed with its volume.
+            Request::Flush { volume, .. } if !state.volumes.contains_key(&volume) => {}
+            Request::Flush { volume, ticket, .. } if why == Why::Fenced => {
+                // It is no request any more, so it does not fail with the volume.
+                let ticket = ticket.filter(|_| !mutant("a_fenced_flush_is_not_answered"));
+                if let Some(ticket) = ticket {
+                    met("a flush was refused because another host has the volume");
+                    state.events.push_back(Event::Failed { ticket, why: Gone::Volume });
+                }
                 self.lose(state, guests, volume, None)
             }
             Request::Flush { ticket: Some(ticket), .. } => {
@@ -411,8 +430,8 @@ impl Session {
         }
     }
 
-    /// Gives up a volume, because another host has it (`why` is `None`) or because the server
-    /// refused something essential.
+    /// Gives up a volume, because it was taken from this host (`why` is `None`) or because the
+    /// server refused something essential.
     pub(super) fn lose(
         &mut self,
         state: &mut AgentState,
@@ -421,7 +440,7 @@ impl Session {
         why: Option<Why>,
     ) {
         if state.volumes.contains_key(&key) {
-            met_if(why.is_none(), "a volume was lost to another host");
+            met_if(why.is_none(), "a volume was taken from a host");
             self.drop_volume(state, guests, key, Gone::Volume);
             state.events.push_back(Event::Lost { volume: key, why });
         }
@@ -459,25 +478,31 @@ impl Session {
     pub(super) fn tick(&mut self, state: &mut AgentState, now: Nanos) -> Result<(), AgentError> {
         if self.is_connected && self.renew_at.is_some_and(|at| at <= now) {
             let request = state.requests.note(now, Request::Renew { sent: now });
-            state.out.push_back(ToServer::Renew { request });
+            // Before all that waits: a lease must not end because much is to be sent.
+            state.out.push_front(ToServer::Renew { request });
             let leases = state.volumes.values().filter(|volume| volume.fence > 0);
             let shortest = leases.map(|volume| volume.lease.0).min();
             self.renew_at = shortest.map(|lease| Nanos(now.0.saturating_add(lease / 3)));
         }
-        let within = state.settings.answer_within;
-        match state.requests.values().next() {
-            Some((sent, _)) if now.saturating_sub(*sent) >= within => {
-                Err(AgentError::Silent { since: now.saturating_sub(*sent) })
+        match self.silent_from(state) {
+            Some(from) if now.saturating_sub(from) >= state.settings.answer_within => {
+                Err(AgentError::Silent { since: now.saturating_sub(from) })
             }
             _ => Ok(()),
         }
     }
 
+    /// Time since which the server owes an answer and says nothing. A request may wait long before
+    /// it leaves when there is much to be sent; so a server that answers others is not silent.
+    fn silent_from(&self, state: &AgentState) -> Option<Nanos> {
+        let oldest = state.requests.values().next().map(|(sent, _)| *sent);
+        oldest.map(|sent| sent.max(self.heard_at))
+    }
+
     /// Time at which [`Session::tick`] has something to do.
     pub(super) fn next_deadline(&self, state: &AgentState) -> Option<Nanos> {
-        let oldest = state.requests.values().next().map(|(sent, _)| *sent);
         let within = state.settings.answer_within.0;
-        let silent = oldest.map(|sent| Nanos(sent.0.saturating_add(within)));
+        let silent = self.silent_from(state).map(|from| Nanos(from.0.saturating_add(within)));
         [self.renew_at.filter(|_| self.is_connected), silent].into_iter().flatten().min()
     }
 }
@@ -486,6 +511,24 @@ fn ask_attach(state: &mut AgentState, now: Nanos, key: VolumeKey) {
     let (volume, fence) = (state.volumes[&key].name.clone(), state.volumes[&key].fence);
     let request = state.requests.note(now, Request::Attach(key));
     state.out.push_back(ToServer::Attach { request, volume, fence });
+}
+
+/// Checks that a granted volume is the one whose map and writes are here, and that nobody else has
+/// had it since.
+///
+/// # Errors
+/// The reason why it is lost, as in [`Event::Lost`].
+fn is_the_same(volume: &Volume, number: u32, fence: u64, blocks: u32) -> Result<(), Option<Why>> {
+    // Another volume of the same name may have the same fencing number and the same size.
+    if volume.number != number && !mutant("a_volume_is_known_by_its_name") {
+        met("a host came back to another volume of the same name");
+        return Err(Some(Why::NoVolume));
+    }
+    if volume.fence != fence || volume.blocks != blocks {
+        met("a host came back after another had had the volume");
+        return Err(None);
+    }
+    Ok(())
 }
 
 /// End of a lease by this host's clock.
@@ -497,8 +540,9 @@ fn lease_end(state: &AgentState, sent: Nanos, lease: Nanos) -> Nanos {
 /// Gives a volume an empty map. The contents of the old one, which was not loaded to its end, are
 /// forgotten.
 fn begin_map(state: &mut AgentState, key: VolumeKey) {
+    let versions = state.settings.versions_max as usize;
     let volume = state.volumes.get_mut(&key).expect("it is attached");
-    let old = std::mem::replace(&mut volume.map, Map::new(volume.blocks));
+    let old = std::mem::replace(&mut volume.map, Map::new(volume.blocks, versions));
     let contents = &mut state.contents;
     drop_leaves(old.into_leaves(), |content, by| contents.change_refs(content, by));
 }

@@ -5,9 +5,12 @@
 //! 2. For the server, the lease begins when it grants or renews it; for the host, when it asked. So
 //!    the host's lease ends first, as long as their clocks run alike within the host's margin.
 //! 3. Another host gets the volume when the lease was given back or is over; after a start also
-//!    those leases must be over that an earlier run may have granted.
-//! 4. A host that comes with the volume's current number goes on with it, at any time.
+//!    those leases must be over that an earlier run may have granted. Their duration is kept with
+//!    the number, because a run may have another one. The same counts for whoever deletes a volume.
+//! 4. A host that comes with the volume's current number goes on with it, at any time. Its leases
+//!    are never longer than what is kept with the number.
 //! 5. A lease that is given back *to* a host is kept for that host for as long as a lease lasts.
+//! 6. A time in which the server did nothing counts for no lease: nobody could renew one.
 
 use super::state::{Asker, Op, ServerState};
 use crate::messages::{HostId, ToAgent, Why};
@@ -85,7 +88,10 @@ impl Leases {
 
     /// The number of a lease could not be made durable.
     pub(super) fn grant_failed(&mut self, volume: u32) {
-        self.by_volume.get_mut(&volume).expect("it is being granted").is_granting = false;
+        // It may have been deleted meanwhile.
+        if let Some(lease) = self.by_volume.get_mut(&volume) {
+            lease.is_granting = false;
+        }
     }
 
     /// Leases that hold, or that their hosts may still believe to hold.
@@ -101,11 +107,55 @@ impl Leases {
         told.collect()
     }
 
-    /// Forgets a volume that is gone; its number never comes again.
-    pub(super) fn forget(&mut self, state: &mut ServerState, volume: u32) {
+    /// The lease under which a host may use the volume now, or may believe that it may; `None`:
+    /// nobody does.
+    pub(super) fn of(
+        &self,
+        state: &ServerState,
+        now: Nanos,
+        info: &VolumeInfo,
+    ) -> Option<LeaseStatus> {
+        if self.by_volume.contains_key(&info.volume) {
+            return self.status(now).into_iter().find(|lease| lease.volume == info.volume);
+        }
+        let (until, holder) = (self.earlier(state, now, info), HostId(info.holder));
+        met_if(now < until, "a lease of an earlier run kept a volume from being deleted");
+        let left = until.saturating_sub(now);
+        let (volume, fence) = (info.volume, info.fence);
+        (now < until).then_some(LeaseStatus { volume, holder, fence, left })
+    }
+
+    /// Time before which a lease of an earlier run may hold; `now` if there is none.
+    fn earlier(&self, state: &ServerState, now: Nanos, info: &VolumeInfo) -> Nanos {
+        if info.fence == 0 || mutant("earlier_leases_are_forgotten") {
+            return now;
+        }
+        let is_longer = info.lease > state.settings.lease;
+        met_if(is_longer, "an earlier run had granted a longer lease");
+        let longer = if mutant("a_longer_lease_is_forgotten") { Nanos(0) } else { info.lease };
+        Nanos(self.began.0.saturating_add(state.settings.lease.max(longer).0))
+    }
+
+    /// Moves the ends of all leases on by a time in which the server did nothing.
+    pub(super) fn stood_still(&mut self, length: Nanos) {
+        let later = |at: Nanos| Nanos(at.0.saturating_add(length.0));
+        self.began = later(self.began);
+        self.by_volume.values_mut().for_each(|lease| lease.until = later(lease.until));
+    }
+
+    /// Forgets a volume that is gone; its number never comes again. Hosts that have it are told.
+    pub(super) fn forget(&mut self, state: &mut ServerState, now: Nanos, volume: u32) {
         self.by_volume.remove(&volume);
-        for host in state.hosts.values_mut() {
-            host.attached.remove(&volume);
+        state.deletions += 1;
+        let mut told = Vec::new();
+        for (id, host) in &mut state.hosts {
+            if host.attached.remove(&volume).is_some() && !mutant("a_deletion_is_not_told") {
+                told.push(*id);
+            }
+        }
+        for host in told {
+            met("a host was told that its volume was deleted");
+            state.say(now, host, ToAgent::Lost { volume });
         }
     }
 
@@ -128,8 +178,7 @@ impl Leases {
             return state.refuse(now, asker, Why::ReadOnly);
         }
         // What an earlier run granted may still hold.
-        let is_first = info.fence == 0 || mutant("earlier_leases_are_forgotten");
-        let earlier = if is_first { now } else { lease_from(state, self.began) };
+        let earlier = self.earlier(state, now, &info);
         let lease = self.by_volume.entry(volume).or_insert(Lease {
             info,
             until: earlier,
@@ -157,6 +206,7 @@ impl Leases {
         let (fence, holder) = (lease.info.fence + 1, asker.host.0);
         if mutant("a_fence_is_told_before_it_is_durable") {
             (lease.info.fence, lease.info.holder, lease.is_granting) = (fence, holder, false);
+            lease.info.lease = state.settings.lease;
             return self.granted(state, now, asker, volume);
         }
         if let Some(host) = state.hosts.get_mut(&before)
@@ -167,7 +217,7 @@ impl Leases {
         }
         state.begin(
             Op::Fence { asker, volume, fence },
-            StoreRequest::Fence { volume, fence, holder },
+            StoreRequest::Fence { volume, fence, holder, lease: state.settings.lease },
         );
     }
 
@@ -180,8 +230,15 @@ impl Leases {
         volume: u32,
         fence: u64,
     ) {
-        let lease = self.by_volume.get_mut(&volume).expect("it is being granted");
+        let Some(lease) = self.by_volume.get_mut(&volume) else {
+            met("a volume was deleted while it was granted");
+            if state.ended(asker) {
+                state.refuse(now, asker, Why::NoVolume);
+            }
+            return;
+        };
         (lease.info.fence, lease.info.holder) = (fence, asker.host.0);
+        lease.info.lease = state.settings.lease;
         (lease.is_granting, lease.kept_for) = (false, None);
         lease.until = now;
         if state.ended(asker) {
@@ -193,17 +250,27 @@ impl Leases {
         let until = lease_from(state, now);
         let lease = self.by_volume.get_mut(&volume).expect("it was opened");
         lease.until = lease.until.max(until);
-        let VolumeInfo { blocks, base, fence, .. } = lease.info;
+        let VolumeInfo { blocks, base, fence, lease: kept, .. } = lease.info;
         let host = state.hosts.get_mut(&asker.host).expect("it asked");
         host.attached.insert(volume, fence);
-        let lease = state.settings.lease.0;
-        let request = asker.request;
+        // What is kept with the number bounds what hosts are told; 0: it is not known.
+        let lease =
+            if kept == Nanos(0) { state.settings.lease } else { state.settings.lease.min(kept) };
+        let (lease, request) = (lease.0, asker.request);
         let message = ToAgent::Attached { request, volume, fence, blocks, base, lease };
         state.say(now, asker.host, message);
     }
 
     /// Renews all leases of a host.
-    pub(super) fn renew(&mut self, state: &ServerState, now: Nanos, host: HostId) {
+    ///
+    /// # Errors
+    /// The host has none.
+    pub(super) fn renew(
+        &mut self,
+        state: &ServerState,
+        now: Nanos,
+        host: HostId,
+    ) -> Result<(), Why> {
         let until = lease_from(state, now);
         for (volume, fence) in &state.hosts[&host].attached {
             let lease = self.by_volume.get_mut(volume).expect("attached volumes have leases");
@@ -211,6 +278,7 @@ impl Leases {
                 lease.until = lease.until.max(until);
             }
         }
+        if state.hosts[&host].attached.is_empty() { Err(Why::Fenced) } else { Ok(()) }
     }
 
     /// A host gives a lease back, to another host if one is named.

@@ -345,7 +345,8 @@ fn push(
         return;
     }
     let volumes = told_of(state, leases, read.asker.host);
-    let op = Op::Sharers { asker: read.asker, id, version: state.version, but };
+    let asker = Asker { bytes: 0, ..read.asker };
+    let op = Op::Sharers { asker, id, version: state.version, but };
     let (number, cap) = (content.number, cap.saturating_add(1));
     state.begin(op, StoreRequest::Sharers { number, volumes, cap });
 }

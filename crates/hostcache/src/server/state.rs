@@ -29,6 +29,8 @@ pub(super) struct Host {
     /// Bits of domains that it may use.
     pub(super) domains: u64,
     pub(super) outstanding: u32,
+    /// Bytes that those operations keep, or may answer.
+    pub(super) outstanding_bytes: u64,
     /// Volumes and their fencing numbers.
     pub(super) attached: BTreeMap<u32, u64>,
     /// Times at which reads that it serves for others are assumed to be done.
@@ -41,20 +43,47 @@ pub(super) struct Asker {
     pub(super) host: HostId,
     pub(super) session: u32,
     pub(super) request: u32,
+    /// Bytes that it keeps at most until it is answered, with the answer.
+    pub(super) bytes: u64,
 }
 
 /// An operation that waits for the store.
 #[derive(Debug)]
 pub(super) enum Op {
-    Open { asker: Asker, fence: u64 },
-    Fence { asker: Asker, volume: u32, fence: u64 },
+    /// With the count of deletions when the store was asked.
+    Open {
+        asker: Asker,
+        fence: u64,
+        name: String,
+        deletions: u64,
+    },
+    Fence {
+        asker: Asker,
+        volume: u32,
+        fence: u64,
+    },
     Read(Read),
-    Fetch { number: u64 },
+    Fetch {
+        number: u64,
+    },
     Write(Write),
-    Flush { asker: Asker, written: Option<ToAgent> },
-    Map { asker: Asker, version: u64 },
-    Sharers { asker: Asker, id: ContentId, version: u64, but: (u32, u32) },
-    Held { asker: Asker },
+    Flush {
+        asker: Asker,
+        written: Option<ToAgent>,
+    },
+    Map {
+        asker: Asker,
+        version: u64,
+    },
+    Sharers {
+        asker: Asker,
+        id: ContentId,
+        version: u64,
+        but: (u32, u32),
+    },
+    Held {
+        asker: Asker,
+    },
 }
 
 /// The shared state.
@@ -68,6 +97,8 @@ pub(super) struct ServerState {
     pub(super) memory: Memory,
     /// Count of accepted writes.
     pub(super) version: u64,
+    /// Count of deleted volumes.
+    pub(super) deletions: u64,
     pub(super) ops: Slab<Op>,
     pub(super) store: VecDeque<(u32, StoreRequest)>,
     pub(super) out: VecDeque<(HostId, ToAgent)>,
@@ -94,6 +125,7 @@ impl ServerState {
             names,
             memory: Memory::new(&settings)?,
             version: 0,
+            deletions: 0,
             ops: Slab::default(),
             store: VecDeque::new(),
             out: VecDeque::new(),
@@ -121,6 +153,7 @@ impl ServerState {
                 session: 0,
                 domains,
                 outstanding: 0,
+                outstanding_bytes: 0,
                 attached: BTreeMap::new(),
                 serving: VecDeque::new(),
             };
@@ -138,7 +171,7 @@ impl ServerState {
         let Some(state) = self.hosts.get_mut(&host) else { return };
         state.is_here = false;
         state.session += 1;
-        state.outstanding = 0;
+        (state.outstanding, state.outstanding_bytes) = (0, 0);
         state.attached.clear();
         state.serving.clear();
         self.names.forget_host(state.index);
@@ -148,10 +181,19 @@ impl ServerState {
     /// Begins an operation with a request to the store.
     pub(super) fn begin(&mut self, op: Op, request: StoreRequest) {
         if let Some(asker) = op.asker() {
-            self.hosts.get_mut(&asker.host).expect("it asked").outstanding += 1;
+            let host = self.hosts.get_mut(&asker.host).expect("it asked");
+            host.outstanding += 1;
+            host.outstanding_bytes += asker.bytes;
         }
         let number = self.ops.insert(op);
         self.store.push_back((number, request));
+    }
+
+    /// Asks the store for a volume that a host wants to attach.
+    pub(super) fn open(&mut self, asker: Asker, fence: u64, name: String) {
+        let request = StoreRequest::Open { name: name.clone() };
+        let deletions = self.deletions;
+        self.begin(Op::Open { asker, fence, name, deletions }, request);
     }
 
     /// Notes that an operation is over; returns false if its session is over, too.
@@ -160,6 +202,7 @@ impl ServerState {
         let is_current = host.is_here && host.session == asker.session;
         if is_current {
             host.outstanding -= 1;
+            host.outstanding_bytes -= asker.bytes;
         }
         is_current
     }

@@ -4,8 +4,10 @@
 //! Each seed draws the protocol, policies, sizes and clocks, and then faults: connections break or
 //! stall, hosts and the server are killed at any point (the store loses unflushed writes, block by
 //! block), a sweep runs in two halves between other steps, peers send wrong bytes, the devices of
-//! second levels answer late and in any order, fail, and bring wrong bytes. After every step
-//! at most one host may serve a volume. At the end the faults stop: every guest's request must be
+//! second levels answer late and in any order, fail, and bring wrong bytes. Volumes that no host
+//! may use are deleted and made anew under their names; runs of the server have leases of different
+//! durations; writes take effect late. After every step at most one host may serve a volume, and
+//! nobody one that was deleted. At the end the faults stop: every guest's request must be
 //! answered, every block must have contents that its guest may see, a sweep must leave no garbage,
 //! and hosts must not know contents that nothing names.
 
@@ -18,10 +20,11 @@ use crate::network::Connection;
 use bytes::Bytes;
 use flash::FlashDisk;
 use scene::{BLOCKS, Clock, HOSTS, Scene, Sizes, bytes_of};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use storage::Storage;
 use thermocline_hostcache::{
-    Agent, BLOCK_BYTES, Event, HostId, Server, Ticket, ToAgent, ToPeer, ToServer, VolumeKey,
+    Agent, BLOCK_BYTES, Event, HostId, Server, Ticket, ToAgent, ToPeer, ToServer, VolumeInfo,
+    VolumeKey,
 };
 use thermocline_units::situations::met;
 use thermocline_units::{Digest, Nanos, Rng};
@@ -64,6 +67,13 @@ pub(crate) struct World {
     volumes: Vec<Volume>,
     strangers: bool,
     is_mended: bool,
+    /// Random numbers of what was added later: without it a seed is what it was.
+    more: Rng,
+    /// Volumes that hosts have attached, and of those the ones that were deleted since.
+    attached: BTreeSet<(usize, VolumeKey)>,
+    deleted: BTreeSet<(usize, VolumeKey)>,
+    /// Volumes that were deleted and not made again yet.
+    missing: BTreeMap<usize, VolumeInfo>,
 }
 
 impl World {
@@ -85,7 +95,9 @@ impl World {
         let mut scene = Scene::drawn(&mut rng, protocol, sizes, values);
         // From numbers of its own: without it a seed is what it was.
         scene.draw_flash(&mut Rng::seeded(seed ^ 0xf1a5_4000));
-        storage.draw(&mut rng);
+        let mut more = Rng::seeded(seed ^ 0xde1e_7e00);
+        scene.draw_versions(&mut more);
+        storage.draw(&mut rng, &mut more);
         let mut world = World {
             digest: digest.clone(),
             scene,
@@ -98,6 +110,10 @@ impl World {
             volumes,
             strangers: rng.below(4) == 0,
             is_mended: false,
+            more,
+            attached: BTreeSet::new(),
+            deleted: BTreeSet::new(),
+            missing: BTreeMap::new(),
             now: Nanos::from_secs(1),
             rng,
         };
@@ -114,7 +130,8 @@ impl World {
 
     fn start_server(&mut self) {
         self.runs += 1;
-        let settings = self.scene.server(self.runs, self.rng.next_u64());
+        let (seed, lease) = (self.rng.next_u64(), self.more.next_u64());
+        let settings = self.scene.server(self.runs, seed, lease);
         let server = Server::new(settings, self.server_clock.at(self.now));
         self.server = Some(server.expect("the settings fit"));
     }
@@ -147,6 +164,53 @@ impl World {
             95..=96 => self.hand_over(),
             _ => {}
         }
+        match self.more.below(24) {
+            0 | 1 => self.delete(),
+            2 => self.make_anew(),
+            _ => {}
+        }
+    }
+
+    /// Makes volumes again that were deleted.
+    fn make_anew(&mut self) {
+        for (at, info) in std::mem::take(&mut self.missing) {
+            self.storage.make_anew(self.volumes[at].name, &info);
+        }
+    }
+
+    /// Deletes a volume if no host may use it. Another one of its name is made at once, or later.
+    fn delete(&mut self) {
+        let at = self.more.below(3) as usize;
+        if self.missing.contains_key(&at) {
+            return;
+        }
+        let Some(server) = &mut self.server else { return };
+        let volume = &mut self.volumes[at];
+        let (now, info) = (self.server_clock.at(self.now), self.storage.info(volume.name));
+        if server.lease(now, &info).is_some() {
+            return met("a volume in use was not deleted");
+        }
+        met("a volume was deleted and made anew");
+        server.forget(now, info.volume);
+        self.storage.delete(&info);
+        self.missing.insert(at, info);
+        volume.guest = Guest::new(&[0; BLOCKS as usize]);
+        (volume.holder, volume.moves_to) = (None, None);
+        for (host, key) in &self.attached {
+            if self.hosts[*host].keys.get(key) == Some(&at) {
+                met("a volume was deleted of which a host did not know that it had lost it");
+                self.deleted.insert((*host, *key));
+            }
+        }
+        if self.more.below(2) == 0 {
+            self.make_anew();
+        }
+    }
+
+    /// A host has a volume no more.
+    fn gave_up(&mut self, host: usize, key: VolumeKey) {
+        self.attached.remove(&(host, key));
+        self.deleted.remove(&(host, key));
     }
 
     fn attach(&mut self) {
@@ -258,6 +322,8 @@ impl World {
         pairs.collect::<Vec<_>>().into_iter().for_each(|pair| self.break_peers(pair));
         self.hosts[host].agent = self.scene.agent(host, self.rng.next_u64());
         self.hosts[host].keys.clear();
+        self.attached.retain(|(of, _)| *of != host);
+        self.deleted.retain(|(of, _)| *of != host);
         self.hosts[host].flash.crash();
         for volume in &mut self.volumes {
             if volume.holder.is_some_and(|(holder, _)| holder == host) {
@@ -300,6 +366,7 @@ impl World {
                 (volume.moves_to, volume.holder) = (None, None);
                 self.hosts[host].agent.detach(key, Some(HostId(to as u16)));
                 self.hosts[host].keys.remove(&key);
+                self.gave_up(host, key);
                 self.attach_at(to, at);
             }
         }
@@ -469,14 +536,17 @@ impl World {
             match event {
                 Event::Attached { volume: key, blocks } => {
                     assert_eq!(blocks, BLOCKS);
+                    self.attached.insert((host, key));
                     let volume = &mut self.volumes[self.hosts[host].keys[&key]];
                     volume.guest.comes();
                     (volume.holder, volume.moves_to) = (Some((host, key)), None);
                 }
                 Event::Refused { volume, .. } | Event::Lost { volume, .. } => {
                     let at = self.hosts[host].keys.remove(&volume).expect("it was attached");
+                    self.gave_up(host, volume);
                     let state = &mut self.volumes[at];
                     if state.holder == Some((host, volume)) {
+                        assert!(state.guest.is_idle(), "a request went with its volume");
                         (state.holder, state.moves_to) = (None, None);
                     }
                 }
@@ -517,11 +587,17 @@ impl World {
             let writers = self.hosts.iter().filter(serves).count();
             assert!(writers <= 1, "{writers} hosts use volume {volume}");
         }
+        for (host, key) in &self.deleted {
+            let Host { agent, clock, .. } = &self.hosts[*host];
+            let is_used = agent.may_serve(clock.at(self.now), *key);
+            assert!(!is_used, "host {host} uses a volume that was deleted");
+        }
     }
 
     /// Stops all faults, and checks that all requests end.
     fn mend(&mut self) {
         self.is_mended = true;
+        self.make_anew();
         self.strangers = false;
         let stalled = self.hosts.iter_mut().map(|host| host.server.as_mut());
         for connection in stalled.chain(self.peers.iter_mut().map(Option::as_mut)).flatten() {
@@ -571,6 +647,7 @@ impl World {
             self.now.0 += 5_000_000;
             self.round();
         }
+        assert!(self.deleted.is_empty(), "hosts wait for volumes that were deleted");
         let server = self.server.as_ref().expect("it runs");
         assert_eq!(server.outstanding(), 0, "operations that nobody waits for");
         for host in &self.hosts {

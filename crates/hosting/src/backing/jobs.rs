@@ -1,6 +1,6 @@
 //! Jobs under way between a server and its store, one for each request of the server.
 
-use thermocline_content::{Action, BLOCK, Completed, ContentId, RequestError};
+use thermocline_content::{Action, BLOCK, Completed, ContentId, RequestError, Tag};
 use thermocline_hostcache::{Content, StoreItem};
 use thermocline_ports::Payload;
 use thermocline_units::{Bytes, VolumeId};
@@ -11,6 +11,12 @@ pub(super) enum Job {
     /// Nothing but its end is wanted.
     Done(u32),
     Fetch(u32),
+    /// A fencing number, once all earlier writes of the volume have ended.
+    Fence {
+        op: u32,
+        volume: u32,
+        tag: Tag,
+    },
     Lookup {
         op: u32,
         volume: u32,
@@ -26,8 +32,8 @@ pub(super) enum Job {
     },
     Write(Write),
     Find(Find),
-    /// Of an administrator.
-    Order(u64),
+    /// Of an administrator, and what is to be done, until it has begun.
+    Order(u64, Option<Action>),
 }
 
 impl Job {
@@ -35,10 +41,10 @@ impl Job {
     pub(super) fn op(&self) -> Option<u32> {
         match self {
             Job::Done(op) | Job::Fetch(op) => Some(*op),
-            Job::Lookup { op, .. } | Job::Map { op, .. } => Some(*op),
+            Job::Lookup { op, .. } | Job::Map { op, .. } | Job::Fence { op, .. } => Some(*op),
             Job::Write(write) => Some(write.op),
             Job::Find(find) => Some(find.op),
-            Job::Order(_) => None,
+            Job::Order(..) => None,
         }
     }
 }

@@ -64,8 +64,12 @@ impl AdminApi {
     }
 
     fn create(&mut self, name: &str, domain: u32) -> VolumeId {
+        self.create_sized(name, domain, BLOCKS)
+    }
+
+    fn create_sized(&mut self, name: &str, domain: u32, blocks: u32) -> VolumeId {
         let (name, domain, quotas) = (name.to_string(), Domain(domain), Quotas::default());
-        let size = Bytes(u64::from(BLOCKS) * BLOCK_BYTES as u64);
+        let size = Bytes(u64::from(blocks) * BLOCK_BYTES as u64);
         match self.order(Action::Create { name, size, domain, quotas }) {
             Completed::Created(volume) => volume,
             other => panic!("{other:?}"),
@@ -183,7 +187,8 @@ fn a_lease_is_kept_and_a_volume_says_what_it_is_made_of() {
     admin.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
     let base = VolumeId(image.0 + 1);
     admin.order(Action::Clone { from: base, name: "vm".to_string(), read_only: false });
-    let fence = StoreRequest::Fence { volume: base.0 + 1, fence: 9, holder: 4 };
+    let lease = Nanos(1_500_000_001);
+    let fence = StoreRequest::Fence { volume: base.0 + 1, fence: 9, holder: 4, lease };
     assert_eq!(admin.ask(fence), StoreAnswer::Done);
     let open = |admin: &mut AdminApi, name: &str| match admin
         .ask(StoreRequest::Open { name: name.to_string() })
@@ -194,6 +199,7 @@ fn a_lease_is_kept_and_a_volume_says_what_it_is_made_of() {
     let vm = open(&mut admin, "vm").unwrap();
     assert_eq!((vm.fence, vm.holder, vm.base, vm.domain), (9, 4, base.0, 2));
     assert_eq!((vm.blocks, vm.read_only), (BLOCKS, false));
+    assert_eq!(vm.lease, Nanos(1_501_000_000), "whole milliseconds, rounded up");
     assert!(open(&mut admin, "base").unwrap().read_only);
     assert_eq!(open(&mut admin, "image").unwrap().base, 0);
     assert_eq!(open(&mut admin, "nobody"), None);
@@ -341,4 +347,87 @@ fn held_contents_are_found_in_their_domains_and_swept_ones_are_gone() {
         _ => None,
     });
     assert_eq!(seen, Some(format!("{:?}", [Some(hash(6))])));
+}
+
+/// The numbers of the server's requests that were told, in order; all of them succeeded.
+fn succeeded(told: Vec<Told>) -> Vec<u32> {
+    let number = |told| match told {
+        Told::Server(op, StoreAnswer::Written(_) | StoreAnswer::Done) => op,
+        other => panic!("{other:?}"),
+    };
+    told.into_iter().map(number).collect()
+}
+
+/// The number of the next host was durable before writes of the host before it had ended: they were
+/// handed out earlier, waited for others of the same blocks, and changed what the next host read.
+#[test]
+fn a_fence_waits_for_the_writes_of_the_former_host() {
+    let mut admin = AdminApi::new();
+    let volume = admin.create("vm", 0);
+    let fence_now = |admin: &AdminApi| {
+        let status = admin.backing.volume_named("vm").unwrap();
+        admin.backing.info(&status).unwrap().fence
+    };
+    let write =
+        |value| StoreRequest::Write { volume: volume.0, block: 2, items: vec![data(value)] };
+    admin.backing.begin(admin.now, 1, write(1));
+    admin.backing.begin(admin.now, 2, write(2));
+    let fence = StoreRequest::Fence { volume: volume.0, fence: 1, holder: 4, lease: Nanos(0) };
+    admin.backing.begin(admin.now, 3, fence);
+    // What a host reads under the new number comes after both writes.
+    let lookup = StoreRequest::Lookup { volume: volume.0, block: 2, count: 1 };
+    admin.backing.begin(admin.now, 4, lookup);
+    assert_eq!(fence_now(&admin), 0, "the second write waits for the first one");
+    let mut told = admin.run();
+    let at = told.iter().position(|told| matches!(told, Told::Server(4, _))).unwrap();
+    let Told::Server(_, seen) = told.remove(at) else { unreachable!() };
+    assert_eq!(plain(&seen), format!("{:?}", [Some(hash(2))]));
+    assert_eq!(succeeded(told), [1, 2, 3]);
+    assert_eq!(fence_now(&admin), 1);
+}
+
+/// An administrator's write to a volume passed the writes of hosts that waited, and a host could
+/// read the block before it was written.
+#[test]
+fn an_administrators_write_has_its_turn() {
+    let mut admin = AdminApi::new();
+    let volume = admin.create("vm", 0);
+    let write =
+        |value| StoreRequest::Write { volume: volume.0, block: 2, items: vec![data(value)] };
+    admin.backing.begin(admin.now, 1, write(1));
+    admin.backing.begin(admin.now, 2, write(2));
+    let offset = Bytes(2 * BLOCK_BYTES as u64);
+    let action = Action::Write { volume, offset, data: block(3).into(), fua: false };
+    admin.backing.order(admin.now, 9, action);
+    let fence = StoreRequest::Fence { volume: volume.0, fence: 1, holder: 4, lease: Nanos(0) };
+    admin.backing.begin(admin.now, 3, fence);
+    let mut told = admin.run();
+    let at = told.iter().position(|told| matches!(told, Told::Order(9, Ok(_)))).unwrap();
+    assert_eq!(at, 2, "{told:?}");
+    told.remove(at);
+    assert_eq!(succeeded(told), [1, 2, 3]);
+    let seen = admin.ask(StoreRequest::Lookup { volume: volume.0, block: 2, count: 1 });
+    assert_eq!(plain(&seen), format!("{:?}", [Some(hash(3))]));
+}
+
+/// Writes by names that are not known are asked for one by one. The store refuses more than 4,096
+/// requests at once, and a refused write cost a host its volume: it was told that the store is
+/// full.
+#[test]
+fn no_write_is_refused_because_there_are_many() {
+    const WRITES: u32 = 64;
+    let mut admin = AdminApi::new();
+    let volume = admin.create_sized("vm", 0, WRITES * 256);
+    for at in 0..WRITES {
+        let unknown = |block: u32| StoreItem::Hash([(at + block) as u8; 32]);
+        let items = (0..256).map(unknown).collect();
+        let write = StoreRequest::Write { volume: volume.0, block: at * 256, items };
+        admin.backing.begin(admin.now, at, write);
+    }
+    let told = admin.run();
+    assert_eq!(told.len(), WRITES as usize);
+    for told in told {
+        let Told::Server(_, StoreAnswer::Written(written)) = told else { panic!("{told:?}") };
+        assert!(written.iter().all(Option::is_none), "nothing is known");
+    }
 }

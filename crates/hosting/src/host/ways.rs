@@ -126,6 +126,8 @@ async fn serve_store(core: &Rc<RefCell<Core>>, stream: Box<dyn Both>) -> String 
             core.agent.hear(clock.now(), message).map_err(|error| error.to_string())?;
             core.turn();
         }
+        // There may be room again.
+        core.borrow_mut().turn();
         Ok(())
     };
     let why = carry(stream, &line, clock, heard).await;

@@ -7,7 +7,9 @@ use thermocline_units::{Nanos, Rng};
 
 pub(super) const HOSTS: usize = 3;
 pub(super) const BLOCKS: u32 = 24;
-const LEASE: Nanos = Nanos::from_secs(1);
+/// Durations of leases, of which each run of the server has one.
+const LEASES: [Nanos; 4] =
+    [Nanos::from_secs(1), Nanos::from_secs(1), Nanos::from_micros(300_000), Nanos::from_secs(3)];
 
 pub(super) fn bytes_of(value: u8) -> Vec<u8> {
     vec![value; BLOCK_BYTES]
@@ -77,6 +79,7 @@ pub(super) struct Scene {
     cache_policy: &'static str,
     hash_first_always: bool,
     flash: Option<FlashSettings>,
+    versions_max: u32,
 }
 
 impl Scene {
@@ -102,7 +105,13 @@ impl Scene {
             cache_policy: policies[rng.below(4) as usize],
             hash_first_always: rng.below(3) > 0,
             flash: None,
+            versions_max: 1 << 16,
         }
+    }
+
+    /// Room for versions of written blocks: most seeds have too little.
+    pub(super) fn draw_versions(&mut self, rng: &mut Rng) {
+        self.versions_max = one(rng, &[0, 2, 5, 1 << 16]);
     }
 
     /// Second levels of hosts, in half of the seeds.
@@ -125,17 +134,18 @@ impl Scene {
         settings.answer_within = Nanos::from_secs(4);
         settings.unflushed_bytes_max = self.sizes.unflushed_bytes;
         settings.flash.clone_from(&self.flash);
+        settings.versions_max = self.versions_max;
         Agent::new(settings).expect("the settings fit")
     }
 
-    /// Settings of a server's run.
-    pub(super) fn server(&self, run: u16, seed: u64) -> ServerSettings {
+    /// Settings of a server's run; `lease` chooses the duration of its leases.
+    pub(super) fn server(&self, run: u16, seed: u64, lease: u64) -> ServerSettings {
         let mut settings = ServerSettings::new(hash_of, run, seed);
         settings.protocol = self.protocol;
         settings.lookup = self.lookup.to_string();
         settings.memory_blocks = self.sizes.server_blocks;
         settings.places_min = self.sizes.places_min;
-        settings.lease = LEASE;
+        settings.lease = LEASES[lease as usize % LEASES.len()];
         settings.link_bytes_per_s = 1_000_000;
         settings
     }

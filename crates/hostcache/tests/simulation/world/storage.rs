@@ -1,20 +1,27 @@
-//! The store behind the server. It changes maps at once, in order. It reads and makes durable when
-//! it answers, which is later and in any order.
+//! The store behind the server. It reads contents and makes durable when it answers, which is later
+//! and in any order. It changes maps at once, or in some seeds when it answers as well; then what
+//! must see a write waits for it.
 
 use super::scene::{BLOCKS, bytes_of, hash_of};
-use std::collections::BTreeSet;
-use thermocline_hostcache::{Hash, MemoryStore, StoreAnswer, StoreItem, StoreRequest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use thermocline_hostcache::{Hash, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
 use thermocline_units::Rng;
-use thermocline_units::situations::met;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::{met, met_if};
 
-/// Volumes: an image, two clones of it, one of another domain.
-const VOLUMES: u32 = 4;
+type Pending = (u32, Result<StoreAnswer, StoreRequest>);
 
 pub(super) struct Storage {
     store: MemoryStore,
     /// Requests that are not answered yet.
-    pending: Vec<(u32, Result<StoreAnswer, StoreRequest>)>,
+    pending: Vec<Pending>,
     sweeping: bool,
+    /// Volumes with their domains: an image, two clones of it, one of another domain, and those
+    /// that took the places of deleted ones.
+    domains: BTreeMap<u32, u8>,
+    /// True if writes take effect late.
+    has_slow_writes: bool,
     /// True if reads take so long that a sweep can come in between.
     has_slow_reads: bool,
     /// Hashes of the bytes that came in each domain.
@@ -34,14 +41,44 @@ impl Storage {
         store.clone_of(base, "a");
         store.clone_of(base, "b");
         store.create("other", BLOCKS, 1);
-        (1..=VOLUMES).for_each(|volume| drop(store.perform(StoreRequest::Flush { volume })));
+        let domains = BTreeMap::from([(1, 0), (2, 0), (3, 0), (4, 1)]);
+        domains.keys().for_each(|&volume| drop(store.perform(StoreRequest::Flush { volume })));
         let came =
             [image.iter().map(|&value| hash_of(&bytes_of(value))).collect(), BTreeSet::new()];
-        Storage { store, pending: Vec::new(), sweeping: false, has_slow_reads: false, came }
+        Storage {
+            store,
+            pending: Vec::new(),
+            sweeping: false,
+            domains,
+            has_slow_writes: false,
+            has_slow_reads: false,
+            came,
+        }
     }
 
-    pub(super) fn draw(&mut self, rng: &mut Rng) {
+    pub(super) fn draw(&mut self, rng: &mut Rng, more: &mut Rng) {
         self.has_slow_reads = rng.below(5) == 0;
+        self.has_slow_writes = more.below(3) == 0;
+    }
+
+    /// A volume as the server knows it.
+    pub(super) fn info(&mut self, name: &str) -> VolumeInfo {
+        match self.store.perform(StoreRequest::Open { name: name.to_string() }) {
+            StoreAnswer::Volume(Some(info)) => info,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Deletes a volume.
+    pub(super) fn delete(&mut self, info: &VolumeInfo) {
+        self.store.delete(info.volume);
+        self.domains.remove(&info.volume);
+    }
+
+    /// Makes a volume of zeroes like one that was deleted.
+    pub(super) fn make_anew(&mut self, name: &str, info: &VolumeInfo) {
+        let number = self.store.create(name, info.blocks, info.domain);
+        self.domains.insert(number, info.domain);
     }
 
     /// Takes a request of the server.
@@ -50,9 +87,29 @@ impl Storage {
             StoreRequest::Fetch { .. }
             | StoreRequest::Flush { .. }
             | StoreRequest::Fence { .. } => Err(request),
+            StoreRequest::Write { .. } if self.has_slow_writes => Err(request),
+            StoreRequest::Lookup { .. } | StoreRequest::Map { .. }
+                if self.waits(self.pending.len(), &request) =>
+            {
+                Err(request)
+            }
             request => Ok(self.perform(request)),
         };
         self.pending.push((op, answer));
+    }
+
+    /// True if a request must wait for a write that was handed out before it: it is at this place
+    /// among those that are not answered.
+    fn waits(&self, at: usize, request: &StoreRequest) -> bool {
+        let Some((volume, blocks)) = blocks_of(request) else { return false };
+        let is_fence = matches!(request, StoreRequest::Fence { .. });
+        let earlier = self.pending[..at].iter().filter_map(|(_, earlier)| earlier.as_ref().err());
+        let waits =
+            earlier.filter(|earlier| is_write(earlier)).filter_map(blocks_of).any(|(of, other)| {
+                of == volume && other.start < blocks.end && blocks.start < other.end
+            });
+        met_if(waits && is_fence, "a fence waited for a write");
+        waits && !(is_fence && mutant("a_fence_overtakes_writes"))
     }
 
     /// Answers some of the requests, or all of them once the faults have stopped.
@@ -67,22 +124,38 @@ impl Storage {
                 continue;
             }
             let at = rng.below(self.pending.len() as u64) as usize;
+            if self.pending[at].1.as_ref().is_err_and(|request| self.waits(at, request)) {
+                continue;
+            }
+            let is_slow_write = self.pending[at].1.as_ref().is_err_and(is_write);
+            if is_slow_write && !is_mended && rng.below(60) > 0 {
+                continue;
+            }
             let is_fetch = matches!(self.pending[at].1, Err(StoreRequest::Fetch { .. }));
             if is_fetch && self.has_slow_reads && !is_mended && rng.below(40) > 0 {
                 continue;
             }
-            let (op, answer) = self.pending.swap_remove(at);
-            to(op, answer.unwrap_or_else(|request| self.store.perform(request)));
+            let (op, answer) = self.pending.remove(at);
+            to(op, answer.unwrap_or_else(|request| self.perform(request)));
         }
     }
 
     /// Carries out a request, and checks that content known by its name has come as bytes in the
     /// same domain.
     fn perform(&mut self, request: StoreRequest) -> StoreAnswer {
-        let StoreRequest::Write { volume, items, .. } = &request else {
-            return self.store.perform(request);
+        let (volume, items) = match &request {
+            StoreRequest::Write { volume, items, .. } => (volume, items),
+            StoreRequest::Sharers { .. } => {
+                let answer = self.store.perform(request);
+                return self.without_writes(answer);
+            }
+            _ => return self.store.perform(request),
         };
-        let of_domain = &mut self.came[usize::from(*volume == VOLUMES)];
+        let Some(&domain) = self.domains.get(volume) else {
+            met("a write came to a volume that was deleted");
+            return StoreAnswer::Failed;
+        };
+        let of_domain = &mut self.came[usize::from(domain)];
         for item in items {
             if let StoreItem::Data(_, hash) = item {
                 of_domain.insert(*hash);
@@ -96,6 +169,19 @@ impl Storage {
             assert!(of_domain.contains(&content.hash), "content of another domain was known");
         }
         answer
+    }
+
+    /// Sharers without blocks that are being written, whose new content is not known.
+    fn without_writes(&self, answer: StoreAnswer) -> StoreAnswer {
+        let StoreAnswer::Sharers(mut sharers) = answer else { panic!("{answer:?}") };
+        let requests = self.pending.iter().filter_map(|(_, request)| request.as_ref().err());
+        let writes: Vec<_> =
+            requests.filter(|request| is_write(request)).filter_map(blocks_of).collect();
+        let is_written = |(volume, block): &(u32, u32)| {
+            writes.iter().any(|(of, blocks)| of == volume && blocks.contains(block))
+        };
+        sharers.retain(|sharer| !is_written(sharer));
+        StoreAnswer::Sharers(sharers)
     }
 
     /// Simulates the server's death: unflushed writes are lost, block by block.
@@ -119,11 +205,31 @@ impl Storage {
 
     /// Checks that after a sweep there is no garbage, and nothing is missing.
     pub(super) fn check(&mut self) {
-        for volume in 1..=VOLUMES {
+        for &volume in self.domains.keys() {
             self.store.perform(StoreRequest::Flush { volume });
         }
         self.store.begin_sweep();
         self.store.finish_sweep();
         assert_eq!(self.store.check(), (0, 0), "content is left over or missing");
+    }
+}
+
+fn is_write(request: &StoreRequest) -> bool {
+    matches!(request, StoreRequest::Write { .. })
+}
+
+/// Blocks that a request changes, or whose changes it must see.
+fn blocks_of(request: &StoreRequest) -> Option<(u32, Range<u32>)> {
+    match request {
+        StoreRequest::Write { volume, block, items } => {
+            Some((*volume, *block..*block + items.len() as u32))
+        }
+        StoreRequest::Lookup { volume, block, count } => {
+            Some((*volume, *block..*block + u32::from(*count)))
+        }
+        StoreRequest::Map { volume, .. } | StoreRequest::Fence { volume, .. } => {
+            Some((*volume, 0..u32::MAX))
+        }
+        _ => None,
     }
 }
