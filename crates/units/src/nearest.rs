@@ -7,8 +7,8 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     candidates.map(|c| (distance(c), c)).min().filter(|(d, _)| *d <= 3).map(|(_, c)| c)
 }
 
-/// Number of letters that are inserted, left out, replaced or exchanged with their neighbour (optimal
-/// string alignment), O(|a|·|b|).
+/// Number of letters that are inserted, left out, replaced or exchanged with their neighbour
+/// (optimal string alignment), O(|a|·|b|).
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = [vec![0; b.len() + 1], vec![0; b.len() + 1], (0..=b.len()).collect()];

@@ -125,7 +125,7 @@ fn restart(
     if let Some(stranger) = members.strangers.first().filter(|_| !gives_up) {
         return Err(StartError::Input(refusal_of(stranger)));
     }
-    members.removed.iter().for_each(|note| report(note));
+    members.removed.iter().for_each(|note| report(&format!("warning: {note}")));
     let (disks, configs): (Vec<_>, Vec<_>) = members.devices.into_iter().map(Option::unzip).unzip();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();

@@ -89,8 +89,8 @@ pub fn refusal_of(stranger: &str) -> String {
 /// What is on devices of `erase` counts as blank, and is noted.
 ///
 /// # Errors
-/// When a bucket cannot be opened, or what is in front of it; when `erase` names what is no device of
-/// the configuration. What is wrong with other devices is in their [`Absence`].
+/// When a bucket cannot be opened, or what is in front of it; when `erase` names what is no device
+/// of the configuration. What is wrong with other devices is in their [`Absence`].
 pub fn survey<'a, D: Device>(
     pools: &'a [PoolConfig],
     opener: &DeviceOpener<D>,
@@ -337,8 +337,8 @@ fn head_of(path: &Path) -> io::Result<Vec<u8>> {
 /// Finds out which device is which pool.
 ///
 /// # Errors
-/// When devices belong to different groups, one is not part of the group, is there twice, is smaller
-/// than its pool, or cannot be opened although the group may need it.
+/// When devices belong to different groups, one is not part of the group, is there twice, is
+/// smaller than its pool, or cannot be opened although the group may need it.
 pub fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, StartError> {
     let labels = || {
         found.iter().filter_map(|found| match &found.device {

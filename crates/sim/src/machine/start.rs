@@ -6,8 +6,8 @@
 //!    volume meanwhile, which is deleted at the end.
 //! 2. On pools of other sizes the same sequence is written. A larger fast pool so holds a share of
 //!    what was on the next one, busy or not; a smaller one passes on what it has no room for, and
-//!    the next one takes that into its free room. A smaller pool keeps the same share free, a larger
-//!    one the same bytes, of what is not needed so.
+//!    the next one takes that into its free room. A smaller pool keeps the same share free, a
+//!    larger one the same bytes, of what is not needed so.
 
 use super::drive::{request, run_batch};
 use super::run::MachineError;

@@ -11,10 +11,13 @@ use thermocline_units::Rng;
 const DRAWS: usize = 1000;
 /// Part of the draws on either side of the interval.
 const TAIL: f64 = 0.025;
-/// Traces of which an interval can be said. Of three, one draw of 27 is three times the least value,
-/// which is more than the tail: the interval would be all that was seen, and of one trace a point.
+/// Traces of which an interval can be said. Of three, one draw of 27 is three times the least
+/// value, which is more than the tail: the interval would be all that was seen, and of one trace a point.
 pub(super) const INTERVAL_TRACES_MIN: usize = 4;
-const _: () = assert!(1.0 / (INTERVAL_TRACES_MIN as f64 * 64.0) < TAIL, "4⁴ draws, once the least");
+const _: () = {
+    let draws = INTERVAL_TRACES_MIN.pow(INTERVAL_TRACES_MIN as u32);
+    assert!(1.0 / (draws as f64) < TAIL, "of four, one draw of 256 is four times the least value");
+};
 
 /// Mean; NaN of nothing.
 pub(super) fn mean(values: &[f64]) -> f64 {
