@@ -12,7 +12,8 @@ const DRAWS: usize = 1000;
 /// Part of the draws on either side of the interval.
 const TAIL: f64 = 0.025;
 /// Traces of which an interval can be said. Of three, one draw of 27 is three times the least
-/// value, which is more than the tail: the interval would be all that was seen, and of one trace a point.
+/// value, which is more than the tail: the interval would be all that was seen, and of one trace a
+/// point.
 pub(super) const INTERVAL_TRACES_MIN: usize = 4;
 const _: () = {
     let draws = INTERVAL_TRACES_MIN.pow(INTERVAL_TRACES_MIN as u32);
