@@ -183,7 +183,7 @@ impl Engine {
             self.event(
                 severity,
                 "client",
-                format!("{listener}: {} {what}", counted(u64::from(count), "connection")),
+                format!("{listener}: {} {what}", counted(count, "connection")),
             );
         }
     }

@@ -67,7 +67,7 @@ impl Report {
             "{} to {}, {} touched, working set {}; writes go {}. \
              Traces: {}.",
             counted(self.requests, "request"),
-            counted(self.volumes as u64, "volume"),
+            counted(self.volumes, "volume"),
             counted(self.lines, "line"),
             bytes(self.working_set_bytes as f64),
             self.write_mode,

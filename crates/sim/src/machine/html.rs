@@ -97,7 +97,7 @@ impl VolumeReport {
             "{} to {}, {}, over {} in chunks of {}. Pools: {}. Placements decide \
              every {}. Traces: {}.",
             counted(self.requests, "request"),
-            counted(self.volumes as u64, "volume"),
+            counted(self.volumes, "volume"),
             arrivals,
             bytes(self.touched_bytes as f64),
             bytes(self.chunk_bytes as f64),

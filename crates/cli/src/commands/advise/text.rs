@@ -26,7 +26,7 @@ fn write(report: &Report, out: &mut impl Write) -> std::fmt::Result {
         counted(advice.requests, "request"),
         seconds(advice.span_s),
         bytes(advice.touched_bytes as f64),
-        counted(u64::from(advice.seeds), "time"),
+        counted(advice.seeds, "time"),
     )?;
     let now = &advice.answers[0];
     writeln!(out, "as it is: {}, policy {}", parts(now), now.policy)?;

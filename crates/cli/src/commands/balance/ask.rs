@@ -128,7 +128,7 @@ fn text(status: &BalanceStatus, events: &[Event]) -> String {
         "up {}, listening on {}; {}, {} so far\n",
         span(status.uptime_seconds),
         status.listen.join(", "),
-        counted(status.connections as u64, "connection"),
+        counted(status.connections, "connection"),
         counted(status.requests, "request")
     );
     let _ = write!(out, "policy {}", status.policy);

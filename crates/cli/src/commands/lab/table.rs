@@ -98,7 +98,7 @@ fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
         counted(report.requests, "request"),
         counted(report.lines, "line"),
         amount(report.working_set_bytes, report.counts_objects()),
-        counted(report.volumes as u64, "volume"),
+        counted(report.volumes, "volume"),
         report.write_mode,
     )?;
     for repair in report.repairs.iter().chain(&report.notes) {

@@ -65,7 +65,7 @@ fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
         out,
         "{} to {} in {}{}; {} touched in chunks of {}, epochs of {}",
         counted(report.requests, "request"),
-        counted(report.volumes as u64, "volume"),
+        counted(report.volumes, "volume"),
         seconds(report.trace_span_s),
         arrivals(report),
         bytes(report.touched_bytes as f64),

@@ -47,9 +47,9 @@ fn text(status: &Status) -> String {
     let _ = writeln!(
         text,
         "{}, {} now; {}: {refused} refused, {cut} cut, {passed} past the tunnel",
-        counted(*connections as u64, "connection"),
+        counted(*connections, "connection"),
         counted(*clients as u64, "client"),
-        counted(*flows as u64, "flow")
+        counted(*flows, "flow")
     );
     status.accelerator.iter().for_each(|accelerator| put_accelerator(accelerator, &mut text));
     status.links.iter().for_each(|link| put_link(link, &mut text));
