@@ -15,10 +15,17 @@ use serde::de::DeserializeOwned;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::net::UnixStream;
 
 /// A call is answered by then, or it has failed: the longest that an engine takes is the making of
 /// a pool's file.
 pub const CALL_TIME: Duration = Duration::from_secs(60);
+
+/// Time for which a storage server, or a host's agent, is waited for that does not listen yet: they
+/// are often started in the background, by the line before.
+const STARTING: Duration = Duration::from_secs(2);
+/// Time between two tries to connect.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// The process called, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +112,8 @@ pub struct Client {
     peer: Peer,
     socket: PathBuf,
     within: Duration,
+    /// Time for which whoever does not listen yet is waited for.
+    starting: Duration,
 }
 
 impl Client {
@@ -115,7 +124,8 @@ impl Client {
 
     /// The engine that listens on `socket`; nothing is sent yet.
     pub fn new(socket: &Path) -> Client {
-        Client { peer: Peer::Engine, socket: socket.to_path_buf(), within: CALL_TIME }
+        let socket = socket.to_path_buf();
+        Client { peer: Peer::Engine, socket, within: CALL_TIME, starting: Duration::ZERO }
     }
 
     /// The balancer whose API is on `socket`; nothing is sent yet.
@@ -123,14 +133,14 @@ impl Client {
         Client { peer: Peer::TunnelEnd, ..Client::new(socket) }
     }
 
-    /// The same of a storage server.
+    /// The same of a storage server, which may just be starting.
     pub fn of_store(socket: &Path) -> Client {
-        Client { peer: Peer::Store, ..Client::new(socket) }
+        Client { peer: Peer::Store, starting: STARTING, ..Client::new(socket) }
     }
 
-    /// The same of a host's agent.
+    /// The same of a host's agent, which may just be starting.
     pub fn of_host(socket: &Path) -> Client {
-        Client { peer: Peer::Host, ..Client::new(socket) }
+        Client { peer: Peer::Host, starting: STARTING, ..Client::new(socket) }
     }
 
     /// The same of a balancer.
@@ -215,6 +225,24 @@ impl Client {
         })
     }
 
+    /// Connects, as soon as somebody listens.
+    async fn connect(&self) -> Result<UnixStream, CallError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            match UnixStream::connect(&self.socket).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) if waited < self.starting && is_nobody_yet(&error) => {
+                    tokio::time::sleep(AGAIN).await;
+                    waited += AGAIN;
+                }
+                Err(source) => {
+                    let (path, peer) = (self.socket.clone(), self.peer);
+                    return Err(CallError::Connect { path, peer, source });
+                }
+            }
+        }
+    }
+
     async fn exchange(
         &self,
         method: Method,
@@ -222,10 +250,7 @@ impl Client {
         body: Option<Vec<u8>>,
     ) -> Result<Body, CallError> {
         let broken = |error: &dyn std::error::Error| CallError::Answer(error.to_string());
-        let stream = tokio::net::UnixStream::connect(&self.socket).await;
-        let nobody =
-            |source| CallError::Connect { path: self.socket.clone(), peer: self.peer, source };
-        let stream = stream.map_err(nobody)?;
+        let stream = self.connect().await?;
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| broken(&error))?;
         tokio::spawn(connection);
@@ -248,6 +273,12 @@ impl Client {
         let message = refused.map_or_else(|_| text(), |refused| refused.message);
         Err(CallError::Refused(Refused { message, status: status.as_u16() }))
     }
+}
+
+/// True if somebody may listen there in a moment: nothing is there yet, or what a process has left
+/// that was killed.
+fn is_nobody_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// A name as one segment of a path: bytes that are not unreserved (RFC 3986 §2.3) are escaped.

@@ -8,11 +8,13 @@ mod answers;
 mod body;
 mod pages;
 mod patience;
+mod query;
 mod reference;
 
 pub use answers::{Answer, Onward};
 pub use body::{Body, refused, unknown_key};
 pub use pages::Dashboard;
+pub use query::Query;
 pub use reference::reference;
 
 use self::patience::Patient;

@@ -57,6 +57,11 @@ impl DecidingArgs {
         Settings { epoch: self.epoch.or_else(own).unwrap_or(settings.epoch), ..settings }
     }
 
+    /// True if the command line says who decides, or that nobody does.
+    pub(crate) fn names_policy(&self) -> bool {
+        self.policy.is_some()
+    }
+
     /// Finds what is wrong before anything is started.
     ///
     /// # Errors

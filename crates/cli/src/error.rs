@@ -29,6 +29,12 @@ impl CliError {
         CliError { message: message.to_string(), status }
     }
 
+    /// The same error, with more that is wrong below it.
+    #[must_use]
+    pub(crate) fn with(self, more: &str) -> CliError {
+        CliError { message: format!("{}\n{more}", self.message), ..self }
+    }
+
     /// Prints the message; the exit code. A reader that closed our pipe (`… | head`) is no failure.
     #[allow(clippy::print_stderr)]
     pub(crate) fn report(self) -> ExitCode {

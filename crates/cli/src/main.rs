@@ -11,6 +11,7 @@ mod deciding;
 mod error;
 mod listeners;
 mod open_files;
+mod origin;
 mod output;
 mod progress;
 mod recording;
@@ -19,6 +20,9 @@ mod service;
 mod source;
 mod stderr;
 mod table;
+
+#[cfg(test)]
+mod tests;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;

@@ -2,18 +2,22 @@
 //! and what is kept for the next start. `up` runs one alone, a storage server one
 //! beside itself.
 
-use crate::config::{Config, VolumeConfig};
+use crate::config::{Config, Origin, VolumeConfig};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
 use crate::listeners::{self, LogFormat};
+use crate::origin;
 use crate::recording::Recording;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fmt::Write;
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use thermocline_admin::api::Event;
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
 use thermocline_admin::tls::{TlsFiles, tls};
+use thermocline_admin::unix_socket;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_engine::learnt::{self, Kept};
 use thermocline_engine::pools::{
@@ -40,7 +44,8 @@ impl RunningEngine {
     /// Nobody comes in before [`RunningEngine::open_listeners`].
     ///
     /// # Errors
-    /// When the data folder is in use, a device, a volume or the policy cannot be had.
+    /// When the data folder is in use, or is of a configuration that is not given; when an address
+    /// to listen on is taken; when a device, a volume or the policy cannot be had.
     pub(crate) fn start(
         config: &Config,
         may: Permission<'_>,
@@ -48,9 +53,17 @@ impl RunningEngine {
         log: LogFormat,
     ) -> Result<RunningEngine, CliError> {
         allow_open_files();
+        let is_new = !config.data.exists();
         let folder = DataFolder::lock(&config.data)?;
+        if let Err(error) = origin::check(config).and_then(|()| check_addresses(config)) {
+            if is_new {
+                let _ = std::fs::remove_dir(&config.data); // It is empty.
+            }
+            return Err(error);
+        }
         let Started { group, disks, names, clock } =
             pools::start(config.group(), may, listeners::say)?;
+        origin::note(config);
         let pools_told = tell_pools(&disks, &names, config);
         let is_damaged = group.salvage().is_some();
         let log = Box::new(move |event: &Event| listeners::tell(log, event));
@@ -91,12 +104,8 @@ impl RunningEngine {
     ///
     /// # Errors
     /// When a socket cannot be made.
-    pub(crate) fn open_listeners(
-        &mut self,
-        config: &Config,
-        is_standard: bool,
-    ) -> Result<String, CliError> {
-        match open(&mut self.engine, config, is_standard) {
+    pub(crate) fn open_listeners(&mut self, config: &Config) -> Result<String, CliError> {
+        match open(&mut self.engine, config) {
             Ok((http, told)) => {
                 self.http = Some(http);
                 Ok(told)
@@ -175,12 +184,28 @@ fn is_there(engine: &Engine, volume: &VolumeConfig) -> bool {
     engine.exports().iter().any(|export| export.name == volume.name)
 }
 
+/// Finds out whether the addresses to listen on are free, before a first start makes anything.
+fn check_addresses(config: &Config) -> Result<(), CliError> {
+    for socket in [&config.nbd.socket, &config.http.socket] {
+        // What is missing is made, or told, when it is listened on.
+        if !socket.parent().is_some_and(Path::is_dir) {
+            continue;
+        }
+        let failed = |error| CliError::failed(format!("{}: {error}", socket.display()));
+        unix_socket::listen(socket).map(drop).map_err(failed)?;
+    }
+    let page = config.http.tcp.iter().map(|(address, _)| address);
+    // Without a configuration any other port does as well.
+    let page = page.filter(|_| config.origin != Origin::Standard);
+    for address in config.nbd.tcp.iter().chain(page) {
+        let failed = |error| CliError::failed(format!("{address}: {error}"));
+        TcpListener::bind(address).map(drop).map_err(failed)?;
+    }
+    Ok(())
+}
+
 /// Lets clients in; how the API and the page are reached.
-fn open(
-    engine: &mut Engine,
-    config: &Config,
-    is_standard: bool,
-) -> Result<(Http, String), CliError> {
+fn open(engine: &mut Engine, config: &Config) -> Result<(Http, String), CliError> {
     let files = config.nbd.tls.as_ref().map(|files| TlsFiles {
         certificate: files.cert.clone(),
         key: files.key.clone(),
@@ -201,7 +226,8 @@ fn open(
         let tls = encryption.filter(|_| !address.ip().is_loopback());
         let scheme = if tls.is_some() { "https" } else { "http" };
         page = Some((scheme, token.clone()));
-        tcp = Some(TcpListen { address: *address, any_port: is_standard, token, tls });
+        let any_port = config.origin == Origin::Standard;
+        tcp = Some(TcpListen { address: *address, any_port, token, tls });
     }
     let unix = Some(config.http.socket.clone());
     let http =
@@ -210,6 +236,8 @@ fn open(
     let mut text = format!("API: {}\n", config.http.socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
+    } else {
+        text.push_str("no dashboard: `tcp` and `token-file` under [http] in the configuration\n");
     }
     Ok((http, text))
 }

@@ -46,8 +46,11 @@ pub(crate) fn check_writable(state: &StoreState, volume: VolumeId) -> Checked {
 }
 
 fn check_name(state: &StoreState, name: &str) -> Checked {
-    if !is_name(name) || state.volumes.values().any(|volume| volume.name == name) {
+    if !is_name(name) {
         return Err(RequestError::Name);
+    }
+    if state.volumes.values().any(|volume| volume.name == name) {
+        return Err(RequestError::NameTaken);
     }
     if state.volumes.len() >= VOLUMES_MAX || state.next_volume == u32::MAX {
         return Err(RequestError::TooMany);

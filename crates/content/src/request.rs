@@ -223,9 +223,12 @@ pub enum RequestError {
         /// Number of the block.
         number: u32,
     },
-    /// The name is empty, longer than 64 bytes, has control characters, or is taken.
-    #[error("the name is empty, longer than 64 bytes, has control characters, or is taken")]
+    /// The name is empty, longer than 64 bytes, or has control characters.
+    #[error("the name is empty, longer than 64 bytes, or has control characters")]
     Name,
+    /// Another volume has the name.
+    #[error("there is a volume of that name already; give another name, or delete it first")]
+    NameTaken,
     /// There are too many volumes, requests or pins.
     #[error("too many volumes, requests or pins at once")]
     TooMany,

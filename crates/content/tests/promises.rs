@@ -277,7 +277,9 @@ fn impossible_requests_are_refused() {
     assert_eq!(desk.write(volume, 0, vec![1; 100]), Err(RequestError::Range));
     assert_eq!(desk.write(volume, 0, Vec::new()), Err(RequestError::Range));
     let again = Action::Clone { from: volume, name: "s".to_string(), read_only: false };
-    assert_eq!(desk.ask(again), Err(RequestError::Name));
+    assert_eq!(desk.ask(again), Err(RequestError::NameTaken));
+    let nameless = Action::Clone { from: volume, name: String::new(), read_only: false };
+    assert_eq!(desk.ask(nameless), Err(RequestError::Name));
     let huge = Action::Create {
         name: "huge".to_string(),
         size: Bytes(u64::MAX / 512 * 512),

@@ -289,6 +289,14 @@ pub struct Pool {
     pub backing: Option<Backing>,
 }
 
+impl Pool {
+    /// True if it was removed: its row stays, since numbers of pools are given once, and its name
+    /// may be another pool's.
+    pub fn is_removed(&self) -> bool {
+        self.state == "removed"
+    }
+}
+
 /// Room on the file system under the sparse file of a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Backing {

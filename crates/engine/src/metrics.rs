@@ -1,7 +1,8 @@
 //! The engine's figures for Prometheus, in the OpenMetrics text format.
 //!
 //! Names follow Prometheus's conventions: they begin with `thermocline_`; units are seconds and
-//! bytes and end the name; counters end in `_total`. Pools are told apart by name.
+//! bytes and end the name; counters end in `_total`. Pools are told apart by name. Those that were
+//! removed have no figures: a pool that is gone is not down, and another one may have its name.
 
 mod clients;
 
@@ -20,12 +21,13 @@ use thermocline_volume::settings::BLOCK;
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) status: Status,
-    /// By pool: of reads and of writes.
+    /// By rank, as in the status: of reads and of writes.
     pub(crate) pools: Vec<[Latencies; 2]>,
     /// By kind of request.
     pub(crate) requests: Vec<(&'static str, Latencies)>,
     /// Time that users waited less, and longer, because of hints.
     pub(crate) hints: Waits,
+    /// By rank, as in the status.
     pub(crate) pins: Vec<PoolPins>,
 }
 
@@ -257,7 +259,7 @@ impl Figures {
         ];
         for (name, help, figure) in figures {
             let of = |pool: &'_ Pool| pool.backing.as_ref().map(figure);
-            let pools = self.status.pools.iter().filter_map(|pool| Some((pool, of(pool)?)));
+            let pools = self.pools().filter_map(|pool| Some((pool, of(pool)?)));
             let series = pools.map(|(pool, bytes)| {
                 (vec![("pool", pool.name.as_str())], Value::Gauge(bytes as f64))
             });
@@ -295,15 +297,13 @@ impl Figures {
     }
 
     fn by_cache<'a>(&'a self, value: impl Fn(&'a BlockCache) -> Value<'a>) -> Series<'a> {
-        let cached = self.status.pools.iter().filter_map(|pool| Some((pool, pool.cache.as_ref()?)));
+        let cached = self.pools().filter_map(|pool| Some((pool, pool.cache.as_ref()?)));
         cached.map(|(pool, cache)| (vec![("pool", pool.name.as_str())], value(cache))).collect()
     }
 
     fn buckets(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let with_bucket = || {
-            let pools = self.status.pools.iter();
-            pools.filter_map(|pool| Some((pool.name.as_str(), pool.bucket.as_ref()?)))
-        };
+        let with_bucket =
+            || self.pools().filter_map(|pool| Some((pool.name.as_str(), pool.bucket.as_ref()?)));
         let kinds: [(&str, OfBucket); 4] = [
             ("put", |bucket| bucket.puts),
             ("get", |bucket| bucket.gets),
@@ -348,12 +348,16 @@ impl Figures {
 
     /// Of hints and pins.
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let pins = || {
+            let by_rank = self.pins.iter().zip(&self.status.pools);
+            by_rank.filter(|(_, pool)| !pool.is_removed()).map(|(pins, _)| pins)
+        };
         let both = |waits: Waits| [("saved", waits.saved), ("lost", waits.lost)];
         let told = |(what, seconds)| (vec![("effect", what)], Value::Seconds(seconds));
         let help =
             "Time that users waited less (saved) or longer (lost) because hints were followed";
         family(encoder, ("hints_waiting_seconds", help), both(self.hints).map(told).into())?;
-        let waits = self.pins.iter().flat_map(|pins| {
+        let waits = pins().flat_map(|pins| {
             let waits = Waits { saved: pins.saved_seconds, lost: pins.lost_seconds };
             both(waits).map(|(what, seconds)| {
                 (vec![("pool", pins.pool.as_str()), ("effect", what)], Value::Seconds(seconds))
@@ -362,7 +366,7 @@ impl Figures {
         let help =
             "Time that users waited less (saved) or longer (lost) because chunks were pinned";
         family(encoder, ("pins_waiting_seconds", help), waits.collect())?;
-        let chunks = self.pins.iter().flat_map(|pins| {
+        let chunks = pins().flat_map(|pins| {
             let counts = [
                 ("held", pins.held_chunks),
                 ("wrong", pins.wrong_chunks),
@@ -399,7 +403,10 @@ impl Figures {
         let both = self.status.shadows.iter().flat_map(|shadow| {
             [("shadow", &shadow.total), ("actual", &shadow.actual_total)].into_iter().flat_map(
                 move |(what, figures)| {
-                    figures.written.iter().map(move |written| {
+                    // Both are by rank, and of one moment.
+                    let there = figures.written.iter().zip(&self.status.pools);
+                    let there = there.filter(|(_, pool)| !pool.is_removed());
+                    there.map(move |(written, _)| {
                         let labels = vec![
                             ("policy", shadow.name.as_str()),
                             ("placement", what),
@@ -423,10 +430,14 @@ impl Figures {
         family(encoder, ("shadow_moved_bytes", help), both.collect())
     }
 
+    /// Pools that the group has, fastest first.
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.status.pools.iter().filter(|pool| !pool.is_removed())
+    }
+
     /// A series with a value for each pool.
     fn by_pool<'a>(&'a self, value: impl Fn(&'a Pool) -> Value<'a>) -> Series<'a> {
-        let pools = self.status.pools.iter();
-        pools.map(|pool| (vec![("pool", pool.name.as_str())], value(pool))).collect()
+        self.pools().map(|pool| (vec![("pool", pool.name.as_str())], value(pool))).collect()
     }
 
     fn latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -436,10 +447,11 @@ impl Figures {
             .map(|(kind, latencies)| (vec![("op", *kind)], Value::Histogram(latencies)));
         let help = "Latency of client requests";
         family(encoder, ("request_duration_seconds", help), requests.collect())?;
-        let names = self.status.pools.iter().map(|pool| pool.name.as_str());
-        let pools = names.zip(&self.pools).flat_map(|(name, latencies)| {
+        let pools = self.status.pools.iter().zip(&self.pools);
+        let pools = pools.filter(|(pool, _)| !pool.is_removed()).flat_map(|(pool, latencies)| {
             ["read", "write"].iter().zip(latencies).map(move |(&op, latencies)| {
-                (vec![("pool", name), ("op", op)], Value::Histogram(latencies))
+                let labels = vec![("pool", pool.name.as_str()), ("op", op)];
+                (labels, Value::Histogram(latencies))
             })
         });
         let help = "Latency of client requests on the pool's device";

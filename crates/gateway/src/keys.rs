@@ -73,6 +73,18 @@ pub enum KeyError {
         /// The file.
         path: PathBuf,
     },
+    /// Both parts of a key are there.
+    #[error(
+        "{} and {} are there already; keys are not made anew over them: take another name, or \
+         remove both if no end uses them",
+        private.display(), public.display()
+    )]
+    There {
+        /// The key.
+        private: PathBuf,
+        /// The certificate that belongs to it.
+        public: PathBuf,
+    },
     /// The public part of a key that is not there.
     #[error(
         "{}: it exists, and {} does not: a lost key cannot be made again; remove it, or take another name",
@@ -144,11 +156,11 @@ pub fn make(name: &Path) -> Result<Made, KeyError> {
         PathBuf::from(path)
     };
     let (private, public) = (with(".key"), with(".pub"));
-    if private.exists() && !public.exists() {
-        return write_public(private, public);
-    }
-    if public.exists() && !private.exists() {
-        return Err(KeyError::Lost { public, private });
+    match (private.exists(), public.exists()) {
+        (true, true) => return Err(KeyError::There { private, public }),
+        (true, false) => return write_public(private, public),
+        (false, true) => return Err(KeyError::Lost { public, private }),
+        (false, false) => {}
     }
     let pair = rcgen::KeyPair::generate().map_err(wrong)?;
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).map_err(wrong)?;

@@ -10,14 +10,14 @@ use super::backing::DOMAINS;
 use super::figures;
 use super::store::{Core, StoreApi};
 use axum::body::Bytes as Uploaded;
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use thermocline_admin::api::{Event, Refused};
-use thermocline_admin::http::{Answer, Body, Dashboard, Onward};
+use thermocline_admin::http::{Answer, Body, Dashboard, Onward, Query};
 use thermocline_content::{Action, Completed, Domain, Quotas};
 use thermocline_hostcache::BLOCK_BYTES;
 use thermocline_ports::Payload;
@@ -202,6 +202,7 @@ async fn clone(
 
 /// Place where bytes go.
 #[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 struct At {
     /// Bytes from the volume's start, a multiple of 4 KiB.
     offset_bytes: u64,

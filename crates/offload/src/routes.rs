@@ -4,7 +4,7 @@
 use crate::api::{NewCardState, NewChain, NewCount, NewLoad, PoolStatus};
 use crate::pool::{Caller, PoolApi};
 use crate::{cyborg, figures};
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use axum::routing::get;
 use axum::{Extension, Json, Router};
 use std::sync::Arc;
 use thermocline_admin::api::{Event, Refused};
-use thermocline_admin::http::{Answer, Body, Onward, is_equal};
+use thermocline_admin::http::{Answer, Body, Onward, Query, is_equal};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -7,18 +7,25 @@ pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     candidates.map(|c| (distance(c), c)).min().filter(|(d, _)| *d <= 3).map(|(_, c)| c)
 }
 
-/// Levenshtein distance, O(|a|·|b|).
+/// Number of letters that are inserted, left out, replaced or exchanged with their neighbour
+/// (optimal string alignment), O(|a|·|b|).
 fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = [vec![0; b.len() + 1], vec![0; b.len() + 1], (0..=b.len()).collect()];
+    for (i, x) in a.iter().enumerate() {
+        rows.rotate_left(1);
+        let [before, above, row] = &mut rows;
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+            let substituted = above[j] + usize::from(x != y);
+            row[j + 1] = substituted.min(row[j] + 1).min(above[j + 1] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                row[j + 1] = row[j + 1].min(before[j - 1] + 1);
+            }
         }
     }
-    row[b.len()]
+    rows[2][b.len()]
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,12 @@ pub fn count(value: u64) -> String {
     out
 }
 
+/// A count with its noun, which takes an s unless there is one: `1 hint`, `1,234 hints`, `0 hints`.
+pub fn counted(value: u64, noun: &str) -> String {
+    let ending = if value == 1 { "" } else { "s" };
+    format!("{} {noun}{ending}", count(value))
+}
+
 /// A size in IEC units with three significant digits: `64 KiB`, `1.5 GiB`. `value` is in bytes, 0
 /// or more.
 pub fn bytes(value: f64) -> String {

@@ -127,12 +127,13 @@ impl Group {
     }
 
     fn check_size(&self, size: Bytes, old: Bytes) -> Result<(), AdminError> {
-        let chunks = size.0.div_ceil(u64::from(self.machines.state.pools.chunk_bytes()));
+        let most = Bytes(VOLUME_CHUNKS_MAX * u64::from(self.machines.state.pools.chunk_bytes()));
         let whole = size.0.is_multiple_of(u64::from(SECTOR)) && size.0 > 0;
-        if whole && size >= old && chunks <= VOLUME_CHUNKS_MAX {
-            Ok(())
-        } else {
-            Err(AdminError::Size(size))
+        match () {
+            () if !whole => Err(AdminError::Size(size)),
+            () if size < old => Err(AdminError::Shrinks { old, size }),
+            () if size > most => Err(AdminError::SizeMax { size, most }),
+            () => Ok(()),
         }
     }
 

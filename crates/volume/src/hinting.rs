@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_policy::hints::director::Directed;
 use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::{Move, VolumeView};
-use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Chunks of prefetches that have not begun; beyond it more are refused.
 pub const HINT_WISHES_MAX: usize = 65_536;
@@ -43,7 +43,7 @@ pub enum HintRefusal {
     #[error("there is no volume {0}")]
     NoVolume(VolumeId),
     /// It begins beyond the volume.
-    #[error("the range begins at {0}, beyond the end of a volume of {1} bytes")]
+    #[error("the range begins at {}, beyond the end of a volume of {}", Bytes(*.0), Bytes(*.1))]
     Beyond(u64, u64),
     /// The group is not in service.
     #[error("the volume group is not in service")]

@@ -11,6 +11,7 @@ pub type Answer<T> = Result<Json<T>, Refused>;
 /// From where on something is told.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 pub struct Onward {
     /// The first number that is of interest.
     #[serde(default)]

@@ -1,8 +1,9 @@
 //! A dashboard beside an API: its page, the API's document, and the metrics. `web/page.html` is
 //! what all pages have in common.
 
+use crate::api::Refused;
 use axum::body::Bytes;
-use axum::http::header;
+use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
@@ -21,7 +22,8 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Routes to the page, to what `api` declares and to its document, and to `metrics`.
+    /// Routes to the page, to what `api` declares and to its document, and to `metrics`. Any other
+    /// path is refused as everything else is, in JSON.
     pub fn beside<S: Clone + Send + Sync + 'static>(
         self,
         api: OpenApiRouter<S>,
@@ -40,7 +42,14 @@ impl Dashboard {
             .route("/icon.svg", asset("image/svg+xml", include_str!("../../web/icon.svg")))
             .route("/v1/openapi.json", get(async move || Json(document)))
             .route("/metrics", metrics)
+            .fallback(nowhere)
     }
+}
+
+/// Refuses a path that there is not.
+async fn nowhere(uri: Uri) -> Refused {
+    let path = uri.path();
+    Refused::missing(format!("there is no {path}; /v1/openapi.json lists what there is"))
 }
 
 /// True if a path belongs to the page, which tells nothing about the engine.

@@ -22,6 +22,7 @@ use thermocline_engine::pools::{
 };
 use thermocline_ports::{Device, ScratchDevice};
 use thermocline_ports_os::Disk;
+use thermocline_units::text::count;
 use thermocline_units::{Bytes, ChunkId, PoolId};
 use thermocline_volume::{DamagedReplica, Finding, FindingKind, Group, PoolState, Service};
 
@@ -33,7 +34,8 @@ Examples:
   thermocline check /etc/thermocline.toml --salvage   what a damaged group would lose
   thermocline check --scrub                  reads and verifies what volumes hold as well
 
-Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is wrong.";
+Exit status: 0 all is well, 1 something is missing, damaged or in use, 2 the configuration is
+wrong.";
 
 /// Help for a pool of before its group had block checksums.
 const GIVE_THEM: &str = "`thermocline pool replace` moves its chunks to a pool that has them";
@@ -104,11 +106,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
-    let mut report = check(&config, args.salvage.into(), args.scrub)?;
     // The first start without a configuration makes its token.
-    if let Some(error) = args.config.as_ref().and_then(|_| config.check_secrets().err()) {
-        report.flaws.push(error.to_string());
-    }
+    let secrets = args.config.as_ref().and_then(|_| config.check_secrets().err());
+    let secrets = secrets.map(|error| error.to_string());
+    let mut report =
+        check(&config, args.salvage.into(), args.scrub).map_err(|error| match &secrets {
+            Some(too) => error.with(too),
+            None => error,
+        })?;
+    report.flaws.extend(secrets.iter().flat_map(|errors| errors.lines().map(str::to_string)));
     if args.json {
         let text = serde_json::to_string_pretty(&as_json(&report)).map_err(CliError::failed)?;
         output::print(&(text + "\n"))?;
@@ -184,11 +190,11 @@ fn group(
     let mut report = Report {
         group: Some((members.label.identity, members.label.chunk_size)),
         flaws: members.missing.clone(),
-        notes: members.forgotten.clone(),
+        notes: [&members.forgotten[..], &members.removed].concat(),
         ..Report::default()
     };
     if members.missing.is_empty() {
-        report.flaws.extend(members.strangers.iter().cloned());
+        report.flaws.extend(members.strangers.iter().map(|stranger| pools::refusal_of(stranger)));
     }
     for (member, seat) in members.label.members.iter().zip(&members.devices) {
         report.pools.push(PoolLine {
@@ -355,9 +361,9 @@ fn as_text(report: &Report) -> String {
         let _ = writeln!(text, "volume group {identity:016x}, chunks of {chunk}\n");
     }
     let mut pools =
-        table::plain(["POOL", "STATE", "SIZE", "SLOTS USED", "SLOTS", "SLOWED TO", "DEVICE"]);
+        table::plain(["pool", "state", "size", "slots used", "slots", "slowed to", "device"]);
     for pool in &report.pools {
-        let slots = pool.slots.map(|(used, total)| (used.to_string(), total.to_string()));
+        let slots = pool.slots.map(|(used, total)| (count(used.into()), count(total.into())));
         let (used, total) = slots.unwrap_or_default();
         let device = pool.device.map(|size| size.to_string()).unwrap_or_default();
         let path = pool.path.as_ref().map(|path| path.display().to_string());
@@ -373,12 +379,13 @@ fn as_text(report: &Report) -> String {
         ];
         pools.add_row(row);
     }
+    table::align(&mut pools, 2..5);
     let _ = writeln!(text, "{pools}");
     if !report.volumes.is_empty() {
         let mut volumes =
-            table::plain(["VOLUME", "IDENTITY", "SIZE", "CHUNKS HELD", "CHUNKS LOST"]);
+            table::plain(["volume", "identity", "size", "chunks held", "chunks lost"]);
         for volume in &report.volumes {
-            let (mapped, lost) = (volume.mapped.to_string(), volume.lost.to_string());
+            let (mapped, lost) = (count(volume.mapped), count(volume.lost));
             let (name, identity) = (volume.name.clone(), volume.identity.to_string());
             volumes.add_row([name, identity, volume.size.to_string(), mapped, lost]);
         }

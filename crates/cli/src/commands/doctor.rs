@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::output;
 use serde::Serialize;
 use std::path::PathBuf;
+use thermocline_units::text::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,9 +107,12 @@ impl Report {
         text.push_str(&match (missing, notes) {
             (0, 0) => "\nEverything is there.\n".to_string(),
             (0, n) => {
-                format!("\nThe engine can run. {n} note(s) above: what they name may be missed.\n")
+                let notes = counted(n as u64, "note");
+                format!("\nThe engine can run; see the {notes} above for what will not work.\n")
             }
-            (n, _) => format!("\nThe engine cannot run: {n} thing(s) missing.\n"),
+            (n, _) => {
+                format!("\nThe engine cannot run: {} missing.\n", counted(n as u64, "thing"))
+            }
         });
         text
     }

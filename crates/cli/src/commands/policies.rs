@@ -11,10 +11,10 @@ mod explain;
 use crate::config::library;
 use crate::error::CliError;
 use crate::output;
-use comfy_table::{ContentArrangement, LineStyle, Table, presets};
+use crate::table::terminal_columns;
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, Table, presets};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
 use thermocline_policy::registry::{Build, Entry, all, find, nearest};
@@ -31,8 +31,9 @@ Examples:
 
 Settings follow the name after colons, a filter stands in front: lirs:hir=0.02, larc+arc.";
 
-/// As wide as the help texts; long cells wrap. What goes into a pipe is one line a policy.
-const TERMINAL_COLUMNS: u16 = 100;
+/// At most as wide as the help texts, and as the terminal; long cells wrap. What goes into a pipe
+/// is one line a policy.
+const TERMINAL_COLUMNS: usize = 100;
 
 /// Options of the list.
 #[derive(clap::Args)]
@@ -113,17 +114,22 @@ fn table(header: &[&str]) -> Table {
     let rule = LineStyle::none().fill('─').junction('─');
     table.load_style(presets::NOTHING.header_separator(rule));
     table.set_content_arrangement(ContentArrangement::Dynamic);
-    if std::io::stdout().is_terminal() {
-        table.set_width(TERMINAL_COLUMNS);
+    if let Some(columns) = terminal_columns() {
+        table.set_width(columns.min(TERMINAL_COLUMNS) as u16);
     }
     table.set_header(header.to_vec());
     table
 }
 
 fn list(found: &[&Entry]) -> String {
-    let mut table = table(&["NAME", "KIND", "WHAT IT DOES", "SOURCE"]);
+    let mut table = table(&["name", "kind", "what it does", "source"]);
     for entry in found {
         table.add_row([entry.name, entry.build.kind(), entry.summary, entry.source]);
+    }
+    // A terminal has no room for it; with a name it is shown.
+    if terminal_columns().is_some() {
+        let source = table.column_mut(3).expect("it is the last");
+        source.set_constraint(ColumnConstraint::Hidden);
     }
     let filtered = if found.iter().any(|entry| matches!(entry.build, Build::Admission(_))) {
         "\nA filter stands in front of a cache: larc+arc."
@@ -131,7 +137,7 @@ fn list(found: &[&Entry]) -> String {
         ""
     };
     format!(
-        "{}\n\n`thermocline policies NAME` shows the settings of one.{filtered}\n",
+        "{}\n\n`thermocline policies NAME` shows source and settings of one.{filtered}\n",
         trimmed(&table)
     )
 }
@@ -148,7 +154,7 @@ fn detail(entry: &Entry) -> String {
         out.push_str("It has no settings.\n");
         return out;
     };
-    let mut table = table(&["SETTING", "DEFAULT", "UNIT", "WHAT IT DOES"]);
+    let mut table = table(&["setting", "default", "unit", "what it does"]);
     for setting in entry.settings {
         table.add_row([setting.name, setting.default, setting.unit, setting.help]);
     }

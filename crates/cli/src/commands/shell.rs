@@ -33,7 +33,7 @@ pub(crate) struct ManArgs {
     /// Command whose page is printed; without one that of `thermocline`.
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
-    /// Write the pages of all commands into this folder instead.
+    /// Write the pages of all commands into this folder instead; it is made when it is missing.
     #[arg(long, value_name = "FOLDER", conflicts_with = "command")]
     to: Option<PathBuf>,
     /// Replace pages that are there.
@@ -53,10 +53,8 @@ pub(crate) fn completions(args: &CompletionsArgs, mut root: clap::Command) -> Re
 pub(crate) fn man(args: &ManArgs, mut root: clap::Command) -> Result<(), CliError> {
     root.build();
     if let Some(folder) = &args.to {
-        if !folder.is_dir() {
-            let folder = folder.display();
-            return Err(CliError::input(format!("{folder} is no folder; make it first")));
-        }
+        let failed = |error| CliError::input(format!("{}: {error}", folder.display()));
+        std::fs::create_dir_all(folder).map_err(failed)?;
         return write_all(&root, folder, args.force);
     }
     let mut command = &root;

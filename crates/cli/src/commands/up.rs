@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use thermocline_engine::Engine;
 use thermocline_engine::pools::{self, Permission};
 use thermocline_units::Bytes;
+use thermocline_units::text::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,8 +30,12 @@ Examples:
   thermocline up --policy baseline:k=200 --epoch 1m --record today.tcr
   nbdinfo 'nbd+unix:///v0?socket=thermocline-data/nbd.sock'
 
-Without a configuration the pools are files: scm.pool, ssd.pool and hdd.pool, slowed to storage-class
-memory, a SATA SSD and a disk of 7,200 rpm; what is already slower stays as slow as it is.";
+Without a configuration the pools are files: scm.pool, ssd.pool and hdd.pool, slowed to
+storage-class memory, a SATA SSD and a disk of 7,200 rpm; what is already slower stays as slow as
+it is.";
+
+/// Size of the volume that is made without a configuration.
+const SIZE: Bytes = Bytes::from_gib(1);
 
 /// Tiered volumes in one command.
 #[derive(clap::Args)]
@@ -67,9 +72,9 @@ struct StandardArgs {
     /// Folder of the pools and the sockets; made when it is missing.
     #[arg(long, value_name = "DIR", default_value = "thermocline-data", conflicts_with = "config")]
     data: PathBuf,
-    /// Size of the volume, when it is made.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", conflicts_with = "config")]
-    size: Bytes,
+    /// Size of the volume, when it is made; 1GiB when not given.
+    #[arg(long, value_name = "SIZE", conflicts_with = "config")]
+    size: Option<Bytes>,
     /// Socket to listen on; nbd.sock in the folder when not given.
     #[arg(long, value_name = "PATH", conflicts_with = "config")]
     socket: Option<PathBuf>,
@@ -86,7 +91,7 @@ impl StandardArgs {
     fn config(&self) -> Result<Config, CliError> {
         let standard = Standard {
             data: self.data.clone(),
-            size: self.size,
+            size: self.size.unwrap_or(SIZE),
             socket: self.socket.clone(),
             emulation: !self.no_emulation,
         };
@@ -107,23 +112,24 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     config = config.with_added_pools().map_err(CliError::input)?;
     config.settings = args.deciding.settings(config.settings);
-    let is_standard = args.config.is_none();
-    if !is_standard {
+    if args.config.is_some() {
         config.check_secrets().map_err(CliError::input)?;
     }
     let damage = pools::Damage::from(args.salvage);
     let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
     let mut running = RunningEngine::start(&config, may, &args.deciding, args.log)?;
-    let doors_told = running.open_listeners(&config, is_standard)?;
+    let doors_told = running.open_listeners(&config)?;
     let engine = running.engine();
     let (volumes, ways) = (tell_volumes(engine, &config), tell_ways(engine, &config));
+    let nobody = tell_nobody(&args, &config) + &tell_size(engine, args.standard.size);
     // Clients are let in already: a full disk behind the standard output does not send them away.
     if let Err(error) =
-        output::print(&format!("{}{volumes}{doors_told}{ways}", running.pools_told()))
+        output::print(&format!("{}{volumes}{nobody}{doors_told}{ways}", running.pools_told()))
     {
         listeners::say(&error.to_string());
     }
-    let status = format!("serving {} volume(s)", running.engine().exports().len());
+    let volumes = running.engine().exports().len() as u64;
+    let status = format!("serving {}", counted(volumes, "volume"));
     service::tell(State::Ready { status: &status });
     let recorded = running.serve(&stop, || service::tell(State::Stopping))?;
     output::print(&format!("closed; everything is durable\n{recorded}"))
@@ -136,6 +142,39 @@ fn stop_signal() -> io::Result<UnixStream> {
         signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
     }
     Ok(reader)
+}
+
+/// Tells that nobody decides about moves where nobody said so: few who write a configuration with
+/// several pools mean that.
+fn tell_nobody(args: &Args, config: &Config) -> String {
+    match &args.config {
+        Some(path)
+            if config.policy.is_none()
+                && !args.deciding.names_policy()
+                && config.pools.len() > 1 =>
+        {
+            format!(
+                "no [policy] in {}: no data moves by itself; with `name = \"auto\"` there, or \
+                 --policy auto, hot data moves to faster pools\n",
+                path.display()
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+/// Tells that a size was asked for and the volume, which was there, has another.
+fn tell_size(engine: &Engine, size: Option<Bytes>) -> String {
+    let first = engine.exports().first();
+    match (first, size) {
+        (Some(first), Some(size)) if first.size != size.0 => format!(
+            "--size {size} is for a volume that is made, and {} has {}; `thermocline volume grow` \
+             makes it larger\n",
+            first.name,
+            Bytes(first.size)
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Tells which volumes clients may attach.

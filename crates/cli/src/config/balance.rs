@@ -62,15 +62,17 @@ impl BalanceConfig {
     /// As there.
     pub(crate) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError> {
         let config = read(text, path)?;
-        for listen in &config.proxy.listen {
-            if let Some(tls) = &listen.tls {
-                secrets::check_tls(&super::TlsConfig {
-                    cert: tls.certificate.clone(),
-                    key: tls.key.clone(),
-                    client_ca: tls.client_authority.clone(),
-                })?;
-            }
-        }
+        let encrypted = config.proxy.listen.iter().filter_map(|listen| listen.tls.as_ref());
+        let checked = encrypted.map(|tls| {
+            secrets::check_tls(&super::TlsConfig {
+                cert: tls.certificate.clone(),
+                key: tls.key.clone(),
+                client_ca: tls.client_authority.clone(),
+            })
+        });
+        let upstream = config.proxy.live.upstream.tls.iter();
+        let authorities = upstream.filter_map(|tls| tls.authority.as_deref());
+        secrets::all(checked.chain(authorities.map(secrets::check_authority)))?;
         Ok(config)
     }
 }

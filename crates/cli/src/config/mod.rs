@@ -57,6 +57,17 @@ pub(crate) struct Config {
     pub(crate) scrub: ScrubConfig,
     /// Settings of the group.
     pub(crate) settings: Settings,
+    /// Origin of all this.
+    pub(crate) origin: Origin,
+}
+
+/// Origin of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Somebody wrote this file.
+    File(PathBuf),
+    /// Nobody wrote one: one volume on three files, for demonstration.
+    Standard,
 }
 
 /// Verifying that nobody has to ask for.
@@ -181,18 +192,17 @@ impl Config {
         Ok(self)
     }
 
-    /// Checks the files that the listeners need: certificates, keys, tokens.
+    /// Checks the files that listeners and buckets need: certificates, keys, tokens.
     ///
     /// # Errors
-    /// When one cannot be read, is of another kind, or is a secret that everybody can read.
+    /// When one cannot be read, is of another kind, or is a secret that everybody can read; a line
+    /// for each such file.
     pub(crate) fn check_secrets(&self) -> Result<(), ConfigError> {
-        if let Some(tls) = &self.nbd.tls {
-            secrets::check_tls(tls)?;
-        }
-        match &self.http.tcp {
-            Some((_, token_file)) => token(token_file).map(drop),
-            None => Ok(()),
-        }
+        let buckets = self.pools.iter().filter_map(|pool| pool.device.bucket.as_ref());
+        let authorities = buckets.filter_map(|bucket| bucket.options.ca_file.as_deref());
+        let tls = self.nbd.tls.iter().map(secrets::check_tls);
+        let tokens = self.http.tcp.iter().map(|(_, file)| token(file).map(drop));
+        secrets::all(tls.chain(tokens).chain(authorities.map(secrets::check_authority)))
     }
 
     /// Bytes of all volumes that the first start makes.

@@ -1,7 +1,7 @@
 //! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
 
 use super::keys::{At, ConfigError, File, Keys};
-use super::{Config, HttpConfig, NbdConfig, TlsConfig};
+use super::{Config, HttpConfig, NbdConfig, Origin, TlsConfig};
 use super::{bucket, hints, library, scrub, tactics, volumes};
 use crate::deciding::own_epoch;
 use std::fmt::Display;
@@ -63,7 +63,8 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let hints = hints::hints(keys.table("hints")?, beside)?;
     let scrub = scrub::scrub(keys.table("scrub")?)?;
     keys.finish()?;
-    Ok(Config { data, pools, volumes, nbd, http, policy, hints, scrub, settings })
+    let origin = Origin::File(path.to_path_buf());
+    Ok(Config { data, pools, volumes, nbd, http, policy, hints, scrub, settings, origin })
 }
 
 /// Checks that both sockets have names of their own, which a socket can have.

@@ -13,14 +13,26 @@ const SECRET_BYTES_MAX: u64 = 1 << 20;
 /// Permission bits of the group to write, and of everybody else to do anything.
 const TOO_OPEN: u32 = 0o027;
 
+/// Checks all files of a listener, and says of all what is wrong, a line each.
 pub(super) fn check_tls(tls: &TlsConfig) -> Result<(), ConfigError> {
-    check_pem(&tls.cert, "CERTIFICATE-----")?;
-    check_pem(&tls.key, "PRIVATE KEY-----")?;
-    check_private(&tls.key)?;
-    match &tls.client_ca {
-        Some(path) => check_pem(path, "CERTIFICATE-----"),
-        None => Ok(()),
-    }
+    let certificates = std::iter::once(&tls.cert).chain(&tls.client_ca);
+    let key = check_pem(&tls.key, "PRIVATE KEY-----").and_then(|()| check_private(&tls.key));
+    all(certificates.map(|path| check_authority(path)).chain(std::iter::once(key)))
+}
+
+/// Checks a file of certificates.
+pub(super) fn check_authority(path: &Path) -> Result<(), ConfigError> {
+    check_pem(path, "CERTIFICATE-----")
+}
+
+/// The errors of all checks in one, a line each: whoever copies an example learns at once which
+/// files it wants.
+pub(super) fn all(
+    checks: impl IntoIterator<Item = Result<(), ConfigError>>,
+) -> Result<(), ConfigError> {
+    let wrong: Vec<String> =
+        checks.into_iter().filter_map(|check| Some(check.err()?.to_string())).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(ConfigError::new(wrong.join("\n"))) }
 }
 
 /// The token in a file: its first line.

@@ -1,7 +1,9 @@
 //! Configuration of `thermocline up` without a file: one volume on three files in a folder, slowed
 //! to what they are called.
 
-use super::{Config, ConfigError, HintsConfig, HttpConfig, NbdConfig, ScrubConfig, VolumeConfig};
+use super::{
+    Config, ConfigError, HintsConfig, HttpConfig, NbdConfig, Origin, ScrubConfig, VolumeConfig,
+};
 use crate::deciding::own_epoch;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -92,6 +94,7 @@ impl Standard {
             policy: Some(policy),
             hints: HintsConfig::default(),
             scrub: ScrubConfig::default(),
+            origin: Origin::Standard,
             settings: Settings {
                 epoch: own.unwrap_or(settings.epoch),
                 copying: Copying { piece: PIECE, ..settings.copying },

@@ -86,7 +86,20 @@ fn volumes_are_made_grown_mapped_and_deleted_while_the_engine_runs() {
         .collect();
     assert_eq!(runs, [(0, 2, 0), (2, 1, 1), (3, 13, 0)]);
     let refused = ask(&up, "volume grow v1 4MiB").unwrap_err();
-    assert!(refused.contains("not smaller than before"), "{refused}");
+    assert!(refused.contains("never shrinks: it has 16 MiB, and 4 MiB were"), "{refused}");
+    let refused = ask(&up, "volume create x 1000").unwrap_err();
+    assert!(refused.contains("1000 bytes are no size") && !refused.contains("shrink"), "{refused}");
+    let refused = ask(&up, "volume create x 200TiB").unwrap_err();
+    assert!(refused.contains("allow 64 TiB at most"), "{refused}");
+    // More than the pools have: allowed, and told.
+    let command = env!("CARGO_BIN_EXE_thermocline");
+    let create = format!("{command} volume create big 20GiB --data pools 2>&1");
+    let said = up.run("sh", &["-c", &create]).unwrap();
+    assert!(
+        said.contains("note: all volumes together have 20") && said.contains("add a pool"),
+        "{said}"
+    );
+    ask(&up, "volume delete big --yes").unwrap();
     assert!(ask(&up, "volume delete v1").unwrap_err().contains("--yes"));
     ask(&up, "volume delete v1 --yes").unwrap();
     assert!(up.run("nbdinfo", &["--size", uri]).is_err());
@@ -113,6 +126,10 @@ fn ranges_are_migrated_copied_and_pinned_and_hold_what_they_held() {
     let map = ask(&up, "volume map v0 --length 8MiB").unwrap();
     assert!(map.contains("hdd, pinned") && map.contains("scm, ssd"), "{map}");
     read(&up, 5, "0", "8M");
+    let nothing = ask(&up, "hint give v0 --length 1MiB --expires 9").unwrap_err();
+    assert!(nothing.contains("the hint says nothing of the data"), "{nothing}");
+    let kinds = ask(&up, "migrate v0 --do teleport").unwrap_err();
+    assert!(kinds.contains("[possible values: migrate, replicate, prefetch,"), "{kinds}");
     let unknown = ask(&up, "migrate v0 --to tape").unwrap_err();
     assert!(unknown.contains("there is no pool tape; there are: scm, ssd, hdd"), "{unknown}");
     assert!(ask(&up, "migrate v0 --to hdd --offset 1TiB").unwrap_err().contains("ends beyond"));
@@ -213,7 +230,20 @@ fn the_api_describes_itself_and_metrics_count_what_clients_did() {
     let (status, heat) = over_socket(&folder, "/v1/volumes/v0/heat");
     assert!(status == 200 && heat.contains("\"column_bytes\":262144"), "{heat}");
     assert_eq!(over_socket(&folder, "/v1/volumes/v9/heat").0, 404);
-    assert_eq!(over_socket(&folder, "/v1/nothing").0, 404);
+    // An empty body, although every refusal promises a message; and keys that nobody knows were
+    // dropped, so that an answer was of the whole volume.
+    let message = |path: &str| {
+        let (status, body) = over_socket(&folder, path);
+        let body: Value = serde_json::from_str(&body).unwrap();
+        (status, body["message"].as_str().unwrap().to_string())
+    };
+    let (status, said) = message("/v1/nothing");
+    assert_eq!((status, said.contains("there is no /v1/nothing")), (404, true), "{said}");
+    let (status, said) = message("/v1/volumes/v0/extents?offset=1");
+    assert_eq!((status, said.contains("did you mean `offset_bytes`?")), (400, true), "{said}");
+    let (status, said) = message("/v1/events?since=4");
+    assert_eq!((status, said.contains("unknown key `since`")), (400, true), "{said}");
+    assert_eq!(message("/v1/events?from=many").0, 400);
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 

@@ -37,7 +37,7 @@ fn hints_decide_where_first_writes_go_and_what_moves_and_are_told_and_forgotten(
     assert_eq!([0, 8, 11].map(|mib| pool_at(&up, mib)), [0, 2, 2]);
     assert!(pool_at(&up, 38) > 0, "scm is too small for that");
     let told = ask(&up, "hint give v0 --offset 38MiB --length 1MiB --metadata --source meta");
-    assert_eq!(told.unwrap(), "1 hints taken\n");
+    assert_eq!(told.unwrap(), "1 hint taken\n");
     until("metadata rises", || pool_at(&up, 38) == 0);
     let status = json(&up, "hint list");
     assert_eq!(status["done"]["placed_chunks"], 4, "{status:#}");
@@ -46,7 +46,10 @@ fn hints_decide_where_first_writes_go_and_what_moves_and_are_told_and_forgotten(
     assert_eq!(names.collect::<Vec<_>>(), ["cli", "meta"]);
     for (wrong, why) in [
         ("hint give v0 --usage often", "`often` is no usage; write unknown, read-intensive"),
-        ("hint give v0 --offset 64MiB", "beyond the end of a volume of 67108864 bytes"),
+        (
+            "hint give v0 --offset 64MiB --metadata",
+            "at 64 MiB, beyond the end of a volume of 64 MiB",
+        ),
         ("hint give v9 --metadata", "there is no volume v9; there are: v0"),
         ("hint give v0 --background 99999", "requests may wait 1 to 10000 ms, not 99999"),
         ("hint forget nobody", "no hints came from nobody; sources are: cli, meta"),
@@ -222,6 +225,6 @@ fn a_document_that_is_too_long_is_refused_with_how_much_goes_together() {
     assert!(said.contains("10001 hints are too many; give at most 10000"), "{said}");
     // As many as are sent at once, with the longest of paths.
     std::fs::write(folder.join("full.json"), document(1600, 4096)).unwrap();
-    assert_eq!(ask(&up, "hint send full.json").unwrap(), "1600 hints taken\n");
+    assert_eq!(ask(&up, "hint send full.json").unwrap(), "1,600 hints taken\n");
     assert_eq!(up.stop("-TERM"), Some(0));
 }

@@ -26,7 +26,7 @@ fn a_volume_has_its_name_wherever_it_is_told_also_after_a_kill() {
     assert!(ask(&up, "policy explain db 0").unwrap().starts_with("db from 0 B to 1 MiB"));
     ask(&up, "hint give db --length 1MiB --usage archival").unwrap();
     let beyond = ask(&up, "volume map db --offset 1GiB").unwrap_err();
-    assert!(beyond.contains("ends beyond db's"), "{beyond}");
+    assert!(beyond.contains("ends beyond db: it has 12 MiB"), "{beyond}");
     assert!(ask(&up, "status").unwrap().contains("volume db, 12 MiB"));
     let events = over_socket(&folder, "/v1/events").1;
     assert!(events.contains("db of 8 MiB was made") && events.contains("db has 12 MiB now"));

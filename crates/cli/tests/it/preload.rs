@@ -72,7 +72,7 @@ fn without_the_right_to_watch_files_it_is_said_what_still_works_and_that_works()
     }
     let path = format!("{PROGRAM} hint path --data pools --usage archival tree/one");
     let done = mounted.shell(&without_right(&path));
-    assert!(done.contains("1 hints taken"), "{done}");
+    assert!(done.contains("1 hint taken"), "{done}");
     let device =
         format!("{PROGRAM} hint run --device DEVICE --keep --pin --data pools -- true 2>&1");
     assert_eq!(mounted.shell(&without_right(&device)), "");

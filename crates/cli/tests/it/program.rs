@@ -66,6 +66,12 @@ impl Ran {
         self
     }
 
+    /// Asserts that stdout holds `part`.
+    pub(crate) fn says_on_stdout(self, part: &str) -> Ran {
+        assert!(self.stdout().contains(part), "{}: {part:?} not in\n{}", self.words, self.stdout());
+        self
+    }
+
     /// Asserts that stderr holds `part`.
     pub(crate) fn says(self, part: &str) -> Ran {
         assert!(self.stderr().contains(part), "{}: {part:?} not in\n{}", self.words, self.stderr());

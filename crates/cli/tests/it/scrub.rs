@@ -58,7 +58,8 @@ fn a_rotten_copy_is_found_by_check_and_repaired_by_a_scrub() {
     assert!(std::fs::read(&ssd).unwrap() == rotten, "checking changes nothing");
 
     let up = Up::start_with(&folder, UP);
-    assert_eq!(json(&up, "scrub --show")["state"], "none");
+    let first = json(&up, "scrub --show");
+    assert_eq!((&first["state"], &first["last_end_ms"]), (&"none".into(), &().into()));
     let scrub = json(&up, "scrub ssd --wait");
     assert_eq!((&scrub["state"], &scrub["pool"]), (&"ended".into(), &"ssd".into()));
     assert_eq!((&scrub["repaired_blocks"], &scrub["unrepairable_blocks"]), (&1.into(), &0.into()));
@@ -72,6 +73,14 @@ fn a_rotten_copy_is_found_by_check_and_repaired_by_a_scrub() {
     assert!(told().contains(all) && told().contains(repaired), "{}", told());
     let metrics = over_socket(&folder, "/metrics").1;
     assert!(metrics.contains("thermocline_scrub_repaired_bytes_total{} 4096\n"), "{metrics}");
+
+    // Whoever waits for its end is told when that was.
+    let began = std::time::SystemTime::now();
+    let whole = json(&up, "scrub --wait");
+    let ended = std::time::UNIX_EPOCH
+        + std::time::Duration::from_millis(whole["last_end_ms"].as_u64().unwrap() + 1);
+    assert!(whole["state"] == "ended" && ended >= began, "{whole}");
+    assert_eq!(json(&up, "scrub ssd --wait")["state"], "ended", "the next one may begin at once");
     assert_eq!(up.stop("-TERM"), Some(0));
     assert_eq!(std::fs::read(&ssd).unwrap()[at], PATTERN);
     check(" --scrub").succeeded();

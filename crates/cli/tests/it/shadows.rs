@@ -53,7 +53,7 @@ fn a_shadow_tells_what_it_would_have_done_and_does_it_once_adopted() {
         ("shadow add edt --one-in 2", "watch one chunk in 1"),
         ("shadow remove edt", "there is no shadow edt; there are: baseline:k=4"),
         ("policy adopt edt", "there is no shadow edt; there are: baseline:k=4"),
-        ("policy explain v0 64MiB", "ends beyond v0's"),
+        ("policy explain v0 64MiB", "ends beyond v0: it has 64 MiB"),
     ] {
         let said = ask(&up, wrong).unwrap_err();
         assert!(said.contains(why), "{wrong}: {said}");

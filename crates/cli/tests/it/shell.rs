@@ -59,5 +59,7 @@ fn every_command_has_a_page() {
     run(&folder, "man --to .").ended_with(2).says("--force");
     run(&folder, "man --to . --force").succeeded();
     run(&folder, "man lab cash").ended_with(2).says("`lab` has no command `cash`");
-    run(&folder, "man --to nowhere").ended_with(2).says("is no folder");
+    run(&folder, "man --to new/folder").succeeded();
+    assert!(folder.join("new/folder/thermocline.1").exists(), "the folder is made");
+    run(&folder, "man --to thermocline.1").ended_with(2).says("thermocline.1: ");
 }

@@ -93,7 +93,7 @@ fn a_report_compares_by_family_and_lists_errors() {
     run(&folder, "lab sweep plan.toml --out out").succeeded();
     let ran = run(&folder, "lab report out --html page.html").succeeded();
     let text = ran.stdout();
-    for part in ["## web: 1 traces", "| s3-fifo ", "Size 2%", "at most 100", "broken.csv: "] {
+    for part in ["## web: 1 trace\n", "| s3-fifo ", "Size 2%", "at most 100", "broken.csv: "] {
         assert!(text.contains(part), "{part} not in\n{text}");
     }
     let page = std::fs::read_to_string(folder.join("page.html")).unwrap();

@@ -7,7 +7,7 @@ fn the_same_seed_makes_the_same_bytes() {
     let folder = folder("same_seed");
     for (name, seed) in [("a", 7), ("b", 7), ("c", 8)] {
         let words = format!("trace synth --vms 3 --requests 20k --seed {seed} -o {name}.parquet");
-        run(&folder, &words).succeeded().says("20000 requests, volumes: 3");
+        run(&folder, &words).succeeded().says("20,000 requests, volumes: 3");
     }
     let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
     assert!(bytes("a.parquet") == bytes("b.parquet"));

@@ -412,3 +412,64 @@ fn a_volume_that_was_made_grown_or_deleted_is_so_after_a_kill() {
     assert_eq!(listed, "v0, 64 MiB, identity 1\nv1, 3 MiB, identity 2\n");
     assert_eq!(up.stop("-TERM"), Some(0));
 }
+
+/// `up --data pools` on a group of a configuration opened its pool `hdd` "as slow as hdd-7200",
+/// because its file is called hdd.pool, and with another policy than the configured one.
+#[test]
+fn a_group_of_a_configuration_is_not_opened_without_it() {
+    let folder = program::folder("up-configured");
+    let pools =
+        ["fast", "hdd"].map(|name| format!("[[pool]]\nname = \"{name}\"\nsize = \"32MiB\"\n"));
+    let text = format!("data = \"pools\"\n{}[[volume]]\nsize = \"16MiB\"\n", pools.concat());
+    std::fs::write(folder.join("engine.toml"), &text).unwrap();
+    let (up, said) = Up::start_config(&folder, "engine.toml");
+    // Nothing moved by itself, and nothing said so; nor how to get a dashboard.
+    assert!(said.contains("no [policy] in engine.toml: no data moves by itself"), "{said}");
+    assert!(said.contains("no dashboard: `tcp` and `token-file` under [http]"), "{said}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let file = folder.join("engine.toml").display().to_string();
+    let refused = program::run(&folder, "up --data pools").ended_with(2);
+    refused.says(&format!("was started with a configuration, {file}"));
+    assert!(!folder.join("pools/scm.pool").exists(), "nothing is made");
+
+    let decided = format!("{text}[policy]\nname = \"static\"\n");
+    std::fs::write(folder.join("engine.toml"), decided).unwrap();
+    for arguments in [&["engine.toml"][..], &["engine.toml", "--policy", "none"]] {
+        let (up, said) = Up::start_with_arguments(&folder, arguments);
+        assert!(!said.contains("no [policy]"), "{said}");
+        assert_eq!(up.stop("-TERM"), Some(0));
+    }
+    // And the other way round: pools for demonstration may become somebody's own.
+    let (up, _) = Up::start_with_arguments(&folder, &["--data", "mine", "--size", "64MiB"]);
+    assert_eq!(up.stop("-TERM"), Some(0));
+    assert!(!folder.join("mine/started-with").exists());
+}
+
+/// A start whose socket was taken had made a new group before it failed; a size that was asked for
+/// a volume that is there was ignored without a word.
+#[test]
+fn a_start_that_cannot_listen_makes_nothing_and_a_size_that_has_no_effect_is_told() {
+    let folder = program::folder("up-sockets");
+    let (up, _) = Up::start_with_arguments(&folder, &["--data", "pools", "--size", "64MiB"]);
+    let busy = program::run(&folder, "up --data other --socket pools/nbd.sock").ended_with(1);
+    busy.says("pools/nbd.sock: ");
+    assert!(!folder.join("other").exists(), "nothing is left behind");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let config = format!(
+        "data = \"other\"\n[[pool]]\nname = \"a\"\nsize = \"32MiB\"\n[[volume]]\n\
+         size = \"8MiB\"\n[nbd]\ntcp = [\"{address}\"]\n"
+    );
+    std::fs::write(folder.join("other.toml"), config).unwrap();
+    program::run(&folder, "up other.toml").ended_with(1).says(&format!("{address}: "));
+    assert!(!folder.join("other").exists(), "nothing is left behind");
+    assert_eq!(up.stop("-TERM"), Some(0));
+
+    let (up, said) = Up::start_with_arguments(&folder, &["--data", "pools", "--size", "64MiB"]);
+    assert!(!said.contains("--size"), "{said}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let (up, said) = Up::start_with_arguments(&folder, &["--data", "pools", "--size", "128MiB"]);
+    let told = "--size 128 MiB is for a volume that is made, and v0 has 64 MiB";
+    assert!(said.contains(told), "{said}");
+    assert_eq!(up.stop("-TERM"), Some(0));
+}

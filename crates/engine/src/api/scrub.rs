@@ -50,7 +50,7 @@ pub struct Scrub {
     pub lost_tables: u64,
     /// Seconds between two scrubs of all pools by themselves; null: there are none.
     pub every_seconds: Option<f64>,
-    /// Time of the end of the last scrub of all pools, in milliseconds since 1970; null: it is not
-    /// known.
+    /// Time of the end of the last scrub of all pools, in milliseconds since 1970; null: none
+    /// has ended, or it is not known.
     pub last_end_ms: Option<u64>,
 }

@@ -10,6 +10,7 @@ use std::io;
 use thermocline_admin::api::Severity;
 use thermocline_nbd::{Security, Session};
 use thermocline_units::Nanos;
+use thermocline_units::text::counted;
 
 #[cfg(doc)]
 use super::{Admission, Budget};
@@ -179,7 +180,11 @@ impl Engine {
                     "closed: they held request buffers that others waited for, and did not move them",
                 ),
             };
-            self.event(severity, "client", format!("{listener}: {count} connections {what}"));
+            self.event(
+                severity,
+                "client",
+                format!("{listener}: {} {what}", counted(count, "connection")),
+            );
         }
     }
 }

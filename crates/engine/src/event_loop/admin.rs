@@ -100,7 +100,7 @@ impl<'a> AdminApi<'a> {
         let pools = self.pools();
         let dropped = group.moves_dropped();
         let read: u64 = pools.iter().map(|pool| pool.counters.read_bytes).sum();
-        let fastest = pools.iter().find(|pool| pool.state != "removed");
+        let fastest = pools.iter().find(|pool| !pool.is_removed());
         let fastest = fastest.map_or(0, |pool| pool.counters.read_bytes);
         Status {
             version: env!("CARGO_PKG_VERSION").to_string(),

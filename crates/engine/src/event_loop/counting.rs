@@ -17,6 +17,9 @@ use thermocline_volume::{Action, PoolCounters, PoolState};
 /// A drain that moved nothing for so many seconds is told of.
 const STUCK_SECONDS: u32 = 10;
 const SECOND: Nanos = Nanos::from_secs(1);
+/// Event of a pool that was removed.
+const REMOVED: &str = "is removed; its device may be taken away; where a configuration names it, \
+                       take it out there";
 
 /// A pool as it was a second ago.
 #[derive(Default)]
@@ -223,7 +226,7 @@ impl Engine {
             PoolState::Draining => (Severity::Info, "is being drained"),
             PoolState::Drained => (Severity::Info, "is empty and can be removed"),
             PoolState::Removing => (Severity::Info, "is being removed"),
-            PoolState::Removed => (Severity::Info, "is removed; its device may be taken away"),
+            PoolState::Removed => (Severity::Info, REMOVED),
         };
         self.event(severity, "pool", format!("{name} {text}"));
     }

@@ -13,14 +13,14 @@ use crate::api::{
 };
 use crate::event_loop::AdminApi;
 use crate::mailbox::{Mailbox, Stopped};
-use axum::extract::{DefaultBodyLimit, Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use thermocline_admin::api::{Event, Refused};
-use thermocline_admin::http::{Answer, Body, Dashboard, Onward};
+use thermocline_admin::http::{Answer, Body, Dashboard, Onward, Query};
 use thermocline_policy::registry::placements;
 use thermocline_units::Bytes;
 use utoipa::{IntoParams, OpenApi};
@@ -163,6 +163,7 @@ async fn delete_volume(
 /// A range of a volume.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 struct Range {
     /// Bytes from the volume's start.
     #[serde(default)]

@@ -4,7 +4,8 @@
 //!    is.
 //! 2. When none is a pool it is a first start: what is there must be blank, the rest is made.
 //! 3. Otherwise the labels say which device is which pool; the order in the configuration does not
-//!    matter any more. A device that the group needs and nobody has is missing.
+//!    matter any more. A device that the group needs and nobody has is missing. One that the
+//!    configuration names and the group has removed is left alone, with a warning.
 //!
 //! Nothing here writes to a device that has something on it, unless the caller permits it by name.
 
@@ -28,7 +29,7 @@ pub use inspect::{Inspection, Look, ReadResult, at_full_speed, at_rest};
 pub use opener::DeviceOpener;
 pub use salvage::{Damage, losses};
 pub use start::{DataFolder, Permission, Started, check_first_start, start};
-pub use survey::{Arranged, Found, Members, arrange, expected_size, survey};
+pub use survey::{Arranged, Found, Members, arrange, expected_size, refusal_of, survey};
 pub use tmpfs::{is_on_tmpfs, link_to_tmpfs};
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::opener::{DeviceOpener, open, open_bucket};
 use super::salvage::Damage;
 use super::survey::{
-    Absence, Arranged, Found, Members, arrange, expected_size, half, refuse_contents, survey,
+    Absence, Arranged, Found, Members, arrange, expected_size, half, refusal_of, refuse_contents,
+    survey,
 };
 use super::{CacheConfig, DeviceConfig, GroupConfig, PoolConfig, StartError};
 use crate::probe::{self, Contents};
@@ -78,7 +79,8 @@ impl DataFolder {
 }
 
 /// Opens the devices, makes those that a first start lacks, and opens or makes the group on them.
-/// `report` is told of contents that were destroyed because the caller permitted it.
+/// `report` is told of contents that were destroyed because the caller permitted it, and of pools
+/// that the configuration should not name any more.
 ///
 /// # Errors
 /// When a device is missing, in use, or has something else on it; when the group cannot be made of
@@ -93,7 +95,7 @@ pub fn start(
     let opener = DeviceOpener::to_run();
     match arrange(survey(config.pools, &opener, may.erase)?)? {
         Arranged::Fresh(found) => first_start(config, &opener, found, report),
-        Arranged::Group(members) => restart(config, &opener, members, may),
+        Arranged::Group(members) => restart(config, &opener, members, (may, report)),
     }
 }
 
@@ -101,7 +103,7 @@ fn restart(
     config: GroupConfig<'_>,
     opener: &DeviceOpener<Disk>,
     members: Members<'_, PoolDevice<Disk>>,
-    may: Permission<'_>,
+    (may, report): (Permission<'_>, fn(&str)),
 ) -> Result<Started, StartError> {
     let degraded = may.degraded;
     if let Some(missing) = members.missing.first().filter(|_| !degraded) {
@@ -121,11 +123,9 @@ fn restart(
         return Err(StartError::Input(text));
     }
     if let Some(stranger) = members.strangers.first().filter(|_| !gives_up) {
-        let text = format!(
-            "{stranger}, and its volume group does not need it; take it out of the configuration"
-        );
-        return Err(StartError::input(text));
+        return Err(StartError::Input(refusal_of(stranger)));
     }
+    members.removed.iter().for_each(|note| report(&format!("warning: {note}")));
     let (disks, configs): (Vec<_>, Vec<_>) = members.devices.into_iter().map(Option::unzip).unzip();
     let geometries: Vec<_> = disks.iter().map(|disk| disk.as_ref().map(Device::geometry)).collect();
     let names = members.label.members.into_iter().map(|member| member.name).collect();
@@ -282,6 +282,7 @@ pub fn check_first_start<D: Device>(
             }
             // It is no first start for sure, or nothing could be made.
             Err(Absence::NoAnswer(reason)) => return Err(StartError::failed(reason)),
+            Err(Absence::Refused(error)) => return Err(error.clone()),
             Err(Absence::Nothing(reason)) => refuse_lone_cache(found, reason)?,
         }
         if let Some(cache) = &found.config.cache

@@ -13,7 +13,7 @@ use thermocline_blockcache::{BlockCache, ORIGIN_LABEL_BYTES, PoolDevice};
 use thermocline_ports::Device;
 use thermocline_ports_os::OpenDeviceError;
 use thermocline_units::{Bytes, PoolId};
-use thermocline_volume::PoolLabel;
+use thermocline_volume::{MemberLabel, PoolLabel};
 
 const _: () = assert!(MARKS_BYTES > ORIGIN_LABEL_BYTES as usize, "a pool's label is among them");
 
@@ -38,12 +38,17 @@ pub enum Absence {
     Nothing(String),
     /// Nobody can tell whether there is something: a store does not answer, or refuses.
     NoAnswer(String),
+    /// There is something that cannot be opened, read or used as the configuration says. The start
+    /// is refused with this, unless the group does without the pool.
+    Refused(StartError),
 }
 
 impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Absence::Nothing(reason) | Absence::NoAnswer(reason)) = self;
-        f.write_str(reason)
+        match self {
+            Absence::Nothing(reason) | Absence::NoAnswer(reason) => f.write_str(reason),
+            Absence::Refused(error) => error.fmt(f),
+        }
     }
 }
 
@@ -70,14 +75,22 @@ pub struct Members<'a, D> {
     /// Devices that nobody wrote into a configuration, and that are no pools of the group, or no
     /// longer.
     pub forgotten: Vec<String>,
+    /// Pools that the configuration names and the group has removed or given up: what is there now,
+    /// and what to do.
+    pub removed: Vec<String>,
+}
+
+/// Refusal of a device that the configuration names, as one of `strangers`.
+pub fn refusal_of(stranger: &str) -> String {
+    format!("{stranger}, and its volume group does not need it; take it out of the configuration")
 }
 
 /// Opens every device that is there, and looks what is on it, behind its cache where it has one.
 /// What is on devices of `erase` counts as blank, and is noted.
 ///
 /// # Errors
-/// When a device is there and cannot be opened or read, or a pool and its cache do not belong
-/// together; when `erase` names what is no device of the configuration.
+/// When a bucket cannot be opened, or what is in front of it; when `erase` names what is no device
+/// of the configuration. What is wrong with other devices is in their [`Absence`].
 pub fn survey<'a, D: Device>(
     pools: &'a [PoolConfig],
     opener: &DeviceOpener<D>,
@@ -108,7 +121,7 @@ fn look<'a, D: Device>(
                 Err(error) if pool.named_by != NamedBy::Configuration => {
                     Err(Absence::NoAnswer(error.to_string()))
                 }
-                Err(error) => return Err(error),
+                Err(error) => Err(Absence::Refused(error)),
             },
         },
     };
@@ -334,8 +347,8 @@ fn head_of(path: &Path) -> io::Result<Vec<u8>> {
 /// Finds out which device is which pool.
 ///
 /// # Errors
-/// When devices belong to different groups, one is not part of the group, is there twice, or is
-/// smaller than its pool.
+/// When devices belong to different groups, one is not part of the group, is there twice, is
+/// smaller than its pool, or cannot be opened although the group may need it.
 pub fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, StartError> {
     let labels = || {
         found.iter().filter_map(|found| match &found.device {
@@ -344,6 +357,13 @@ pub fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, S
         })
     };
     let Some((newest, first)) = labels().max_by_key(|(label, _)| label.sequence) else {
+        let refused = found.iter().find_map(|found| match &found.device {
+            Err(Absence::Refused(error)) => Some(error.clone()),
+            _ => None,
+        });
+        if let Some(error) = refused {
+            return Err(error);
+        }
         // What is busy may be the group: then that is said, and nothing is made.
         let busy = |f: &Found<'_, D>| matches!(f.device, Err(Absence::NoAnswer(_)));
         let recorded = found.iter().find(|f| f.config.named_by == NamedBy::Record);
@@ -368,36 +388,70 @@ pub fn arrange<D: Device>(found: Vec<Found<'_, D>>) -> Result<Arranged<'_, D>, S
         );
         return Err(StartError::input(text));
     }
+    let mut devices = Vec::new();
+    devices.resize_with(newest.members.len(), || None);
+    let (missing, unread, strangers) = (Vec::new(), Vec::new(), Vec::new());
+    let (forgotten, removed) = (Vec::new(), Vec::new());
     let label = newest.clone();
-    let mut devices: Vec<Option<(D, &PoolConfig)>> = Vec::new();
-    devices.resize_with(label.members.len(), || None);
-    let (mut strangers, mut forgotten) = (Vec::new(), Vec::new());
-    let mut unread = Vec::new();
-    for Found { config, device, .. } in found {
-        let others = match config.named_by {
-            NamedBy::Configuration => &mut strangers,
-            NamedBy::Default | NamedBy::Record => &mut forgotten,
-        };
-        match device {
-            Ok((device, Contents::Pool(own))) => seat(&mut devices, &label, &own, device, config)?,
-            Ok((_, Contents::DamagedPool)) => others.push(format!(
-                "{} has a superblock that is damaged, or of another version",
-                config.device.path.display()
-            )),
-            Ok((_, Contents::CacheHalf)) => others.push(half(config)),
-            Ok((_, Contents::Blank | Contents::Store | Contents::Foreign(_))) => {
-                others.push(format!("{} holds no pool", config.device.path.display()));
-            }
-            Err(absence) => {
-                if matches!(absence, Absence::NoAnswer(_)) && config.device.bucket.is_none() {
-                    unread.push(absence.to_string());
-                }
-                others.push(absence.to_string());
-            }
-        }
+    let mut members = Members { label, devices, missing, unread, strangers, forgotten, removed };
+    for found in found {
+        take(&mut members, found)?;
     }
-    let missing = missing(&label, &devices, &[&strangers[..], &forgotten[..]].concat());
-    Ok(Arranged::Group(Members { label, devices, missing, unread, strangers, forgotten }))
+    let others = [&members.strangers[..], &members.forgotten, &members.removed].concat();
+    members.missing = missing_of(&members.label, &members.devices, &others);
+    Ok(Arranged::Group(members))
+}
+
+/// Puts a device of the configuration where it belongs: to its pool, or to what is no pool of the
+/// group.
+fn take<'a, D: Device>(
+    members: &mut Members<'a, D>,
+    Found { config, device, .. }: Found<'a, D>,
+) -> Result<(), StartError> {
+    let path = config.device.path.display();
+    // Its device is not missed: it was taken away, or has another use.
+    let gone = |member: &MemberLabel| !member.wanted && member.name == config.name;
+    let has_left = members.label.members.iter().any(gone);
+    let found = match device {
+        Err(Absence::Refused(error)) if !has_left => return Err(error),
+        Ok((device, Contents::Pool(own))) => {
+            seat(&mut members.devices, &members.label, &own, device, config)?;
+            let member = &members.label.members[usize::from(own.pool.0)];
+            if !member.wanted && config.named_by == NamedBy::Configuration {
+                members.removed.push(removal(&format!("{path} is left over"), &member.name));
+            }
+            return Ok(());
+        }
+        Ok((_, Contents::DamagedPool)) => {
+            format!("{path} has a superblock that is damaged, or of another version")
+        }
+        Ok((_, Contents::CacheHalf)) => half(config),
+        Ok((_, Contents::Blank | Contents::Store | Contents::Foreign(_))) => {
+            format!("{path} holds no pool")
+        }
+        Err(absence) => {
+            if matches!(absence, Absence::NoAnswer(_)) && config.device.bucket.is_none() {
+                members.unread.push(absence.to_string());
+            }
+            absence.to_string()
+        }
+    };
+    match config.named_by {
+        NamedBy::Default | NamedBy::Record => members.forgotten.push(found),
+        NamedBy::Configuration if has_left => {
+            members.removed.push(removal(&found, &config.name));
+        }
+        NamedBy::Configuration => members.strangers.push(found),
+    }
+    Ok(())
+}
+
+/// Note on a pool of the configuration that the group has no more.
+fn removal(found: &str, name: &str) -> String {
+    format!(
+        "{found}; the volume group has removed pool `{name}`, or given it up: take it out of the \
+         configuration"
+    )
 }
 
 /// Refusal of a first start beside the record of another group's pools.
@@ -446,7 +500,7 @@ fn seat<'a, D: Device>(
 }
 
 /// Pools that nobody has, with what was found instead.
-fn missing<D>(label: &PoolLabel, devices: &[Option<D>], strangers: &[String]) -> Vec<String> {
+fn missing_of<D>(label: &PoolLabel, devices: &[Option<D>], strangers: &[String]) -> Vec<String> {
     let absent = label.members.iter().zip(devices).enumerate();
     let absent = absent.filter(|(_, (member, device))| member.wanted && device.is_none());
     let found = if strangers.is_empty() {

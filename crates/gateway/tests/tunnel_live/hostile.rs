@@ -128,6 +128,8 @@ fn an_end_does_not_meet_itself_and_a_lost_public_key_comes_back() {
     let before = std::fs::read(&public).unwrap();
     std::fs::remove_file(&public).unwrap();
     assert!(make_keys(&scene.path().join("exit")).unwrap().was_there);
+    let error = make_keys(&scene.path().join("exit")).unwrap_err().to_string();
+    assert!(error.contains("exit.key and") && error.contains("are there already"), "{error}");
     assert_eq!(std::fs::read(&public).unwrap(), before);
     std::fs::remove_file(scene.path().join("exit.key")).unwrap();
     let error = make_keys(&scene.path().join("exit")).unwrap_err().to_string();

@@ -55,9 +55,18 @@ impl Hints {
             let source = &self.sources[usize::from(hint.source)];
             let score = source.scores[usize::from(hint.class)].value;
             let class = &self.classes().get(hint.class).name;
-            lines.push(format!("hint of {}: class {class}, which scores {score:.2}", source.name));
+            lines.push(format!(
+                "hint of {}: class {class}; the score of such hints is {score:.2}, from 0 (wrong) to 1 \
+                 (right)",
+                source.name
+            ));
             let account = self.accounts.of(chunk, (hint.source, hint.class));
-            lines.push(account.map_or("this chunk says nothing of it".to_string(), told));
+            lines.push(
+                account.map_or(
+                    "this chunk is used too little to judge the hint by it".to_string(),
+                    told,
+                ),
+            );
             if !self.trusts(chunk, hint.source, hint.class) {
                 lines.push(format!("below {TRUST}, so the hint is not followed here"));
             }

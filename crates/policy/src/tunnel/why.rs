@@ -99,7 +99,7 @@ impl fmt::Display for Why {
         let percent = |re: f64| format!("{:.1} %", re * 100.0);
         let rate = |bytes_per_s: f64| format!("{}/s", Bytes(bytes_per_s as u64));
         match *self {
-            Why::Set => f.pad("set by an administrator"),
+            Why::Set => f.pad("as configured"),
             Why::Learning { left } => write!(f, "nothing is known yet; learns for {left} more"),
             Why::Trying { instead_of, left } => {
                 write!(f, "tried instead of {instead_of} for {left} more")

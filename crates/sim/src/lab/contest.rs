@@ -15,6 +15,7 @@ use crate::workload::{Cut, Sample, Stream, Unit, Workload, WorkloadError};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::TraceReader;
 use thermocline_units::Bytes;
+use thermocline_units::text::counted;
 
 /// Traces, the way they are cut, and the options of the replays.
 pub struct Contest {
@@ -171,8 +172,9 @@ impl Contest {
         let epochs = seen.last.0 / epoch.0;
         if !slow.is_empty() && epochs < EPOCHS_FEW {
             notes.push(format!(
-                "the trace lasts {epochs} epochs of {epoch}: too few to judge what decides once an \
+                "the trace lasts {} of {epoch}: too few to judge what decides once an \
                  epoch ({}); --epoch makes them shorter",
+                counted(epochs, "epoch"),
                 slow.join(", ")
             ));
         }

@@ -12,6 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use thermocline_policy::mrc::{StackDistances, StackHistogram};
 use thermocline_trace::TraceReader;
+use thermocline_units::text::count;
 use thermocline_units::{Bytes, Nanos};
 
 /// Ways to make a curve.
@@ -118,11 +119,13 @@ impl Curves {
     /// The way in which they were made, in a few words.
     pub fn made_from(&self) -> String {
         let Curves { method, rate, sampled_lines, distinct_lines, .. } = self;
+        let distinct_lines = count(*distinct_lines);
         if *rate == 1.0 {
             return format!("{method}; all {distinct_lines} lines");
         }
         format!(
-            "{method}; {sampled_lines} lines sampled of about {distinct_lines} ({:.2} %)",
+            "{method}; {} lines sampled of about {distinct_lines} ({:.2} %)",
+            count(*sampled_lines),
             rate * 100.0
         )
     }

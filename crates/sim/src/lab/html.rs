@@ -3,10 +3,11 @@
 
 use super::curve::Curves;
 use super::results::{Report, Row};
-use thermocline_charts::format::{Quantity, bytes, count};
+use thermocline_charts::format::{Quantity, bytes};
 use thermocline_charts::{
     Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table,
 };
+use thermocline_units::text::counted;
 
 /// Function that gives a row's value in a chart.
 type Measure = fn(&Row) -> f64;
@@ -63,11 +64,11 @@ impl Report {
 
     fn lede(&self) -> String {
         let mut lede = format!(
-            "{} requests to {} volume(s), {} lines touched, working set {}; writes go {}. \
+            "{} to {}, {} touched, working set {}; writes go {}. \
              Traces: {}.",
-            count(self.requests),
-            self.volumes,
-            count(self.lines),
+            counted(self.requests, "request"),
+            counted(self.volumes, "volume"),
+            counted(self.lines, "line"),
             bytes(self.working_set_bytes as f64),
             self.write_mode,
             self.traces.join(", "),

@@ -1,10 +1,11 @@
 //! The report of `lab volume` as a page: time lines, what each pool did, the full table.
 
 use super::results::{LatencyRow, PoolUse, Run, SliceRow, VolumeReport};
-use thermocline_charts::format::{Quantity, bytes, count, seconds};
+use thermocline_charts::format::{Quantity, bytes, seconds};
 use thermocline_charts::{
     Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table,
 };
+use thermocline_units::text::counted;
 
 /// Function that gives a slice's value in a time line.
 type OfSlice = fn(&SliceRow) -> f64;
@@ -93,10 +94,10 @@ impl VolumeReport {
             _ => "at the times of the trace".to_string(),
         };
         format!(
-            "{} requests to {} volume(s), {}, over {} in chunks of {}. Pools: {}. Placements decide \
+            "{} to {}, {}, over {} in chunks of {}. Pools: {}. Placements decide \
              every {}. Traces: {}.",
-            count(self.requests),
-            self.volumes,
+            counted(self.requests, "request"),
+            counted(self.volumes, "volume"),
             arrivals,
             bytes(self.touched_bytes as f64),
             bytes(self.chunk_bytes as f64),

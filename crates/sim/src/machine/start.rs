@@ -5,8 +5,9 @@
 //!    new chunk goes to the fastest pool with room. What is to stay free of a pool is held by a
 //!    volume meanwhile, which is deleted at the end.
 //! 2. On pools of other sizes the same sequence is written. A larger fast pool so holds a share of
-//!    what was on the next one, busy or not; a smaller one passes on what it has no room for. A
-//!    smaller pool keeps the same share free, a larger one the same bytes.
+//!    what was on the next one, busy or not; a smaller one passes on what it has no room for, and
+//!    the next one takes that into its free room. A smaller pool keeps the same share free, a
+//!    larger one the same bytes, of what is not needed so.
 
 use super::drive::{request, run_batch};
 use super::run::MachineError;
@@ -43,6 +44,15 @@ impl StartPool {
     }
 }
 
+/// Room of a pool that is filled.
+struct Room {
+    name: String,
+    /// Chunks that it has room for.
+    chunks: u64,
+    /// Of these, chunks that are to stay free, unless chunks of faster pools need them.
+    kept: u64,
+}
+
 /// Content of all pools at the beginning, fastest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
@@ -74,6 +84,23 @@ impl Start {
         all.into_iter()
     }
 
+    /// Chunks that were stored on the pool of this name, and on all that are faster.
+    fn stored_up_to(&self, name: &str) -> Option<(u64, u64)> {
+        let at = self.pools.iter().position(|pool| pool.name == name)?;
+        let faster = self.pools[..at].iter().map(StartPool::stored).sum();
+        Some((self.pools[at].stored(), faster))
+    }
+
+    /// Chunks that a pool takes which has so much room, after so many were taken by faster ones.
+    fn taken_by(&self, room: &Room, placed: u64) -> u64 {
+        let kept = room.chunks.saturating_sub(room.kept);
+        let Some((stored, faster)) = self.stored_up_to(&room.name) else { return kept };
+        // Chunks of faster pools that have no room there any more.
+        let displaced = faster.saturating_sub(placed);
+        let room_too = room.chunks.saturating_sub(room.kept.saturating_sub(displaced));
+        kept.max(room_too.min(stored + displaced))
+    }
+
     /// Room that is to stay free of a pool of so many chunks.
     fn free_of(&self, name: &str, total: u64) -> u64 {
         let Some(pool) = self.pools.iter().find(|pool| pool.name == name) else { return 0 };
@@ -95,22 +122,25 @@ impl Start {
         let others = self.pools.iter().map(|pool| pool.others).sum();
         let others = volume(stage, others)?;
         let pools = (0..stage.group.pool_count()).map(PoolId);
-        let rooms: Vec<(u64, u64)> = pools
+        let rooms: Vec<Room> = pools
             .map(|id| {
                 let status = stage.group.pool_status(id).expect("ids below the count exist");
                 let total = u64::from(status.slots_total);
-                (total - u64::from(status.slots_used), self.free_of(&status.name, total))
+                let kept = self.free_of(&status.name, total);
+                let chunks = total - u64::from(status.slots_used);
+                Room { name: status.name, chunks, kept }
             })
             .collect();
         let mut sequence = self.sequence(others).peekable();
-        let mut held = Vec::new();
-        for (room, kept) in rooms {
-            let taken = room.saturating_sub(kept) as usize;
+        let (mut held, mut placed) = (Vec::new(), 0);
+        for room in rooms {
+            let taken = self.taken_by(&room, placed) as usize;
             let part: Vec<ChunkId> = sequence.by_ref().take(taken).collect();
+            placed += part.len() as u64;
             if part.is_empty() && sequence.peek().is_none() {
                 break; // What is slower stays empty.
             }
-            let kept = (room - part.len() as u64).min(kept);
+            let kept = (room.chunks - part.len() as u64).min(room.kept);
             write(stage, part.into_iter())?;
             if sequence.peek().is_none() {
                 break; // Nothing comes that could take its free room.
@@ -119,7 +149,7 @@ impl Start {
             write(stage, (0..kept as u32).map(|index| ChunkId { volume: id, index }))?;
             held.push((id, kept));
         }
-        // What had no room goes to the slowest pools first.
+        // What had no room anywhere goes to the slowest pools first.
         for (id, kept) in held.into_iter().rev() {
             self.release(stage, id, kept)?;
             let part: Vec<ChunkId> = sequence.by_ref().take(kept as usize).collect();

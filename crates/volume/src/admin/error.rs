@@ -2,7 +2,7 @@
 
 use crate::opening::CreateError;
 use crate::pools::pool::PoolState;
-use crate::settings::{VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
+use crate::settings::{VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_units::{Bytes, PoolId, VolumeId};
 
 /// Reason why an administrator's wish was not granted. Nothing has changed then.
@@ -11,12 +11,25 @@ pub enum AdminError {
     /// The group is not in service.
     #[error("the volume group is not in service")]
     NotReady,
-    /// A size is zero, not in sectors, too large, or smaller than before.
-    #[error(
-        "{0} is no size for this volume: a multiple of 512 bytes above 0, not smaller than before, \
-         of {VOLUME_CHUNKS_MAX} chunks at most"
-    )]
+    /// A size is zero, or not in sectors.
+    #[error("{} bytes are no size for a volume: give a multiple of 512 bytes above 0", .0.0)]
     Size(Bytes),
+    /// A size is smaller than the volume's.
+    #[error("a volume never shrinks: it has {old}, and {size} were asked for")]
+    Shrinks {
+        /// Size of the volume.
+        old: Bytes,
+        /// Size that was asked for.
+        size: Bytes,
+    },
+    /// A size is of too many chunks.
+    #[error("{size} are too much for a volume: chunks of this group allow {most} at most")]
+    SizeMax {
+        /// Size that was asked for.
+        size: Bytes,
+        /// The largest volume of this group.
+        most: Bytes,
+    },
     /// There is no such volume.
     #[error("there is no volume {0}")]
     NoVolume(VolumeId),

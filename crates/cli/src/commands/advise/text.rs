@@ -6,6 +6,7 @@ use comfy_table::Table;
 use std::fmt::Write;
 use thermocline_charts::format::{bytes, count, plain, seconds, share};
 use thermocline_sim::advise::{Answer, Figures, Ratio, Verdict};
+use thermocline_units::text::counted;
 
 /// A forecast that differs from what was measured by more than this factor is far off.
 const FAR_OFF: f64 = 2.0;
@@ -21,11 +22,11 @@ fn write(report: &Report, out: &mut impl Write) -> std::fmt::Result {
     let advice = &report.advice;
     writeln!(
         out,
-        "{} requests in {}, {} touched; each trial run {} time(s) on modelled devices",
-        count(advice.requests),
+        "{} in {}, {} touched; each trial run {} on modelled devices",
+        counted(advice.requests, "request"),
         seconds(advice.span_s),
         bytes(advice.touched_bytes as f64),
-        advice.seeds,
+        counted(advice.seeds, "time"),
     )?;
     let now = &advice.answers[0];
     writeln!(out, "as it is: {}, policy {}", parts(now), now.policy)?;
@@ -155,7 +156,9 @@ pub(super) fn sentences(report: &Report) -> Vec<String> {
     let mut said: Vec<String> = better.iter().map(|(answer, f)| gain(answer, f, now)).collect();
     let unclear = answers.iter().filter(|answer| answer.verdict == Verdict::Unclear).count();
     if unclear > 0 {
-        said.push(format!("{unclear} trial(s) are unclear: their runs differ; try more --seeds."));
+        let (trials, are) =
+            (counted(unclear as u64, "trial"), if unclear == 1 { "is" } else { "are" });
+        said.push(format!("{trials} {are} unclear: the runs differ; try more --seeds."));
     }
     if better.is_empty() {
         said.push("Nothing that was tried is better than what there is.".to_string());

@@ -13,7 +13,7 @@ use thermocline_admin::api::{Event, Severity};
 use thermocline_admin::client::{Client, segment};
 use thermocline_proxy::api::{BackendStatus, BalanceStatus};
 use thermocline_proxy::report::LoadReportJson;
-use thermocline_units::text::count;
+use thermocline_units::text::{count, counted};
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
@@ -125,11 +125,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
 
 fn text(status: &BalanceStatus, events: &[Event]) -> String {
     let mut out = format!(
-        "up {}, listening on {}; {} connections, {} requests so far\n",
+        "up {}, listening on {}; {}, {} so far\n",
         span(status.uptime_seconds),
         status.listen.join(", "),
-        status.connections,
-        status.requests
+        counted(status.connections, "connection"),
+        counted(status.requests, "request")
     );
     let _ = write!(out, "policy {}", status.policy);
     if let Some(bursting) = status.bursting {

@@ -23,7 +23,7 @@ use thermocline_units::{Bytes, Nanos, Rng};
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline calibrate /mnt/pool                     the medium under a folder, with a file of 1 GiB
+  thermocline calibrate /mnt/pool                       the medium under a folder
   thermocline calibrate /dev/nvme1n1 --out nvme1.toml   reads only
   thermocline calibrate /dev/nvme1n1 --destroy-contents --out nvme1.toml
   thermocline lab volume web.csv.gz --pools pools.toml  with profile = \"nvme1.toml\"

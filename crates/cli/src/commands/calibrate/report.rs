@@ -19,16 +19,16 @@ pub(super) fn profile_file(calibration: &Calibration) -> String {
 pub(super) fn as_text(calibration: &Calibration, notes: &[String]) -> String {
     let mut text = String::new();
     let mut loads = table::plain([
-        "LOAD",
-        "MEASURED",
-        "RUNS FROM",
-        "TO",
-        "MODEL",
-        "ERROR",
-        "MEAN",
-        "MODEL",
-        "P99",
-        "MODEL",
+        "load",
+        "measured",
+        "runs from",
+        "to",
+        "model",
+        "error",
+        "mean",
+        "model",
+        "p99",
+        "model",
     ]);
     for row in &calibration.rows {
         let (measured, modelled) = (&row.measured, &row.modelled);
@@ -46,7 +46,7 @@ pub(super) fn as_text(calibration: &Calibration, notes: &[String]) -> String {
         ]);
     }
     table::align_numbers(&mut loads);
-    let _ = writeln!(text, "{loads}");
+    let _ = writeln!(text, "{}", table::fitted(&loads, &[2, 3, 7, 9, 6, 8]));
     let _ = writeln!(text, "{}\n", how_far_off(calibration));
     let weights = weights(calibration);
     let _ = writeln!(text, "what a request of 4 KiB costs, in reads (weights of access patterns):");

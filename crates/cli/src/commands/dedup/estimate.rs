@@ -15,6 +15,7 @@ use thermocline_chunking::Chunking;
 use thermocline_sim::dedup::{CHUNKINGS, Estimate, Row};
 use thermocline_tunnel::Encoded;
 use thermocline_units::Bytes;
+use thermocline_units::text::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,8 +98,8 @@ fn as_table(files: &[(PathBuf, u64)], rows: &[Row]) -> String {
     }
     table::align_numbers(&mut out);
     let bytes: u64 = files.iter().map(|(_, length)| length).sum();
-    let files = count(files.len() as u64);
-    format!("{files} files, {}; saved and sent in parts of that\n{out}\n", Bytes(bytes))
+    let files = counted(files.len() as u64, "file");
+    format!("{files}, {}; saved and sent in parts of that\n{out}\n", Bytes(bytes))
 }
 
 fn as_csv(rows: &[Row]) -> String {
@@ -133,7 +134,12 @@ fn page(args: &Args, files: &[(PathBuf, u64)], rows: &[Row]) -> String {
     let bytes: u64 = files.iter().map(|(_, length)| length).sum();
     let chart = LineChart {
         title: "What is sent, by mean chunk size".to_string(),
-        note: format!("{} files, {}, cache {}", files.len(), Bytes(bytes), args.cache),
+        note: format!(
+            "{}, {}, cache {}",
+            counted(files.len() as u64, "file"),
+            Bytes(bytes),
+            args.cache
+        ),
         x: Axis::log("mean chunk", Quantity::Bytes),
         y: Axis::linear("sent", Quantity::Share),
         series,

@@ -46,5 +46,5 @@ fn what_is_missing_says_what_it_is_for_and_what_to_do() {
     assert!(text.starts_with("ok       kernel      Linux 6.1.0\n"), "{text}");
     assert!(text.contains("MISSING  open files  at most 64\n"), "{text}");
     assert!(text.contains("needed for many clients\n"), "{text}");
-    assert!(text.ends_with("The engine cannot run: 1 thing(s) missing.\n"), "{text}");
+    assert!(text.ends_with("The engine cannot run: 1 thing missing.\n"), "{text}");
 }

@@ -20,18 +20,18 @@ use thermocline_engine::api::{
     hints_schema,
 };
 use thermocline_units::Bytes;
-use thermocline_units::text::count;
+use thermocline_units::text::{count, counted};
 
 const EXAMPLES: &str = "\
 Examples:
-  thermocline hint give v0 --offset 1GiB --length 256MiB --usage archival
+  thermocline hint give v0 --offset 512MiB --length 256MiB --usage archival
   thermocline hint give v0 --length 64MiB --metadata --pin
-  thermocline hint give v0 --offset 4GiB --length 1GiB --prefetch --background 500
+  thermocline hint give v0 --offset 768MiB --length 64MiB --prefetch --background 500
   thermocline hint path -r /mnt/photos --usage archival
   thermocline hint run --background 2000 -- rsync -a /mnt/v0/ /backup/
   thermocline hint watch --mount /mnt/v0
-  thermocline hint send hints.json                a document; `thermocline hint schema` says its form
-  thermocline hint list                           who said what, and how far it was right
+  thermocline hint send hints.json       a document; `thermocline hint schema` says its form
+  thermocline hint list                  who said what, and how far it was right
   thermocline hint forget cli
 
 Hints may cost speed, never data. docs/guides/hints.md tells what each does.";
@@ -137,6 +137,18 @@ pub(crate) struct Saying {
 }
 
 impl Saying {
+    /// Refuses a hint that says nothing: it would replace what was said of its range before.
+    fn check(&self) -> Result<(), CliError> {
+        let says = NewHint { expires_seconds: None, ..self.hint() };
+        if says != NewHint::default() {
+            return Ok(());
+        }
+        Err(CliError::input(
+            "the hint says nothing of the data: give a fact such as --metadata, --usage archival, \
+             --pin or --prefetch; `thermocline hint forget SOURCE` takes hints back",
+        ))
+    }
+
     /// A hint that says this of nothing yet.
     pub(crate) fn hint(&self) -> NewHint {
         NewHint {
@@ -161,6 +173,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
     let client = engine.client();
     let done = match args.command {
         Command::Give(give) => {
+            give.saying.check()?;
             let hint = NewHint {
                 level: Some(HintLevel::Range),
                 volume: Some(give.volume),
@@ -229,9 +242,10 @@ fn note(text: &str) {
 }
 
 fn summary(taken: &HintsTaken) -> String {
-    let mut out = format!("{} hints taken", taken.taken);
+    let mut out = format!("{} taken", counted(taken.taken, "hint"));
     if taken.prefetched_chunks > 0 {
-        let _ = write!(out, ", {} chunks to be prefetched", taken.prefetched_chunks);
+        let chunks = counted(taken.prefetched_chunks, "chunk");
+        let _ = write!(out, ", {chunks} to be prefetched");
     }
     out
 }
@@ -241,7 +255,10 @@ pub(crate) fn all_taken(taken: &HintsTaken) -> Result<(), CliError> {
     if taken.refused == 0 {
         return Ok(());
     }
-    let mut message = format!("{} hints were not taken:", taken.refused);
+    let mut message = match taken.refused {
+        1 => "1 hint was not taken:".to_string(),
+        refused => format!("{} hints were not taken:", count(refused)),
+    };
     for refused in taken.reasons.iter().take(5) {
         let _ = write!(message, "\n  hint {}: {}", refused.index, refused.message);
     }
@@ -251,11 +268,11 @@ pub(crate) fn all_taken(taken: &HintsTaken) -> Result<(), CliError> {
 fn text(status: &HintsStatus) -> String {
     let done = &status.done;
     let mut out = format!(
-        "{} ranges of at most {}, {}; {} chunks claimed\n",
-        status.ranges,
-        status.ranges_most,
+        "{} of at most {}, {}; {} claimed\n",
+        counted(status.ranges, "range"),
+        count(status.ranges_most),
         Bytes(status.memory_bytes),
-        done.claimed_chunks
+        counted(done.claimed_chunks, "chunk")
     );
     let _ = writeln!(
         out,

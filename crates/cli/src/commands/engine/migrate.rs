@@ -2,6 +2,7 @@
 
 use super::EngineArgs;
 use crate::error::CliError;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hyper::Method;
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,10 +13,13 @@ use thermocline_volume::Refusal;
 const EXAMPLES: &str = "\
 Examples:
   thermocline migrate v0 --to ssd                               all of v0 to the pool ssd
-  thermocline migrate v0 --offset 1GiB --length 64MiB --to scm --wait
+  thermocline migrate v0 --offset 256MiB --length 64MiB --to scm --wait
   thermocline migrate v0 --do replicate --to hdd                a copy of every chunk
   thermocline migrate v0 --do mirror --to ssd                   share its requests with a pool
   thermocline migrate v0 --length 16MiB --do pin                keep placements from moving it";
+
+/// Kinds of jobs.
+const KINDS: [&str; 7] = ["migrate", "replicate", "prefetch", "redirect", "mirror", "pin", "unpin"];
 
 /// Time between two looks at a job.
 const LOOK: Duration = Duration::from_millis(200);
@@ -31,7 +35,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POOL")]
     to: Option<String>,
     /// Kind of job.
-    #[arg(long = "do", value_name = "WHAT", default_value = "migrate", value_parser = kind)]
+    #[arg(
+        long = "do",
+        value_name = "WHAT",
+        default_value = "migrate",
+        value_parser = PossibleValuesParser::new(KINDS).try_map(|text| kind(&text))
+    )]
     kind: Kind,
     /// From where on; every chunk that the range touches is meant.
     #[arg(long, value_name = "SIZE", default_value = "0")]
@@ -46,11 +55,9 @@ pub(crate) struct Args {
     engine: EngineArgs,
 }
 
-fn kind(text: &str) -> Result<Kind, String> {
-    let value = serde_json::Value::from(text);
-    serde_json::from_value(value).map_err(|_| {
-        "write migrate, replicate, prefetch, redirect, mirror, pin or unpin".to_string()
-    })
+/// Reads a kind by the name that it has in the API.
+fn kind(text: &str) -> Result<Kind, serde_json::Error> {
+    serde_json::from_value(serde_json::Value::from(text))
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {

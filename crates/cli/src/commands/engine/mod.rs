@@ -20,6 +20,7 @@ use thermocline_volume::{AdminError, is_volume_name};
 
 /// Engine to ask, and form of the answer.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Engine")]
 pub(crate) struct EngineArgs {
     /// Data folder of the engine.
     #[arg(long, value_name = "DIR", default_value = "thermocline-data", global = true)]

@@ -14,7 +14,7 @@ Examples:
   thermocline policy set baseline:k=200 --epoch 1m
   thermocline policy set none                     nothing moves by itself
   thermocline policy adopt edt                    the shadow edt decides from now on
-  thermocline policy explain v0 1GiB              why the chunk there is where it is
+  thermocline policy explain v0 17MiB             why the chunk there is where it is
 
 `thermocline policies` lists what can be chosen.";
 
@@ -47,7 +47,7 @@ enum Command {
         /// The shadow's name; `thermocline shadow list` tells them.
         name: String,
     },
-    /// Explain where a chunk is, how hot it is, and why the policy wants it there.
+    /// Explain where a chunk is, how hot it is, and what the policy said of it when last asked.
     Explain {
         /// The volume.
         #[arg(value_parser = super::volume_name)]

@@ -22,13 +22,17 @@ Examples:
   thermocline pool grow archive --size 4TiB
   thermocline pool drain ssd --wait && thermocline pool remove ssd
 
-Where nothing is said, a pool that is added goes before the first from which on all take at least twice
-its time for a random read of 4 KiB, measured as it joins (--before POOL and --slowest say another
-place; a pool that is slowed to a profile has the profile's). The data folder keeps a record of it (added-pools.toml), so that the
-next start finds it.";
+Where nothing is said, a pool that is added goes before the first from which on all take at least
+twice its time for a random read of 4 KiB, measured as it joins (--before POOL and --slowest say
+another place; a pool that is slowed to a profile has the profile's). The data folder keeps a
+record of it (added-pools.toml), so that the next start finds it.";
 
 /// Time between two looks at something that takes time.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Work that is left when a pool was removed.
+const TAKE_OUT: &str =
+    "its device may be taken away; where a configuration names it, take it out there";
 
 /// Pools: list, add, grow, drain, undrain, replace, remove.
 #[derive(clap::Args)]
@@ -137,7 +141,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Command::Replace(replaced) => replace::run(&args.engine, replaced),
         Command::Remove { name } => {
             client.order(Method::DELETE, &format!("/v1/pools/{}", segment(&name)))?;
-            output::print(&format!("{name} is being removed\n"))
+            output::print(&format!("{name} is being removed; once it is, {TAKE_OUT}\n"))
         }
     }
 }

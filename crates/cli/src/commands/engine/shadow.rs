@@ -98,7 +98,7 @@ pub(crate) fn text(shadows: &[Shadow]) -> String {
         table.add_row(row("  what was done".to_string(), String::new(), done.0, done.1));
     }
     table::align_numbers(&mut table);
-    let mut out = format!("{table}\n");
+    let mut out = table::fitted(&table, &[7, 5, 1]) + "\n";
     for shadow in shadows.iter().filter(|shadow| shadow.epochs == 0) {
         let age = span(shadow.age_seconds);
         let _ = writeln!(out, "{} began {age} ago; its first whole epoch is not over", shadow.name);

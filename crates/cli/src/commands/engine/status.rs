@@ -8,7 +8,7 @@ use std::fmt::Write;
 use thermocline_admin::api::{Event, Severity};
 use thermocline_engine::api::{Lines, Moves, MovesDropped, Parts, Pool, Status};
 use thermocline_units::Bytes;
-use thermocline_units::text::count;
+use thermocline_units::text::{count, counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,11 +45,11 @@ fn tactic_shadows(status: &Status, out: &mut String) {
 
 fn text(status: &Status, events: &[Event]) -> String {
     let mut out = format!(
-        "{}, up {}, {} clients, {} requests under way\n",
+        "{}, up {}, {}, {} under way\n",
         status.service,
         span(status.uptime_seconds),
-        status.connections,
-        status.in_flight
+        counted(status.connections, "client"),
+        counted(status.in_flight, "request")
     );
     let epoch = match status.policy.spec.as_str() {
         "none" => String::new(),
@@ -57,8 +57,9 @@ fn text(status: &Status, events: &[Event]) -> String {
     };
     let _ = write!(
         out,
-        "policy {}{epoch}; {} moves to go",
-        status.policy.spec, status.operations_pending
+        "policy {}{epoch}; {} to go",
+        status.policy.spec,
+        counted(status.operations_pending, "move")
     );
     let MovesDropped { expired, slower, worn } = status.moves_dropped;
     if expired + slower > 0 {
@@ -73,7 +74,7 @@ fn text(status: &Status, events: &[Event]) -> String {
     }
     let Parts { chunks, most, diverted_reads, diverted_writes } = status.parts;
     if chunks > 0 {
-        let _ = write!(out, "{chunks} chunks are mirrored or redirected, of at most {most}");
+        let _ = write!(out, "{chunks} of at most {most} chunks are mirrored or redirected");
         if let (Some(reads), Some(writes)) = (diverted_reads, diverted_writes) {
             let (reads, writes) = (reads * 100.0, writes * 100.0);
             let _ = write!(
@@ -102,6 +103,9 @@ fn text(status: &Status, events: &[Event]) -> String {
     }
     let troubles: Vec<&Event> =
         events.iter().filter(|event| event.severity != Severity::Info).collect();
+    if !troubles.is_empty() {
+        out.push_str("\nlast warnings, which may be over:\n");
+    }
     for event in troubles.iter().rev().take(5).rev() {
         let _ = writeln!(out, "{} {}: {}", moment(event.at_ms), event.subject, event.text);
     }
@@ -135,7 +139,7 @@ fn moves_line(moves: &Moves, pools: &[Pool]) -> String {
     format!("{} {verb} {flows} in {time}\n", moves.policy)
 }
 
-/// A line a pool.
+/// A line a pool; those that were removed are left out.
 pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
     let mut table = table::plain([
         "pool",
@@ -150,7 +154,7 @@ pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
         "p99",
         "errors",
     ]);
-    for pool in pools {
+    for pool in pools.iter().filter(|pool| !pool.is_removed()) {
         table.add_row([
             pool.name.clone(),
             pool.state.clone(),
@@ -166,12 +170,14 @@ pub(super) fn pools(chunk_bytes: u64, pools: &[Pool]) -> String {
         ]);
     }
     table::align_numbers(&mut table);
+    // Counts first, then the 99th percentiles.
+    let table = table::fitted(&table, &[4, 5, 9, 7, 10]);
     format!("{table}\n{}{}{}", bare(pools), caches(pools), buckets(pools))
 }
 
 /// Line about pools that have no block checksums; nothing when there are none.
 fn bare(pools: &[Pool]) -> String {
-    let bare = pools.iter().filter(|pool| pool.state != "removed" && !pool.checksums);
+    let bare = pools.iter().filter(|pool| !pool.is_removed() && !pool.checksums);
     let bare: Vec<&str> = bare.map(|pool| pool.name.as_str()).collect();
     match bare.is_empty() {
         true => String::new(),
@@ -221,7 +227,7 @@ fn buckets(pools: &[Pool]) -> String {
         return String::new();
     }
     table::align_numbers(&mut table);
-    format!("\n{table}\n{errors}")
+    format!("\n{}\n{errors}", table::fitted(&table, &[6, 5, 4, 9, 8, 3]))
 }
 
 /// A line a block cache; nothing when there is none.
@@ -257,5 +263,5 @@ fn caches(pools: &[Pool]) -> String {
         return String::new();
     }
     table::align_numbers(&mut table);
-    format!("\n{table}\n")
+    format!("\n{}\n", table::fitted(&table, &[8, 7, 9, 1]))
 }

@@ -15,9 +15,9 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use thermocline_admin::api::{Event, Severity};
 use thermocline_admin::client::{CallError, Client};
-use thermocline_engine::api::{Operations, PoolSecond, Second, Status};
+use thermocline_engine::api::{Operations, Pool, PoolSecond, Second, Status};
 use thermocline_units::Bytes;
-use thermocline_units::text::count;
+use thermocline_units::text::{count, counted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +35,22 @@ const COLOURS: [Color; 4] = [
     Color::Rgb(0, 158, 115),
     Color::Rgb(204, 121, 167),
 ];
+
+/// Columns of the table of pools: heading and width.
+const COLUMNS: [(&str, u16); 10] = [
+    ("pool", 12),
+    ("state", 9),
+    ("used", 10),
+    ("of", 10),
+    ("", 20),
+    ("reads/s", 9),
+    ("writes/s", 9),
+    ("p50", 10),
+    ("p99", 10),
+    ("moved/s", 10),
+];
+/// Columns that a narrow terminal does without, the first of them first.
+const SPARE: [usize; 7] = [4, 7, 9, 3, 1, 8, 6];
 
 /// A live view in the terminal.
 #[derive(clap::Args)]
@@ -60,6 +76,11 @@ impl Scene {
             operations: client.get("/v1/operations")?,
             events: client.get("/v1/events")?,
         })
+    }
+
+    /// Pools that the group has, fastest first.
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.status.pools.iter().filter(|pool| !pool.is_removed())
     }
 }
 
@@ -98,7 +119,7 @@ fn watch(
 
 /// Draws the whole view.
 pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene) {
-    let pools = scene.status.pools.len() as u16;
+    let pools = scene.pools().count() as u16;
     let rows = [
         Constraint::Length(2),
         Constraint::Length(pools + 2),
@@ -131,10 +152,10 @@ fn header(scene: &Scene) -> Paragraph<'static> {
         .fastest_pool_share
         .map_or("–".to_string(), |share| format!("{:.0} %", share * 100.0));
     let first = format!(
-        "thermocline {}, up {}, {} clients, policy {}",
+        "thermocline {}, up {}, {}, policy {}",
         status.service,
         span(status.uptime_seconds),
-        status.connections,
+        counted(status.connections, "client"),
         status.policy.spec
     );
     let second = format!(
@@ -147,11 +168,24 @@ fn header(scene: &Scene) -> Paragraph<'static> {
     Paragraph::new(vec![Line::styled(first, bold), Line::raw(second)])
 }
 
+/// Columns of the table of pools that fit, by number.
+fn columns_within(width: u16) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
+    for spare in SPARE {
+        // A blank stands between two columns.
+        let wanted: u16 = shown.iter().map(|&column| COLUMNS[column].1 + 1).sum();
+        if wanted.saturating_sub(1) <= width {
+            break;
+        }
+        shown.retain(|&column| column != spare);
+    }
+    shown
+}
+
 fn draw_pools(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
-    let heading =
-        ["pool", "state", "used", "of", "", "reads/s", "writes/s", "p50", "p99", "moved/s"];
+    let shown = columns_within(area.width);
     let chunk = scene.status.chunk_bytes;
-    let rows = scene.status.pools.iter().map(|pool| {
+    let rows = scene.pools().map(|pool| {
         let at = usize::from(pool.id);
         let second = scene.seconds.last().and_then(|last| last.pools.get(at));
         let now = second.copied().unwrap_or_default();
@@ -169,19 +203,21 @@ fn draw_pools(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
             micros(now.p99_us),
             Bytes(now.moved_bytes).to_string(),
         ];
-        Row::new(cells.map(Cell::from)).style(colour(at))
+        let cells = shown.iter().map(|&column| Cell::from(cells[column].clone()));
+        Row::new(cells.collect::<Vec<_>>()).style(colour(at))
     });
-    let widths = [12, 9, 10, 10, 20, 9, 9, 10, 10, 10].map(Constraint::Length);
+    let widths = shown.iter().map(|&column| Constraint::Length(COLUMNS[column].1));
+    let heading = shown.iter().map(|&column| COLUMNS[column].0);
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let table = Table::new(rows, widths).header(Row::new(heading).style(bold));
     frame.render_widget(table, area);
 }
 
 fn draw_sparks(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
-    let count = scene.status.pools.len().max(1);
+    let count = scene.pools().count().max(1);
     let shares = vec![Constraint::Ratio(1, count as u32); count];
     let areas = Layout::horizontal(shares).split(area);
-    for (pool, area) in scene.status.pools.iter().zip(areas.iter()) {
+    for (pool, area) in scene.pools().zip(areas.iter()) {
         let at = usize::from(pool.id);
         let requests = |second: &PoolSecond| second.reads + second.writes;
         let values = scene.seconds.iter().map(|second| second.pools.get(at).map_or(0, requests));

@@ -2,10 +2,12 @@
 
 use super::{EngineArgs, micros, volume_name};
 use crate::error::CliError;
+use crate::listeners;
 use crate::output;
 use crate::table;
 use hyper::Method;
-use thermocline_engine::api::{Extent, NewVolume, Pool, Volume, VolumeSize};
+use thermocline_admin::client::Client;
+use thermocline_engine::api::{Extent, NewVolume, Pool, Status, Volume, VolumeSize};
 use thermocline_units::Bytes;
 use thermocline_units::text::count;
 
@@ -14,7 +16,7 @@ Examples:
   thermocline volume list
   thermocline volume create db 20GiB
   thermocline volume grow db 40GiB
-  thermocline volume map db --offset 1GiB --length 64MiB";
+  thermocline volume map db --offset 256MiB --length 64MiB";
 
 /// Volumes: list, create, grow, delete, and where they live.
 #[derive(clap::Args)]
@@ -81,13 +83,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Command::Create { name, size } => {
             let wish = NewVolume { name, size_bytes: size.0 };
             let made: Volume = client.send(Method::POST, "/v1/volumes", &wish)?;
-            args.engine.answer(&made, line)
+            args.engine.answer(&made, line)?;
+            warn_of_room(&client)
         }
         Command::Grow { name, size } => {
             let wish = VolumeSize { size_bytes: size.0 };
             let path = format!("/v1/volumes/{name}");
             let grown: Volume = client.send(Method::PATCH, &path, &wish)?;
-            args.engine.answer(&grown, line)
+            args.engine.answer(&grown, line)?;
+            warn_of_room(&client)
         }
         Command::Delete { name, yes: false } => {
             let text = format!("this deletes {name} and all it holds; say --yes to do it");
@@ -106,6 +110,20 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
             args.engine.answer(&extents, |extents| map(extents, &pools))
         }
     }
+}
+
+/// Says that volumes are larger than their pools: whoever fills them would run out of room.
+fn warn_of_room(client: &Client) -> Result<(), CliError> {
+    let status: Status = client.get("/v1/status")?;
+    let (promised, room) = status.promised_and_room_bytes();
+    if promised > room {
+        listeners::say(&format!(
+            "note: all volumes together have {}, and their pools {}: add a pool before they fill up",
+            Bytes(promised),
+            Bytes(room)
+        ));
+    }
+    Ok(())
 }
 
 /// A volume in a line: its size, its identity, and its SLA.

@@ -8,6 +8,7 @@ use hyper::Method;
 use std::fmt::Write as _;
 use thermocline_hosting::api::HostStatus;
 use thermocline_units::Bytes;
+use thermocline_units::text::{count, counted};
 
 /// Arguments of `attach` and `detach`.
 #[derive(clap::Args)]
@@ -58,13 +59,13 @@ fn text(status: &HostStatus) -> String {
     let hits = status.hit_blocks as f64 / status.read_blocks.max(1) as f64 * 100.0;
     let _ = writeln!(
         text,
-        "{} blocks read: {hits:.1} % from the cache ({} blocks in it), {} with others under way, \
-         {} named by the store and here, {} from other hosts",
-        status.read_blocks,
-        status.cached_blocks,
-        status.joined_blocks,
-        status.named_blocks,
-        status.peer_blocks
+        "{} read: {hits:.1} % from the cache ({} in it), {} with others under way, {} named by \
+         the store and here, {} from other hosts",
+        counted(status.read_blocks, "block"),
+        counted(status.cached_blocks, "block"),
+        count(status.joined_blocks),
+        count(status.named_blocks),
+        count(status.peer_blocks)
     );
     if let Some(flash) = &status.flash {
         let off = if flash.is_off { "; it was GIVEN UP" } else { "" };
@@ -77,14 +78,13 @@ fn text(status: &HostStatus) -> String {
     let peers: Vec<String> = status.peers.iter().map(u16::to_string).collect();
     let _ = writeln!(
         text,
-        "from the store {}, to it {}; from other hosts ({}) {}, {} blocks sent to them; {} NBD \
-         clients",
+        "from the store {}, to it {}; from other hosts ({}) {}, {} sent to them; {}",
         Bytes(status.received_bytes),
         Bytes(status.sent_bytes),
         if peers.is_empty() { "none here".to_string() } else { peers.join(", ") },
         Bytes(status.peer_received_bytes),
-        status.served_blocks,
-        status.clients
+        counted(status.served_blocks, "block"),
+        counted(status.clients as u64, "NBD client")
     );
     let mut table = table::plain(["volume", "state", "size", "lease", "why"]);
     for volume in &status.volumes {

@@ -10,6 +10,7 @@ use thermocline_charts::format::{count, plain, seconds, share};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::accel::{self, Happening, Profile, Row, Scene};
 use thermocline_units::Nanos;
+use thermocline_units::text::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,8 +19,8 @@ Examples:
   thermocline lab accel --policy by-cost:prefetch=no,by-cost --scene triples --rate 80000
   thermocline lab accel --profile ecp5-45 --json
 
-Schedulers are those that `thermocline policies accelerator` lists. The best after the fact, which knows the
-demand to come, stands in every table. docs/guides/lab-accel.md explains every figure.";
+Schedulers are those that `thermocline policies accelerator` lists. The best after the fact, which
+knows the demand to come, stands in every table. docs/guides/lab-accel.md explains every figure.";
 
 /// A scene by name, and what happens in it.
 const SCENES: [(&str, Happening); 7] = [
@@ -161,7 +162,8 @@ fn as_table(name: &str, scene: &Scene, rows: &[Row], seeds: u64) -> String {
     }
     table::align_numbers(&mut out);
     let happening = scene.happening.name();
-    let mut text = format!("{name}: {happening} after {}, {seeds} seeds\n\n{out}\n", scene.at);
+    let seeds = counted(seeds, "seed");
+    let mut text = format!("{name}: {happening} after {}, {seeds}\n\n{out}\n", scene.at);
     for row in rows.iter().filter(|_| scene.tenants.len() > 1) {
         if let Some(line) = isolation(row) {
             writeln!(text, "{line}").expect("a String takes every text");

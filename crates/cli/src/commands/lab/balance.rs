@@ -22,10 +22,10 @@ Examples:
   thermocline lab balance --gap 5ms --delay 1s --sites 8 --view refresh --service pareto:1.5
   thermocline lab balance web.csv.gz --service bytes --sites 4,1,1 --html report.html
 
-Policies are those that `thermocline policies balancer` lists, with settings: p2c:d=3:load=reported. The
-central queue and jsq, which use information that no real balancer has, stand in every table.
-docs/guides/lab-balance.md explains every figure; `thermocline lab run experiments/ara` makes the tables of ARA's
-source.";
+Policies are those that `thermocline policies balancer` lists, with settings:
+p2c:d=3:load=reported. The central queue and jsq, which use information that no real balancer has,
+stand in every table. docs/guides/lab-balance.md explains every figure; `thermocline lab run
+experiments/ara` makes the tables of ARA's source.";
 
 /// Options of a run.
 #[derive(clap::Args)]

@@ -20,9 +20,9 @@ Examples:
   thermocline lab cache web.csv.gz --policy lru,arc,g2-vfrm --size 1GiB,4GiB,10%
   thermocline lab cache a.csv b.csv --policy larc+arc --size 5% --write through --json
 
-A size is bytes (4GiB), a share of the working set (10%) or a number of lines (1000lines). A policy is
-a name with settings (lirs:hir=0.02), with an admission filter in front if wanted (larc+arc);
-`thermocline policies` lists them all.";
+A size is bytes (4GiB), a share of the working set (10%) or a number of lines (1000lines). A
+policy is a name with settings (lirs:hir=0.02), with an admission filter in front if wanted
+(larc+arc); `thermocline policies` lists them all.";
 
 /// Options of a run: traces, policies, and the report.
 #[derive(clap::Args)]

@@ -11,12 +11,12 @@ Examples:
   thermocline lab run experiments/gvfrm --out results/
   thermocline lab run experiments/lmst
 
-The traces of MSR Cambridge are looked for by their published names (mds_0.csv.gz, …) in the folders
-given with --traces. Without them the stand-ins that the experiment names are used, from the folder
-`traces` under THERMOCLINE_SHARED (../shared when it is not set); experiments/lmst,
-experiments/ara and experiments/hintstor-* make their own load and need none, and twins stand beside
-those that name them; what experiments/hintstor-redis judges was measured elsewhere. Exit status 1:
-an expected feature did not appear.";
+The traces of MSR Cambridge are looked for by their published names (mds_0.csv.gz, …) in the
+folders given with --traces. Without them the stand-ins that the experiment names are used, from
+the folder `traces` under THERMOCLINE_SHARED (../shared when it is not set); experiments/lmst,
+experiments/ara and experiments/hintstor-* make their own load and need none, and twins stand
+beside those that name them; what experiments/hintstor-redis judges was measured elsewhere. Exit
+status 1: an expected feature did not appear.";
 
 /// Files of results: as text, as a page, as data.
 const RESULTS: [&str; 3] = ["result.md", "result.html", "result.json"];

@@ -15,12 +15,13 @@ use thermocline_sim::sweep::{self, Drive, Estimate, Folder, Job, Plan, PlanFile,
 const EXAMPLES: &str = "\
 Examples:
   thermocline lab sweep caches.toml --dry-run            jobs, rows, memory
-  thermocline lab sweep caches.toml --out results        run it; the same command goes on after a stop
+  thermocline lab sweep caches.toml --out results        run it, or go on after a stop
   thermocline lab sweep --out results --job 17           one job of a sweep that began
   thermocline lab sweep caches.toml --out results --on ray    on a cluster of machines
   thermocline lab report results --html report.html
 
-docs/guides/sweep.md explains plans. Exit status 130: stopped by Ctrl-C; nothing that is done is lost.";
+docs/guides/sweep.md explains plans. Exit status 130: stopped by Ctrl-C; nothing that is done is
+lost.";
 
 /// Exit status after SIGINT, as shells have it.
 const EXIT_INTERRUPTED: i32 = 130;

@@ -6,7 +6,7 @@ use comfy_table::Table;
 use std::fmt::Write;
 use thermocline_sim::lab::{Curves, Point, Report, Row};
 use thermocline_units::Bytes;
-use thermocline_units::text::{count, seconds};
+use thermocline_units::text::{count, counted, seconds};
 
 /// Columns: heading, and how a row fills it.
 type Column = (&'static str, fn(&Row) -> String);
@@ -28,6 +28,9 @@ const COLUMNS: [Column; 13] = [
     ("written\nback", |row| count(row.written_back)),
     ("policy\nmemory", |row| Bytes(row.memory_resident_bytes + row.memory_index_bytes).to_string()),
 ];
+
+/// Columns that a narrow terminal does without, the first of them first.
+const SPARE: [usize; 9] = [6, 12, 11, 10, 8, 2, 3, 5, 4];
 
 fn percent(ratio: f64) -> String {
     format!("{:.2}", ratio * 100.0)
@@ -91,11 +94,11 @@ fn of_row(row: &Row, bytes: u64) -> String {
 fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
     writeln!(
         out,
-        "{} requests, {} lines touched, working set {}, {} volume(s); writes go {}",
-        count(report.requests),
-        count(report.lines),
+        "{}, {} touched, working set {}, {}; writes go {}",
+        counted(report.requests, "request"),
+        counted(report.lines, "line"),
         amount(report.working_set_bytes, report.counts_objects()),
-        report.volumes,
+        counted(report.volumes, "volume"),
         report.write_mode,
     )?;
     for repair in report.repairs.iter().chain(&report.notes) {
@@ -104,7 +107,7 @@ fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
     for size in report.sizes() {
         let rows: Vec<&Row> = report.rows.iter().filter(|row| row.size == size).collect();
         writeln!(out, "\n{}", heading(report, size, rows[0]))?;
-        writeln!(out, "{}", table(&rows))?;
+        writeln!(out, "{}", table::fitted(&table(&rows), &SPARE))?;
         writeln!(out, "{}", verdict(&rows))?;
     }
     Ok(())

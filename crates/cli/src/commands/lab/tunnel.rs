@@ -20,9 +20,9 @@ Examples:
   thermocline lab tunnel images/ --rate 1Gbit --parallel 8 --json
   thermocline lab tunnel images/ --rate 100Mbit --loss 0.1% --congestion bbr
 
-Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix. Flows that
-tcpflow took from a capture are files too (`tcpflow -r FILE.pcap -o flows`); their class is the
-server's port.";
+Each file is a flow. Its class, by which the controllers tell flows apart, is its suffix. Flows
+that tcpflow took from a capture are files too (`tcpflow -r FILE.pcap -o flows`); their class is
+the server's port.";
 
 /// The longest delay and the longest queue of a link.
 const SPAN_MAX: Nanos = Nanos::from_secs(600);

@@ -16,6 +16,7 @@ use thermocline_policy::placement::Move;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_recording::{Difference, EpochRow, Replay};
 use thermocline_trace::recording::EventReader;
+use thermocline_units::text::counted;
 
 /// Moves of each proposal that are shown from where two part.
 const SHOWN: usize = 8;
@@ -185,7 +186,8 @@ impl Outcome {
 
     fn write_verdict(&self, rival: bool, out: &mut String) -> std::fmt::Result {
         let (then, now) = (self.total(|row| row.recorded), self.total(|row| row.proposed));
-        let (epochs, accesses) = (self.rows.len(), count(self.total(|row| row.accesses)));
+        let epochs = counted(self.rows.len() as u64, "epoch");
+        let accesses = count(self.total(|row| row.accesses));
         if let Some((difference, recorded, proposed)) = &self.difference {
             let epoch = self.rows.last().map_or(0, |row| row.epoch);
             let at = difference.index;
@@ -196,8 +198,8 @@ impl Outcome {
         if !rival {
             return writeln!(
                 out,
-                "equal: {epochs} epochs, {accesses} accesses, {} moves proposed: {}",
-                count(then),
+                "equal: {epochs}, {accesses} accesses, {} proposed: {}",
+                counted(then, "move"),
                 shown(&self.placement)
             );
         }

@@ -6,6 +6,7 @@ use comfy_table::Table;
 use std::fmt::Write;
 use thermocline_charts::format::{bytes, count, plain, seconds, share};
 use thermocline_sim::machine::{LatencyRow, PoolUse, Run, VolumeReport};
+use thermocline_units::text::counted;
 
 /// A column: heading, and how a row fills it.
 type Column<T> = (&'static str, fn(&T) -> String);
@@ -62,9 +63,9 @@ pub(crate) fn text(report: &VolumeReport) -> String {
 fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
     writeln!(
         out,
-        "{} requests to {} volume(s) in {}{}; {} touched in chunks of {}, epochs of {}",
-        count(report.requests),
-        report.volumes,
+        "{} to {} in {}{}; {} touched in chunks of {}, epochs of {}",
+        counted(report.requests, "request"),
+        counted(report.volumes, "volume"),
         seconds(report.trace_span_s),
         arrivals(report),
         bytes(report.touched_bytes as f64),
@@ -78,10 +79,13 @@ fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
     for note in &report.notes {
         writeln!(out, "note: {note}")?;
     }
-    writeln!(out, "\nLatency of reads and writes\n{}", runs(report))?;
-    writeln!(out, "\nPools\n{}", pools(report))?;
+    let runs = table::fitted(&runs(report), &[7, 6, 10, 8, 2, 4, 5]);
+    writeln!(out, "\nLatency of reads and writes\n{runs}")?;
+    let pools = table::fitted(&pools(report), &[10, 11, 3, 6, 8, 5]);
+    writeln!(out, "\nPools\n{pools}")?;
     if report.runs.iter().any(|run| run.pools.iter().any(|pool| pool.cache.is_some())) {
-        writeln!(out, "\nBlock caches\n{}", caches(report))?;
+        let caches = table::fitted(&caches(report), &[10, 8, 7, 3, 2]);
+        writeln!(out, "\nBlock caches\n{caches}")?;
     }
     if report.runs.iter().any(|run| run.lines.is_some()) {
         writeln!(out, "\nLines of 4 KiB on the fastest pool\n{}", lines(report))?;

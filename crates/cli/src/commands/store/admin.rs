@@ -9,6 +9,7 @@ use thermocline_hosting::api::{
     Checked, NewClone, NewStoreVolume, StoreStatus, StoreVolume, Swept,
 };
 use thermocline_units::Bytes;
+use thermocline_units::text::{count, counted};
 
 /// Volumes: list and create.
 #[derive(clap::Args)]
@@ -174,18 +175,20 @@ fn text(status: &StoreStatus) -> String {
     );
     let _ = writeln!(
         text,
-        "written: {} blocks stored, {} were there already; {} damaged",
-        status.new_blocks, status.deduplicated_blocks, status.damaged_blocks
+        "written: {} stored, {} were there already; {} damaged",
+        counted(status.new_blocks, "block"),
+        count(status.deduplicated_blocks),
+        count(status.damaged_blocks)
     );
     let _ = writeln!(
         text,
-        "to hosts: {} blocks by number alone, {} as bytes, {} by other hosts; from hosts: {} \
-         blocks known, {} as bytes",
-        status.blocks_by_id,
-        status.blocks_by_bytes,
-        status.blocks_by_peer,
-        status.known_writes,
-        status.written_blocks
+        "to hosts: {} by number alone, {} as bytes, {} by other hosts; from hosts: {} known, {} \
+         as bytes",
+        counted(status.blocks_by_id, "block"),
+        count(status.blocks_by_bytes),
+        count(status.blocks_by_peer),
+        counted(status.known_writes, "block"),
+        count(status.written_blocks)
     );
     for host in &status.hosts {
         let _ = writeln!(

@@ -138,7 +138,7 @@ fn begin(
     let device = held.map_err(CliError::input)?;
     let mut told = running.pools_told().to_string();
     if wanted == Wanted::Serve {
-        told += &running.open_listeners(&config, false)?;
+        told += &running.open_listeners(&config)?;
     }
     Ok((running, device, told))
 }

@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Create(create::Args),
     /// Serve a store to hosts.
     Serve(serve::Args),
-    /// Volumes of a running store: list, create, set quotas.
+    /// Volumes of a running store: list, and create, with quotas if wanted.
     Volume(admin::VolumeArgs),
     /// Images of a running store: import a file.
     Image(image::Args),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use thermocline_charts::format::{count, seconds, share};
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
 use thermocline_sim::chunks::{Seen, Survey, SurveyOptions, WindowRow};
+use thermocline_units::text::counted;
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
@@ -221,10 +222,10 @@ fn csv(survey: &Survey) -> String {
 fn text(survey: &Survey) -> String {
     let windows = survey.windows.len();
     let mut out = format!(
-        "{} chunks of {}, {} windows of {}\n\n{}\n",
-        count(survey.chunks),
+        "{} of {}, {} of {}\n\n{}\n",
+        counted(survey.chunks, "chunk"),
         Bytes(survey.chunk_bytes),
-        count(windows as u64),
+        counted(windows as u64, "window"),
         seconds(survey.window_s),
         classes(survey)
     );

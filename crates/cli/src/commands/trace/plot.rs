@@ -15,8 +15,8 @@ Examples:
   thermocline trace plot web.csv.gz --output web.html
   thermocline trace plot web.csv.gz --output map.svg --chunk 16MiB --interval 1h
 
-A name that ends in .svg gets the map of popularity alone; .html gets the map, the working set and the
-chunks of each interval, the request rates and the sizes on one self-contained page.";
+A name that ends in .svg gets the map of popularity alone; .html gets the map, the working set and
+the chunks of each interval, the request rates and the sizes on one self-contained page.";
 
 /// Options of a plot.
 #[derive(clap::Args)]

@@ -11,6 +11,7 @@ use thermocline_trace::{
     Batch, CsvWriter, FioWriter, HashColumn, MsrWriter, TraceError, TraceReader, TraceWriter,
 };
 use thermocline_units::Bytes;
+use thermocline_units::text::counted;
 
 /// File to write, and its format.
 #[derive(clap::Args)]
@@ -191,9 +192,9 @@ impl TargetArgs {
         }
         if !self.is_stdout() {
             let size = bytes.map(|bytes| format!(", {}", Bytes(bytes))).unwrap_or_default();
-            let (requests, volumes) = (written.requests, written.volumes);
+            let (requests, volumes) = (counted(written.requests, "request"), written.volumes);
             let name = self.output.display();
-            eprintln!("{name}: {requests} requests, volumes: {volumes}{size}");
+            eprintln!("{name}: {requests}, volumes: {volumes}{size}");
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use thermocline_admin::client::Client;
 use thermocline_gateway::{AcceleratorStatus, LinkStatus, Status};
 use thermocline_units::Bytes;
-use thermocline_units::text::count;
+use thermocline_units::text::{count, counted};
 
 /// Time for an end to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,8 +46,10 @@ fn text(status: &Status) -> String {
     let Status { connections, clients, flows, refused, cut, passed, .. } = status;
     let _ = writeln!(
         text,
-        "{connections} connections, {clients} clients now; {flows} flows: {refused} refused, \
-         {cut} cut, {passed} past the tunnel"
+        "{}, {} now; {}: {refused} refused, {cut} cut, {passed} past the tunnel",
+        counted(*connections, "connection"),
+        counted(*clients as u64, "client"),
+        counted(*flows, "flow")
     );
     status.accelerator.iter().for_each(|accelerator| put_accelerator(accelerator, &mut text));
     status.links.iter().for_each(|link| put_link(link, &mut text));

@@ -10,8 +10,8 @@ Example:
   thermocline tunnel exit … --chunking accelerator --worker /usr/bin/thermocline \\
     --worker-arg tunnel --worker-arg worker
 
-An end starts it; it is of no use in a shell. Its standard input is a socket and its standard output
-shared memory (docs/formats/accelerator.md).";
+An end starts it; it is of no use in a shell. Its standard input is a socket and its standard
+output shared memory (docs/formats/accelerator.md).";
 
 /// Arguments.
 #[derive(clap::Args)]

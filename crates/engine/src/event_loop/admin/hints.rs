@@ -259,7 +259,10 @@ impl AdminApi<'_> {
             self.engine.group.put_back_score(&source, &class, score);
         }
         if taken + left_out > 0 {
-            let text = format!("{taken} ranges of hints are known again, {left_out} no longer fit");
+            let text = match taken {
+                1 => format!("1 range of hints is known again, {left_out} no longer fit"),
+                _ => format!("{taken} ranges of hints are known again, {left_out} no longer fit"),
+            };
             self.engine.event(Severity::Info, "hints", text);
         }
     }

@@ -140,7 +140,8 @@ impl AdminApi<'_> {
         };
         let number = name.parse().ok().filter(|&id| id < group.pool_count()).map(PoolId);
         ids.into_iter().find(by_name).or(number).ok_or_else(|| {
-            let names: Vec<String> = self.pools().into_iter().map(|pool| pool.name).collect();
+            let pools = self.pools().into_iter().filter(|pool| !pool.is_removed());
+            let names: Vec<String> = pools.map(|pool| pool.name).collect();
             Refused::missing(format!("there is no pool {name}; there are: {}", names.join(", ")))
         })
     }
@@ -170,7 +171,7 @@ impl AdminApi<'_> {
         if let Some(other) = wish.next_slower() {
             self.living_pool(other)?;
         }
-        let living = self.pools().into_iter().filter(|pool| pool.state != "removed");
+        let living = self.pools().into_iter().filter(|pool| !pool.is_removed());
         if living.map(|pool| pool.name).any(|name| name == wish.name) {
             return Err(Refused::conflict(CreateError::NameTaken(wish.name.clone())));
         }

@@ -17,7 +17,8 @@ impl AdminApi<'_> {
         let share = |run: ScrubRun| run.passed as f64 / run.total.max(1) as f64;
         let state = match status.run {
             None => "none",
-            Some(run) if run.ended => "ended",
+            // Whoever waits for the end is told when it was, so it has been written down before.
+            Some(run) if scrubs.has_told(&run) => "ended",
             Some(_) => "running",
         };
         Scrub {
@@ -47,6 +48,7 @@ impl AdminApi<'_> {
     /// # Errors
     /// When there is no such pool, it is out of service, or a scrub is under way.
     pub fn begin_scrub(&mut self, wish: &NewScrub) -> Result<Scrub, Refused> {
+        self.engine.tell_ended_scrub();
         if self.scrub().state == "running" {
             return Err(Refused::conflict("a scrub is under way; stop it first"));
         }

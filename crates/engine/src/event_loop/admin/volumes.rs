@@ -227,7 +227,8 @@ impl AdminApi<'_> {
         let end = length.map_or(Some(size), |length| offset.checked_add(length));
         let end = end.filter(|&end| end <= size && offset < end).ok_or_else(|| {
             let name = self.name_of(volume);
-            Refused::invalid(format!("the range is empty, or ends beyond {name}'s {size} bytes"))
+            let size = Bytes(size);
+            Refused::invalid(format!("the range is empty, or ends beyond {name}: it has {size}"))
         })?;
         let chunk_size = self.engine.group.chunk_size().0;
         Ok((offset / chunk_size) as u32..end.div_ceil(chunk_size) as u32)

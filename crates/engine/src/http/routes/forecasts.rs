@@ -4,11 +4,11 @@ use super::ask;
 use crate::api::{Forecast, NewForecast};
 use crate::mailbox::Mailbox;
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use thermocline_admin::api::Refused;
-use thermocline_admin::http::{Answer, Body};
+use thermocline_admin::http::{Answer, Body, Query};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -20,6 +20,7 @@ pub(super) fn api() -> OpenApiRouter<Mailbox> {
 /// Forecasts that are known already.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 struct Known {
     /// Only forecasts of higher numbers are told.
     #[serde(default)]

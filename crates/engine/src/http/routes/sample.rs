@@ -2,12 +2,13 @@
 
 use crate::mailbox::Mailbox;
 use crate::sample;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::time::Duration;
 use thermocline_admin::api::Refused;
+use thermocline_admin::http::Query;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,6 +23,7 @@ pub(super) fn api() -> OpenApiRouter<Mailbox> {
 /// Length of a sample.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 struct Length {
     /// Seconds, 1 to 600.
     seconds: u64,

@@ -4,11 +4,11 @@ use super::ask;
 use crate::api::{Adopted, Adoption, Explanation, NewShadow, Shadow};
 use crate::mailbox::Mailbox;
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use thermocline_admin::api::Refused;
-use thermocline_admin::http::{Answer, Body};
+use thermocline_admin::http::{Answer, Body, Query};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -64,6 +64,7 @@ async fn adopt(State(mailbox): State<Mailbox>, Body(wish): Body<Adoption>) -> An
 /// A place in a volume.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 struct Place {
     /// The volume's name.
     volume: String,

@@ -6,6 +6,7 @@ use thermocline_charts::format::Quantity;
 use thermocline_charts::{
     Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table,
 };
+use thermocline_units::text::counted;
 
 impl SweepReport {
     /// The report as one self-contained HTML page; `command` made it.
@@ -31,7 +32,7 @@ impl SweepReport {
 
     fn family(&self, page: Page, family: &FamilyReport) -> Page {
         let name = &family.family;
-        let mut page = page.section(&format!("{name}: {} traces", family.traces));
+        let mut page = page.section(&format!("{name}: {}", counted(family.traces, "trace")));
         page = page.chart(&self.means(family));
         for size in &family.sizes {
             if size.savings.iter().any(|(_, savings)| savings.len() > 1) {

@@ -11,6 +11,14 @@ use thermocline_units::Rng;
 const DRAWS: usize = 1000;
 /// Part of the draws on either side of the interval.
 const TAIL: f64 = 0.025;
+/// Traces of which an interval can be said. Of three, one draw of 27 is three times the least
+/// value, which is more than the tail: the interval would be all that was seen, and of one trace a
+/// point.
+pub(super) const INTERVAL_TRACES_MIN: usize = 4;
+const _: () = {
+    let draws = INTERVAL_TRACES_MIN.pow(INTERVAL_TRACES_MIN as u32);
+    assert!(1.0 / (draws as f64) < TAIL, "of four, one draw of 256 is four times the least value");
+};
 
 /// Mean; NaN of nothing.
 pub(super) fn mean(values: &[f64]) -> f64 {
@@ -45,10 +53,10 @@ pub struct Paired {
     pub traces: u64,
     /// Mean saving: −1 to 1, see [`saving`].
     pub mean: f64,
-    /// Lower end of the mean's 95 % interval.
-    pub low: f64,
+    /// Lower end of the mean's 95 % interval; `None`: there are too few traces to say.
+    pub low: Option<f64>,
     /// Upper end of it.
-    pub high: f64,
+    pub high: Option<f64>,
     /// Saving that nine traces of ten exceed.
     pub p10: f64,
     /// Least saving.
@@ -74,7 +82,7 @@ impl Paired {
             return None;
         }
         let savings: Vec<f64> = pairs.iter().map(|(value, base)| saving(*value, *base)).collect();
-        let (low, high) = interval(&savings);
+        let (low, high) = interval(&savings).unzip();
         Some(Paired {
             traces: pairs.len() as u64,
             mean: mean(&savings),
@@ -88,8 +96,11 @@ impl Paired {
     }
 }
 
-/// 95 % interval of the mean.
-fn interval(values: &[f64]) -> (f64, f64) {
+/// 95 % interval of the mean; `None` of too few values.
+fn interval(values: &[f64]) -> Option<(f64, f64)> {
+    if values.len() < INTERVAL_TRACES_MIN {
+        return None;
+    }
     let mut rng = Rng::seeded(1);
     let n = values.len() as u64;
     let draw = |_| {
@@ -97,5 +108,5 @@ fn interval(values: &[f64]) -> (f64, f64) {
         sum / n as f64
     };
     let means: Vec<f64> = (0..DRAWS).map(draw).collect();
-    (percentile(&means, TAIL), percentile(&means, 1.0 - TAIL))
+    Some((percentile(&means, TAIL), percentile(&means, 1.0 - TAIL)))
 }

@@ -35,9 +35,21 @@ fn pairs_are_counted_and_the_interval_holds_the_mean() {
     assert_eq!((paired.traces, paired.better, paired.worse), (4, 2, 1));
     assert!((paired.mean - (0.5 + 0.0 - 0.2 + 0.9) / 4.0).abs() < 1e-12, "{paired:?}");
     assert!((paired.worst + 0.2).abs() < 1e-12, "{paired:?}");
-    assert!(paired.low < paired.mean && paired.mean < paired.high, "{paired:?}");
+    let (low, high) = paired.low.zip(paired.high).unwrap();
+    assert!(paired.worst < low && low < paired.mean && paired.mean < high, "{paired:?}");
     assert_eq!(Paired::of(&pairs), Some(paired), "the same every time");
     assert_eq!(Paired::of(&[]), None);
+}
+
+/// "+9.4 % to +9.4 %" of a single trace looked like certainty.
+#[test]
+fn few_traces_have_no_interval() {
+    let pairs = [(0.5, 1.0), (1.0, 1.0), (1.0, 0.8), (0.1, 1.0)];
+    for few in 1..4 {
+        let paired = Paired::of(&pairs[..few]).unwrap();
+        assert_eq!((paired.low, paired.high), (None, None), "{few} traces");
+        assert!(paired.mean.is_finite());
+    }
 }
 
 fn point(cost_s: f64, flash_written: f64) -> Point {

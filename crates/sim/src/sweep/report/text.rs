@@ -1,7 +1,9 @@
 //! The report as Markdown: reads well in a terminal and in a repository.
 
+use super::stats::INTERVAL_TRACES_MIN;
 use super::{EqualWrites, Measure, Paired, PolicyReport, SizeReport, SweepReport};
 use thermocline_charts::format::{Quantity, count};
+use thermocline_units::text::counted;
 
 /// A table: its rows of cells, the first of which is the heading.
 struct Grid(Vec<Vec<String>>);
@@ -65,6 +67,12 @@ impl SweepReport {
         if self.jobs_done < self.jobs {
             text.push_str(" The sweep is not complete: its figures may still change.");
         }
+        let sizes = self.families.iter().flat_map(|family| &family.sizes);
+        let mut saved = sizes.flat_map(|size| &size.policies).filter_map(|row| row.saved.as_ref());
+        if saved.any(|saved| saved.low.is_none()) {
+            let few = INTERVAL_TRACES_MIN;
+            text.push_str(&format!(" Of fewer than {few} traces no interval can be said."));
+        }
         text
     }
 
@@ -73,7 +81,8 @@ impl SweepReport {
         let title = if self.title.is_empty() { "Sweep" } else { &self.title };
         let mut text = format!("# {title}\n\n{}\n\n", self.lede());
         for family in &self.families {
-            text.push_str(&format!("## {}: {} traces\n\n", family.family, count(family.traces)));
+            let traces = counted(family.traces, "trace");
+            text.push_str(&format!("## {}: {traces}\n\n", family.family));
             for size in &family.sizes {
                 text.push_str(&format!("Size {}:\n\n{}", size.size, self.table(size)));
                 text.push_str(&self.equal_table(size));
@@ -150,7 +159,9 @@ fn saved_cells(saved: Option<&Paired>) -> [String; 6] {
     let Some(saved) = saved else { return std::array::from_fn(|_| "-".to_string()) };
     [
         percent(saved.mean),
-        format!("{} to {}", percent(saved.low), percent(saved.high)),
+        saved.low.zip(saved.high).map_or(String::from("-"), |(low, high)| {
+            format!("{} to {}", percent(low), percent(high))
+        }),
         percent(saved.p10),
         percent(saved.worst),
         count(saved.better),

@@ -18,6 +18,7 @@ use thermocline_engine::api::{
 use thermocline_filehints::files::extents::LeftOut;
 use thermocline_filehints::files::{FileFacts, Place, ranges_of};
 use thermocline_units::Bytes;
+use thermocline_units::text::counted;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -91,8 +92,9 @@ pub(super) fn run(engine: &EngineArgs, args: Args) -> Result<(), CliError> {
 
 fn text(sent: &Sent) -> String {
     let Sent { volume, files, ranges, bytes, left_out, taken } = sent;
-    let bytes = Bytes(*bytes);
-    let mut out = format!("{files} files: {bytes} in {ranges} ranges of {volume}\n");
+    let (bytes, files) = (Bytes(*bytes), counted(*files, "file"));
+    let ranges = counted(*ranges, "range");
+    let mut out = format!("{files}: {bytes} in {ranges} of {volume}\n");
     if let Some(left_out) = left_out.text() {
         out += &format!("left out: {left_out}\n");
     }

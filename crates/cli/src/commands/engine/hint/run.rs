@@ -41,8 +41,8 @@ Examples:
   thermocline hint run --mount /mnt/v0 --preload -- postgres -D /mnt/v0/db
   thermocline hint run --device /dev/loop0 --background 1000 -- e2fsck -fn /dev/loop0
 
-Seeing files needs CAP_SYS_ADMIN (root) and a mounted volume; without, the command runs all the same, and
-with --preload what it says of its files itself is heard.
+Seeing files needs CAP_SYS_ADMIN (root) and a mounted volume; without, the command runs all the
+same, and with --preload what it says of its files itself is heard.
 docs/guides/hints-from-applications.md tells more.";
 
 /// Signals that are passed on.

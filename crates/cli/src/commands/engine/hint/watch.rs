@@ -31,7 +31,8 @@ Examples:
   thermocline hint watch --mount /mnt/v0 --socket /run/hints.sock
   LD_PRELOAD=/usr/lib/libthermocline_hints.so THERMOCLINE_HINTS_SOCKET=/run/hints.sock postgres …
 
-Seeing files needs CAP_SYS_ADMIN (root); --socket does not. docs/guides/hints-from-applications.md tells more.";
+Seeing files needs CAP_SYS_ADMIN (root); --socket does not. docs/guides/hints-from-applications.md
+tells more.";
 
 /// Give hints of every file of a mounted volume that is opened or written, until stopped.
 #[derive(clap::Args)]

@@ -60,7 +60,7 @@ fn told(old: &Pool, new: &Pool) -> String {
     let (old_name, new_name) = (&old.name, &new.name);
     match old.state.as_str() {
         "removed" => {
-            format!("{old_name} is replaced by {new_name}; its device may be taken away\n")
+            format!("{old_name} is replaced by {new_name}; {}\n", super::TAKE_OUT)
         }
         "removing" => format!("{old_name} is replaced by {new_name}, and is being removed\n"),
         state => format!(
@@ -75,7 +75,7 @@ fn told(old: &Pool, new: &Pool) -> String {
 fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
     let path = args.device.path();
     let pools: Vec<Pool> = client.get("/v1/pools")?;
-    let living = || pools.iter().filter(|pool| pool.state != "removed");
+    let living = || pools.iter().filter(|pool| !pool.is_removed());
     let by_path = living().find(|pool| pool.path.as_ref() == Some(&path)).cloned();
     let called = |pool: &&Pool| pool.name == args.old;
     let numbered = |pool: &&Pool| args.old == pool.id.to_string();

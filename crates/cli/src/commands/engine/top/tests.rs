@@ -1,6 +1,6 @@
 //! The view, drawn into memory.
 
-use super::{Scene, draw};
+use super::{COLUMNS, Scene, columns_within, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use thermocline_admin::api::Latency;
@@ -38,6 +38,26 @@ fn scene() -> Scene {
     };
     let operations = Operations { jobs: Vec::new(), chunks: Vec::new(), pending: 3 };
     Scene { status, seconds: vec![second], operations, events: Vec::new() }
+}
+
+/// At 80 columns stood "1.05 Gi" and "writes/", at 60 "activ" and "118 M".
+#[test]
+fn what_is_shown_of_pools_is_whole_on_a_narrow_terminal() {
+    for (width, whole) in [
+        (118, &["50 MiB", "100 MiB", "active", "writes/s", "1,234", "150 µs", "moved/s"][..]),
+        (80, &["50 MiB", "100 MiB", "active", "writes/s", "1,234", "p99"]),
+        (60, &["50 MiB", "writes/s", "1,234", "p99"]),
+        (40, &["50 MiB", "reads/s", "1,234"]),
+    ] {
+        let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
+        terminal.draw(|frame| draw(frame, &scene())).unwrap();
+        let text = terminal.backend().to_string();
+        for wanted in whole {
+            assert!(text.contains(wanted), "{width}: {wanted}\n{text}");
+        }
+        let widths: u16 = columns_within(width).iter().map(|&at| COLUMNS[at].1 + 1).sum();
+        assert!(widths - 1 <= width, "{width}");
+    }
 }
 
 #[test]
