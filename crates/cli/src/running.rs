@@ -5,6 +5,7 @@
 use crate::config::{Config, VolumeConfig};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
+use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::recording::Recording;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -95,8 +96,9 @@ impl RunningEngine {
         &mut self,
         config: &Config,
         is_standard: bool,
+        handed: HandedSockets,
     ) -> Result<String, CliError> {
-        match open(&mut self.engine, config, is_standard) {
+        match open(&mut self.engine, config, is_standard, handed) {
             Ok((http, told)) => {
                 self.http = Some(http);
                 Ok(told)
@@ -180,6 +182,7 @@ fn open(
     engine: &mut Engine,
     config: &Config,
     is_standard: bool,
+    mut handed: HandedSockets,
 ) -> Result<(Http, String), CliError> {
     let files = config.nbd.tls.as_ref().map(|files| TlsFiles {
         certificate: files.cert.clone(),
@@ -187,13 +190,10 @@ fn open(
         client_authority: files.client_ca.clone(),
     });
     let encryption = files.as_ref().map(tls).transpose().map_err(CliError::input)?;
-    let listeners = Listeners {
-        unix: vec![config.nbd.socket.clone()],
-        tcp: config.nbd.tcp.clone(),
-        tls: encryption.clone(),
-        limits: config.nbd.limits,
-    };
-    engine.open_listeners(&listeners).map_err(CliError::failed)?;
+    let nbd = Listeners { tls: encryption.clone(), ..nbd_listeners(config, &mut handed) };
+    let handed_unix = handed.unix(&config.http.socket);
+    let handed_tcp = config.http.tcp.as_ref().and_then(|(address, _)| handed.tcp(*address));
+    engine.open_listeners(&nbd).map_err(CliError::failed)?;
     let mut tcp = None;
     let mut page = None;
     if let Some((address, token_file)) = &config.http.tcp {
@@ -204,14 +204,31 @@ fn open(
         tcp = Some(TcpListen { address: *address, any_port: is_standard, token, tls });
     }
     let unix = Some(config.http.socket.clone());
-    let http =
-        thermocline_engine::http::serve_admin(HttpListeners { unix, tcp }, &engine.mailbox())
-            .map_err(CliError::failed)?;
+    let listeners = HttpListeners { unix, tcp, handed_unix, handed_tcp };
+    let http = thermocline_engine::http::serve_admin(listeners, &engine.mailbox())
+        .map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", config.http.socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
     }
     Ok((http, text))
+}
+
+/// Listeners for NBD clients: those that were handed over, and others anew.
+fn nbd_listeners(config: &Config, handed: &mut HandedSockets) -> Listeners {
+    let mut listeners = Listeners { limits: config.nbd.limits, ..Listeners::default() };
+    let socket = config.nbd.socket.clone();
+    match handed.unix(&socket) {
+        Some(listener) => listeners.handed_unix.push((socket, listener)),
+        None => listeners.unix.push(socket),
+    }
+    for &address in &config.nbd.tcp {
+        match handed.tcp(address) {
+            Some(listener) => listeners.handed_tcp.push(listener),
+            None => listeners.tcp.push(address),
+        }
+    }
+    listeners
 }
 
 /// Sorts hints and bounds pins as the configuration says, and lets file systems be surveyed.

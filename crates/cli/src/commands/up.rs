@@ -8,6 +8,7 @@
 use crate::config::{Config, Standard};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
+use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::output;
 use crate::running::RunningEngine;
@@ -99,6 +100,7 @@ impl StandardArgs {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let handed = HandedSockets::take()?; // Before anything else opens files.
     let stop = stop_signal().map_err(CliError::failed)?;
     args.deciding.check()?;
     let mut config = match &args.config {
@@ -111,10 +113,11 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if !is_standard {
         config.check_secrets().map_err(CliError::input)?;
     }
+    handed.check(&config)?;
     let damage = pools::Damage::from(args.salvage);
     let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
     let mut running = RunningEngine::start(&config, may, &args.deciding, args.log)?;
-    let doors_told = running.open_listeners(&config, is_standard)?;
+    let doors_told = running.open_listeners(&config, is_standard, handed)?;
     let engine = running.engine();
     let (volumes, ways) = (tell_volumes(engine, &config), tell_ways(engine, &config));
     // Clients are let in already: a full disk behind the standard output does not send them away.

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::config::hosting::VolumePlace;
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
+use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::running::RunningEngine;
 use std::io::Write as _;
@@ -138,7 +139,7 @@ fn begin(
     let device = held.map_err(CliError::input)?;
     let mut told = running.pools_told().to_string();
     if wanted == Wanted::Serve {
-        told += &running.open_listeners(&config, false)?;
+        told += &running.open_listeners(&config, false, HandedSockets::default())?;
     }
     Ok((running, device, told))
 }
