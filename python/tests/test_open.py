@@ -1,6 +1,8 @@
 """Traces reach every reader of Arrow, and are the same there."""
 
 import gc
+import subprocess
+import sys
 
 import duckdb
 import pandas
@@ -28,6 +30,47 @@ def test_pyarrow_polars_pandas_and_duckdb_read_the_same():
     made = pyarrow.RecordBatchReader.from_stream(MADE)  # noqa: F841 (DuckDB finds it by its name)
     [(rows, total)] = duckdb.sql("select count(*), sum(length_bytes) from made").fetchall()
     assert (rows, total) == (150_000, length)
+
+
+def test_pandas_takes_a_trace_as_it_is():
+    if not hasattr(pandas.DataFrame, "from_arrow"):
+        print(f"SKIPPED: pandas {pandas.__version__} does not take Arrow streams, pandas 3 does")
+        pytest.skip("pandas is older than 3")
+    frame = pandas.DataFrame.from_arrow(MADE)
+    assert list(frame.columns) == pyarrow.table(MADE).schema.names
+    assert frame["length_bytes"].sum() == polars.DataFrame(MADE)["length_bytes"].sum()
+
+
+WITHOUT_PYARROW = """
+import sys
+
+class Nowhere:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "pyarrow":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Nowhere())
+import duckdb, thermocline
+
+made = thermocline.open(sys.argv[1])
+print(duckdb.sql("select count(*), sum(length_bytes) from made").fetchall())
+print(duckdb.sql("select count(*) from made where op = 'write'").fetchall())
+assert "pyarrow" not in sys.modules
+"""
+
+
+def test_duckdb_reads_a_trace_without_pyarrow(tmp_path):
+    if tuple(map(int, duckdb.__version__.split(".")[:2])) < (1, 2):
+        print(f"SKIPPED: DuckDB {duckdb.__version__} reads no Arrow streams by itself, 1.2 does")
+        pytest.skip("DuckDB is older than 1.2")
+    path = tmp_path / "trace.csv"
+    ops = ["Read", "Read", "Write"]
+    rows = [f"{128166372003061629 + i},hm,0,{ops[i % 3]},{i * 4096},4096,413" for i in range(90_000)]
+    path.write_text("\n".join(rows) + "\n")
+    words = [sys.executable, "-c", WITHOUT_PYARROW, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"[(90000, {90_000 * 4096})]\n[(30000,)]\n"
 
 
 def test_batches_are_streamed_and_outlive_their_stream():

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -95,6 +96,46 @@ def test_ctrl_c_ends_a_run(policy):
     killer.start()
     with pytest.raises(KeyboardInterrupt):
         cache.simulate(endless, policy, "1GiB")
+
+
+INTERRUPTED = """
+import sys
+from thermocline import cache, trace
+
+class Bypass:
+    def __init__(self, geometry):
+        pass
+
+    def access(self, lines):
+        return [cache.BYPASSED] * len(lines)
+
+def told(what, done, total):
+    print("under way", flush=True)
+
+policy = Bypass if sys.argv[1] == "class" else sys.argv[1]
+try:
+    cache.simulate(trace.synth("mixed", requests="900M", seed=1), policy, "1GiB", progress=told)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+PATIENCE_S = 60
+"""Far longer than the second that is promised: the machine may be busy with other things."""
+
+
+@pytest.mark.parametrize("policy", ["lru", "belady", "class"])
+def test_a_signal_from_outside_ends_a_run_that_is_under_way(policy):
+    words = [sys.executable, "-c", INTERRUPTED, policy]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout.readline() == "under way\n"
+            sent = time.monotonic()
+            child.send_signal(signal.SIGINT)
+            said, _ = child.communicate(timeout=PATIENCE_S)
+        finally:
+            child.kill()
+    print(f"ended {time.monotonic() - sent:.2f} s after the signal")
+    assert said.splitlines()[-1] == "interrupted" and child.returncode == 0
 
 
 def test_progress_is_told_and_its_exception_ends_the_run():

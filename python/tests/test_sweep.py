@@ -69,11 +69,45 @@ def test_a_sweep_here_writes_what_the_command_writes(command, plan, tmp_path):
     theirs = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
     told = []
     ours = thermocline.sweep(path, tmp_path / "ours", progress=lambda *now: told.append(now))
-    assert ours == theirs == {"jobs": 9, "done_before": 0, "done_now": 9, "errors_now": 3}
+    counts = {"jobs": 9, "done_before": 0, "done_now": 9, "errors_now": 3, "unread_now": 0}
+    assert ours == theirs == counts
     assert results(tmp_path / "ours") == results(tmp_path / "theirs")
     assert told[-1] == ("jobs", 9, 9)
     again = thermocline.sweep(path, tmp_path / "ours")
-    assert again == {"jobs": 9, "done_before": 9, "done_now": 0, "errors_now": 0}
+    assert again == {**counts, "done_before": 9, "done_now": 0, "errors_now": 0}
+
+
+def with_own_policy(path, plug_in):
+    """Gives a plan the policy of a library, which is copied beside it."""
+    library, name = plug_in.rsplit(":", 1)
+    (path.parent / "own.so").write_bytes(pathlib.Path(library).read_bytes())
+    path.write_text(path.read_text().replace('"arc"', f'"./own.so:{name}"'))
+
+
+def test_a_library_beside_the_plan_runs_here_and_by_the_command(command, plan, plug_in, tmp_path):
+    path = plan(2)
+    with_own_policy(path, plug_in)
+    assert thermocline.sweep(path, dry_run=True)["rows"] == 24
+    words = [command, "lab", "sweep", str(path), "--out", str(tmp_path / "theirs")]
+    subprocess.run(words, check=True, capture_output=True)
+    assert thermocline.sweep(path, tmp_path / "ours")["errors_now"] == 2
+    assert results(tmp_path / "ours") == results(tmp_path / "theirs")
+    (path.parent / "own.so").write_bytes(b"another")
+    with pytest.raises(ValueError, match="not the library that this sweep began with"):
+        thermocline.sweep(path, tmp_path / "ours")
+
+
+def test_a_trace_that_is_away_is_named_and_tried_again(plan, expected, tmp_path):
+    path, out = plan(2), tmp_path / "out"
+    good = tmp_path / "good.csv"
+    whole = expected(path)
+    thermocline._native.sweep_begin(path, out, "test", False).close()
+    good.rename(tmp_path / "away")
+    with pytest.raises(RuntimeError, match="2 jobs could not read their traces.*good.csv: No such"):
+        thermocline.sweep(path, out)
+    (tmp_path / "away").rename(good)
+    assert thermocline.sweep(path, out)["done_now"] == 2
+    assert results(out) == whole
 
 
 def test_what_a_sweep_cannot_do_is_refused(plan, tmp_path):
@@ -229,6 +263,27 @@ def test_a_driver_that_is_stopped_goes_on(nodes, plan, expected, tmp_path):
     counts = thermocline.sweep(path, tmp_path / "ray", on="ray")
     assert counts["done_before"] >= 10 and counts["done_before"] + counts["done_now"] == 30
     assert results(tmp_path / "ray") == expected(path)
+
+
+def test_workers_on_ray_run_the_library_that_the_sweep_began_with(
+    nodes, plan, plug_in, expected, tmp_path
+):
+    nodes(1)
+    path = plan(2)
+    with_own_policy(path, plug_in)
+    assert thermocline.sweep(path, tmp_path / "ray", on="ray")["done_now"] == 6
+    assert results(tmp_path / "ray") == expected(path)
+
+
+def test_a_trace_that_no_worker_can_read_is_named(nodes, plan, tmp_path):
+    nodes(1)
+    path, out = plan(1), tmp_path / "ray"
+    thermocline._native.sweep_begin(path, out, "test", False).close()
+    (tmp_path / "good.csv").rename(tmp_path / "away")
+    with pytest.raises(RuntimeError, match="1 of 3 jobs have no result.*good.csv: No such file"):
+        driven(path, out, retries=1)
+    (tmp_path / "away").rename(tmp_path / "good.csv")
+    assert thermocline.sweep(path, out, on="ray")["done_now"] == 1
 
 
 def test_a_job_that_is_too_large_for_every_node_runs_alone(nodes, plan, expected, tmp_path):

@@ -23,6 +23,7 @@ def sweep(
 ) -> dict[str, Any]:
     """Runs the plan in the file `plan`: many traces, policies, sizes and seeds.
 
+    Policies are those of the registry, and of shared libraries beside the plan (`./mine.so:name`).
     Results are files in the folder `out`, a job each; the same call goes on after a stop. They are
     the same, byte for byte, wherever the jobs run. `thermocline lab report` compares them. The
     result counts jobs (`jobs`, `done_before`, `done_now`) and rows that are errors (`errors_now`).
@@ -49,10 +50,11 @@ def sweep(
     >>> sweep(folder / "plan.toml", dry_run=True)["rows"]
     2
     >>> sweep(folder / "plan.toml", folder / "results")
-    {'jobs': 1, 'done_before': 0, 'done_now': 1, 'errors_now': 0}
+    {'jobs': 1, 'done_before': 0, 'done_now': 1, 'errors_now': 0, 'unread_now': 0}
 
     Raises `ValueError` when the plan or the folder makes no sense, `OSError` when results cannot be
-    written, and `RuntimeError` when jobs on Ray have no result after all retries.
+    written, and `RuntimeError` when jobs have no result: their traces could not be read now, or
+    on Ray all retries are used up. The others are done then, and the same call tries these again.
     """
     if on not in ("here", "ray"):
         raise ValueError(f"on={on!r}: a sweep runs 'here' or on 'ray'")

@@ -5,8 +5,8 @@
 2. At most `workers` jobs are tasks of Ray at the same time; without it, twice as many as the
    cluster has cores for. The others wait in the driver as numbers.
 3. A task runs one job and writes its files to the shared folder. It returns a number of errors.
-4. A task whose worker or machine dies is started anew by the driver, not by Ray: Ray starts tasks
-   that ran out of memory anew without end. A job that ran out of memory declares twice as much then.
+4. A task whose worker or machine dies, or cannot read its trace, is started anew by the driver, not
+   by Ray: Ray starts tasks that ran out of memory anew without end. A job that ran out of memory declares twice as much then.
    A job whose retries are used up is left out and named at the end; its file is missing, so that the
    same call tries it again.
 5. Tasks that wait for more memory or cores than any machine has left are given back and declared
@@ -53,10 +53,11 @@ def imported() -> Any:
         ) from error
 
 
-def run_job(folder: str, plan_blake3: str, job: str, cpus: int) -> tuple[int, str]:
-    """Runs one job in a task's process; the number of its rows that are errors, and the node."""
-    errors = _native.sweep_job(folder, plan_blake3, job, cpus)
-    return errors, imported().get_runtime_context().get_node_id()
+def run_job(folder: str, plan_blake3: str, job: str, cpus: int) -> tuple[int, str | None, str]:
+    """Runs one job in a task's process; the number of its rows that are errors, the reason if its
+    trace could not be read, and the node."""
+    errors, unread = _native.sweep_job(folder, plan_blake3, job, cpus)
+    return errors, unread, imported().get_runtime_context().get_node_id()
 
 
 class Driver:
@@ -151,23 +152,31 @@ class Driver:
     def take(self, task: Any, number: int) -> None:
         errors = self.ray.exceptions
         try:
-            wrong, node = self.ray.get(task)
+            wrong, unread, node = self.ray.get(task)
+            if unread is not None:
+                # Another machine may reach the file.
+                self.try_again(number, unread)
+                return
             self.errors += wrong
             self.jobs_by_node[node] += 1
             self.done.add(number)
         except errors.RayTaskError as error:
-            # A job never fails by its trace. What is wrong here is wrong for all jobs: another
+            # A trace never raises. What is wrong here is wrong for all jobs: another
             # version, a folder that is not shared, a full disk.
             raise error.cause if error.cause is not None else error
         except errors.RayError as error:
-            self.attempts[number] += 1
             if isinstance(error, errors.OutOfMemoryError):
                 self.memory_factor[number] = 2 * self.memory_factor.get(number, 1)
-            if self.attempts[number] <= self.retries:
-                self.waiting.appendleft(number)
-                return
             told = str(error).strip().splitlines()[:MESSAGE_LINES_MAX]
-            self.lost[number] = " ".join([type(error).__name__ + ":", *told])
+            self.try_again(number, " ".join([type(error).__name__ + ":", *told]))
+
+    def try_again(self, number: int, why: str) -> None:
+        """Puts a job back among those that wait, or leaves it out when its retries are used up."""
+        self.attempts[number] += 1
+        if self.attempts[number] <= self.retries:
+            self.waiting.appendleft(number)
+        else:
+            self.lost[number] = why
 
     def check(self) -> None:
         """Raises when a job has no file."""

@@ -1,14 +1,17 @@
 //! `cargo xtask dist [--binary FILE] [--out FOLDER]`: what a release consists of. `cargo xtask dist
 //! upgrade [--binary FILE]` tries its package in a clean Debian (`upgrade`).
 //!
-//! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file; without that target
-//!    or without musl-gcc for the host, which is said. `--binary` packs one that is there.
+//! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file, in the profile
+//!    `dist`; without that target or without musl-gcc for the host, which is said. `--binary` packs
+//!    one that is there.
 //! 2. Debug symbols go into a file of their own, and the rest is stripped.
 //! 3. The program itself writes its man pages and completions.
-//! 4. A Debian package, a list of components (CycloneDX) and SHA256SUMS are made.
+//! 4. A Debian package, the same files as an archive, a list of components (CycloneDX) and
+//!    SHA256SUMS are made.
 //!
 //! Equal inputs give equal bytes: files are packed in the order of their names, owned by root, with
-//! the time of `SOURCE_DATE_EPOCH`, or else of the last commit.
+//! the time of `SOURCE_DATE_EPOCH`, or else of the last commit. `tests/dist.rs` packs one program
+//! twice, in surroundings that differ.
 
 mod deb;
 mod sbom;
@@ -70,10 +73,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let program = out.join("thermocline");
     split(&built, &program, &out.join("thermocline.debug"))?;
     let package = deb::Package::new(&program, version()?, epoch)?;
-    let name = package.write(&out)?;
+    let names = package.write(&out)?;
     write(&out.join("thermocline.cdx.json"), sbom::document()?.as_bytes())?;
     let mut files = ["thermocline", "thermocline.cdx.json", "thermocline.debug"].to_vec();
-    files.push(&name);
+    files.extend(names.iter().map(String::as_str));
     files.sort_unstable();
     let sums = output(Command::new("sha256sum").args(&files).current_dir(&out))?;
     write(&out.join("SHA256SUMS"), &sums)?;
@@ -129,17 +132,22 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     let has_compiler = output(Command::new("musl-gcc").arg("--version")).is_ok();
     let is_static = has_target && has_compiler;
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--locked", "-p", "thermocline-cli"]);
+    cargo.args(["build", "--profile", "dist", "--locked", "-p", "thermocline-cli"]);
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     let root = workspace::root();
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|h| h + "/.cargo"));
-    let remap = format!(
+    let mut flags = format!(
         "--remap-path-prefix={}=/thermocline --remap-path-prefix={}=/cargo",
         root.display(),
         home.unwrap_or_default()
     );
-    cargo.env("RUSTFLAGS", remap);
+    if is_static {
+        // A static program relocates itself. Entries of 24 B become a few bits each (DT_RELR). musl
+        // reads these since 1.2.4; systems' own C libraries do not everywhere.
+        flags.push_str(" -C link-arg=-Wl,-z,pack-relative-relocs");
+    }
+    cargo.env("RUSTFLAGS", flags);
     if is_static {
         cargo.args(["--target", TARGET]).env("CC_x86_64_unknown_linux_musl", "musl-gcc");
     } else {
@@ -156,7 +164,7 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     }
     let target = workspace::target();
     let folder = if is_static { target.join(TARGET) } else { target };
-    Ok(folder.join("release/thermocline"))
+    Ok(folder.join("dist/thermocline"))
 }
 
 /// Splits a program into what runs and what debuggers read.

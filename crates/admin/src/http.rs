@@ -49,6 +49,10 @@ pub struct HttpListeners {
     pub unix: Option<PathBuf>,
     /// A TCP address with its token.
     pub tcp: Option<TcpListen>,
+    /// The unix socket itself, if it listens already; its path stays.
+    pub handed_unix: Option<UnixListener>,
+    /// The socket of the TCP address, if it listens already.
+    pub handed_tcp: Option<TcpListener>,
 }
 
 /// A TCP address.
@@ -125,8 +129,16 @@ pub fn serve_apart(
         None => (None, None),
         Some(path) => {
             let failed = |source| HttpError::Unix { path: path.clone(), source };
-            let (listener, name) = unix_socket::listen(path).map_err(failed)?;
-            (Some(listener), Some(name))
+            match listeners.handed_unix {
+                Some(listener) => {
+                    listener.set_nonblocking(true).map_err(failed)?;
+                    (Some(listener), None)
+                }
+                None => {
+                    let (listener, name) = unix_socket::listen(path).map_err(failed)?;
+                    (Some(listener), Some(name))
+                }
+            }
         }
     };
     let mut address = None;
@@ -137,11 +149,10 @@ pub fn serve_apart(
         }
         Some(listen) => {
             let failed = |source| HttpError::Tcp { address: listen.address, source };
-            let bound = TcpListener::bind(listen.address).or_else(|error| {
-                let elsewhere = listen.any_port && error.kind() == io::ErrorKind::AddrInUse;
-                let free = SocketAddr::new(listen.address.ip(), 0);
-                if elsewhere { TcpListener::bind(free) } else { Err(error) }
-            });
+            let bound = match listeners.handed_tcp {
+                Some(listener) => Ok(listener),
+                None => bind(&listen),
+            };
             let listener = bound.map_err(failed)?;
             listener.set_nonblocking(true).map_err(failed)?;
             address = Some(listener.local_addr().map_err(failed)?);
@@ -153,6 +164,14 @@ pub fn serve_apart(
     let run = move || runtime.block_on(answer_all((local, unix), (remote, tcp)));
     std::thread::Builder::new().name("http".to_string()).spawn(run).map_err(HttpError::Thread)?;
     Ok(Http { address, _unix: name })
+}
+
+fn bind(listen: &TcpListen) -> io::Result<TcpListener> {
+    TcpListener::bind(listen.address).or_else(|error| {
+        let elsewhere = listen.any_port && error.kind() == io::ErrorKind::AddrInUse;
+        let free = SocketAddr::new(listen.address.ip(), 0);
+        if elsewhere { TcpListener::bind(free) } else { Err(error) }
+    })
 }
 
 async fn answer_all(

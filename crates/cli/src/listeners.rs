@@ -43,7 +43,8 @@ pub(crate) fn admin_ways(
     let token = tcp.as_ref().map(|(_, token, _)| token.clone());
     let tcp =
         tcp.map(|(address, token, any_port)| TcpListen { address, any_port, token, tls: None });
-    Ok((HttpListeners { unix: Some(config.socket.clone()), tcp }, token))
+    let unix = Some(config.socket.clone());
+    Ok((HttpListeners { unix, tcp, ..HttpListeners::default() }, token))
 }
 
 /// The lines that tell of these ways.

@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod deciding;
 mod error;
+mod handed;
 mod listeners;
 mod open_files;
 mod origin;

@@ -5,6 +5,7 @@
 use crate::config::{Config, Origin, VolumeConfig};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
+use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::origin;
 use crate::recording::Recording;
@@ -34,6 +35,8 @@ pub(crate) struct RunningEngine {
     engine: Engine,
     kept: Kept,
     recording: Option<Recording>,
+    /// Until listeners are opened.
+    handed: HandedSockets,
     http: Option<Http>,
     pools_told: String,
     _folder: DataFolder,
@@ -49,13 +52,14 @@ impl RunningEngine {
     pub(crate) fn start(
         config: &Config,
         may: Permission<'_>,
+        handed: HandedSockets,
         deciding: &DecidingArgs,
         log: LogFormat,
     ) -> Result<RunningEngine, CliError> {
         allow_open_files();
         let is_new = !config.data.exists();
         let folder = DataFolder::lock(&config.data)?;
-        if let Err(error) = origin::check(config).and_then(|()| check_addresses(config)) {
+        if let Err(error) = origin::check(config).and_then(|()| check_addresses(config, &handed)) {
             if is_new {
                 let _ = std::fs::remove_dir(&config.data); // It is empty.
             }
@@ -82,7 +86,8 @@ impl RunningEngine {
         engine.admin().recall_hints(&kept.hints);
         let recording = deciding.begin(&mut engine, config.policy.as_ref(), &kept.learnt)?;
         learnt::keep(engine.mailbox(), kept.clone()).map_err(CliError::failed)?;
-        Ok(RunningEngine { engine, kept, recording, http: None, pools_told, _folder: folder })
+        let (http, _folder) = (None, folder);
+        Ok(RunningEngine { engine, kept, recording, handed, http, pools_told, _folder })
     }
 
     /// The engine, to be looked at.
@@ -105,7 +110,7 @@ impl RunningEngine {
     /// # Errors
     /// When a socket cannot be made.
     pub(crate) fn open_listeners(&mut self, config: &Config) -> Result<String, CliError> {
-        match open(&mut self.engine, config) {
+        match open(&mut self.engine, config, std::mem::take(&mut self.handed)) {
             Ok((http, told)) => {
                 self.http = Some(http);
                 Ok(told)
@@ -128,7 +133,7 @@ impl RunningEngine {
         stop: &UnixStream,
         stopping: impl FnOnce(),
     ) -> Result<String, CliError> {
-        let RunningEngine { mut engine, kept, recording, http, pools_told: _, _folder } = self;
+        let RunningEngine { mut engine, kept, recording, http, handed: _, pools_told: _, _folder } = self;
         let served = engine.serve(stop).map_err(CliError::failed);
         stopping();
         drop(http);
@@ -185,10 +190,10 @@ fn is_there(engine: &Engine, volume: &VolumeConfig) -> bool {
 }
 
 /// Finds out whether the addresses to listen on are free, before a first start makes anything.
-fn check_addresses(config: &Config) -> Result<(), CliError> {
+fn check_addresses(config: &Config, handed: &HandedSockets) -> Result<(), CliError> {
     for socket in [&config.nbd.socket, &config.http.socket] {
         // What is missing is made, or told, when it is listened on.
-        if !socket.parent().is_some_and(Path::is_dir) {
+        if handed.has_unix(socket) || !socket.parent().is_some_and(Path::is_dir) {
             continue;
         }
         let failed = |error| CliError::failed(format!("{}: {error}", socket.display()));
@@ -197,7 +202,8 @@ fn check_addresses(config: &Config) -> Result<(), CliError> {
     let page = config.http.tcp.iter().map(|(address, _)| address);
     // Without a configuration any other port does as well.
     let page = page.filter(|_| config.origin != Origin::Standard);
-    for address in config.nbd.tcp.iter().chain(page) {
+    let own = config.nbd.tcp.iter().chain(page).filter(|address| !handed.has_tcp(**address));
+    for address in own {
         let failed = |error| CliError::failed(format!("{address}: {error}"));
         TcpListener::bind(address).map(drop).map_err(failed)?;
     }
@@ -205,20 +211,21 @@ fn check_addresses(config: &Config) -> Result<(), CliError> {
 }
 
 /// Lets clients in; how the API and the page are reached.
-fn open(engine: &mut Engine, config: &Config) -> Result<(Http, String), CliError> {
+fn open(
+    engine: &mut Engine,
+    config: &Config,
+    mut handed: HandedSockets,
+) -> Result<(Http, String), CliError> {
     let files = config.nbd.tls.as_ref().map(|files| TlsFiles {
         certificate: files.cert.clone(),
         key: files.key.clone(),
         client_authority: files.client_ca.clone(),
     });
     let encryption = files.as_ref().map(tls).transpose().map_err(CliError::input)?;
-    let listeners = Listeners {
-        unix: vec![config.nbd.socket.clone()],
-        tcp: config.nbd.tcp.clone(),
-        tls: encryption.clone(),
-        limits: config.nbd.limits,
-    };
-    engine.open_listeners(&listeners).map_err(CliError::failed)?;
+    let nbd = Listeners { tls: encryption.clone(), ..nbd_listeners(config, &mut handed) };
+    let handed_unix = handed.unix(&config.http.socket);
+    let handed_tcp = config.http.tcp.as_ref().and_then(|(address, _)| handed.tcp(*address));
+    engine.open_listeners(&nbd).map_err(CliError::failed)?;
     let mut tcp = None;
     let mut page = None;
     if let Some((address, token_file)) = &config.http.tcp {
@@ -230,9 +237,9 @@ fn open(engine: &mut Engine, config: &Config) -> Result<(Http, String), CliError
         tcp = Some(TcpListen { address: *address, any_port, token, tls });
     }
     let unix = Some(config.http.socket.clone());
-    let http =
-        thermocline_engine::http::serve_admin(HttpListeners { unix, tcp }, &engine.mailbox())
-            .map_err(CliError::failed)?;
+    let listeners = HttpListeners { unix, tcp, handed_unix, handed_tcp };
+    let http = thermocline_engine::http::serve_admin(listeners, &engine.mailbox())
+        .map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", config.http.socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
@@ -240,6 +247,23 @@ fn open(engine: &mut Engine, config: &Config) -> Result<(Http, String), CliError
         text.push_str("no dashboard: `tcp` and `token-file` under [http] in the configuration\n");
     }
     Ok((http, text))
+}
+
+/// Listeners for NBD clients: those that were handed over, and others anew.
+fn nbd_listeners(config: &Config, handed: &mut HandedSockets) -> Listeners {
+    let mut listeners = Listeners { limits: config.nbd.limits, ..Listeners::default() };
+    let socket = config.nbd.socket.clone();
+    match handed.unix(&socket) {
+        Some(listener) => listeners.handed_unix.push((socket, listener)),
+        None => listeners.unix.push(socket),
+    }
+    for &address in &config.nbd.tcp {
+        match handed.tcp(address) {
+            Some(listener) => listeners.handed_tcp.push(listener),
+            None => listeners.tcp.push(address),
+        }
+    }
+    listeners
 }
 
 /// Sorts hints and bounds pins as the configuration says, and lets file systems be surveyed.

@@ -46,8 +46,9 @@ use room::Room;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustls::ServerConfig;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -67,16 +68,31 @@ use thermocline_volume::{Finished, Group, Reply, Request, Service};
 const AWAKE: Nanos = Nanos(50_000);
 
 /// Addresses at which NBD clients come in.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Listeners {
     /// Unix sockets.
     pub unix: Vec<PathBuf>,
     /// TCP addresses; those that a network reaches need TLS.
     pub tcp: Vec<SocketAddr>,
+    /// Unix sockets that listen already, with their paths, which stay.
+    pub handed_unix: Vec<(PathBuf, UnixListener)>,
+    /// TCP sockets that listen already; the same holds for them as for `tcp`.
+    pub handed_tcp: Vec<TcpListener>,
     /// Encrypts what comes over TCP; clients that do not encrypt are refused then.
     pub tls: Option<Arc<ServerConfig>>,
     /// Bounds of what clients may take.
     pub limits: ClientLimits,
+}
+
+impl Listeners {
+    /// Security of a TCP address.
+    fn security(&self, address: SocketAddr) -> Result<Security, ServeError> {
+        match &self.tls {
+            Some(_) => Ok(Security::Wanted),
+            None if address.ip().is_loopback() => Ok(Security::Given),
+            None => Err(ServeError::InTheClear(address)),
+        }
+    }
 }
 
 /// Told of every event when it happens.
@@ -246,14 +262,20 @@ impl Engine {
             let failed = |source| ServeError::Listen { path: path.clone(), source };
             self.listeners.push(Listener::unix(path).map_err(failed)?);
         }
+        for (path, handed) in &listeners.handed_unix {
+            let failed = |source| ServeError::Listen { path: path.clone(), source };
+            self.listeners.push(Listener::handed_unix(path, handed).map_err(failed)?);
+        }
         for &address in &listeners.tcp {
-            let security = match &listeners.tls {
-                Some(_) => Security::Wanted,
-                None if address.ip().is_loopback() => Security::Given,
-                None => return Err(ServeError::InTheClear(address)),
-            };
+            let security = listeners.security(address)?;
             let failed = |source| ServeError::ListenTcp { address, source };
             self.listeners.push(Listener::tcp(address, security).map_err(failed)?);
+        }
+        for handed in &listeners.handed_tcp {
+            let address = handed.local_addr().map_err(ServeError::Wait)?;
+            let security = listeners.security(address)?;
+            let failed = |source| ServeError::ListenTcp { address, source };
+            self.listeners.push(Listener::handed_tcp(handed, security).map_err(failed)?);
         }
         for listener in &self.listeners {
             self.admission.add_listener(listener.name());

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thermocline_admin::unix_socket::{self, SocketName};
 use thermocline_nbd::Security;
@@ -20,14 +20,36 @@ const KEEP_ALIVE_TRIES: u32 = 6;
 
 /// A socket that listens.
 pub(crate) enum Listener {
-    Unix { listener: UnixListener, name: SocketName },
-    Tcp { listener: TcpListener, security: Security },
+    /// `_name` goes with it; a socket that was handed over keeps its name, which is not ours.
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+        _name: Option<SocketName>,
+    },
+    Tcp {
+        listener: TcpListener,
+        security: Security,
+    },
 }
 
 impl Listener {
     pub(crate) fn unix(path: &Path) -> io::Result<Listener> {
         let (listener, name) = unix_socket::listen(path)?;
-        Ok(Listener::Unix { listener, name })
+        Ok(Listener::Unix { listener, path: path.to_path_buf(), _name: Some(name) })
+    }
+
+    /// A socket that listens at `path` already.
+    pub(crate) fn handed_unix(path: &Path, listener: &UnixListener) -> io::Result<Listener> {
+        let listener = listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Unix { listener, path: path.to_path_buf(), _name: None })
+    }
+
+    /// A TCP socket that listens already.
+    pub(crate) fn handed_tcp(listener: &TcpListener, security: Security) -> io::Result<Listener> {
+        let listener = listener.try_clone()?;
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Tcp { listener, security })
     }
 
     pub(crate) fn tcp(address: SocketAddr, security: Security) -> io::Result<Listener> {
@@ -65,7 +87,7 @@ impl Listener {
     /// Its path or address.
     pub(crate) fn name(&self) -> String {
         match self {
-            Listener::Unix { name, .. } => name.path().display().to_string(),
+            Listener::Unix { path, .. } => path.display().to_string(),
             Listener::Tcp { .. } => {
                 self.address().map_or("a TCP address".to_string(), |address| address.to_string())
             }

@@ -88,7 +88,8 @@ fn pool() {
     let token = "token-of-the-administrator".to_string();
     let address = ([127, 0, 0, 1], 6666).into();
     let tcp = Some(TcpListen { address, any_port: false, token, tls: None });
-    let listeners = HttpListeners { unix: Some(folder.join("api.sock")), tcp };
+    let unix = Some(folder.join("api.sock"));
+    let listeners = HttpListeners { unix, tcp, ..HttpListeners::default() };
     let _http = serve_pool(listeners, pool.api()).unwrap();
     say("up");
     let (_never, stop) = std::os::unix::net::UnixStream::pair().unwrap();

@@ -16,16 +16,32 @@ use thermocline_policy::registry::PolicySpec;
 /// Separator between a library's path and the policy's name.
 const MARK: &str = ".so:";
 
+/// Library and policy of a text `PATH.so:NAME[:SETTINGS]`: `PATH.so`, and what follows the colon;
+/// `None` when the text names no library.
+pub fn split(text: &str) -> Option<(&str, &str)> {
+    let at = text.find(MARK)?;
+    Some((&text[..at + MARK.len() - 1], &text[at + MARK.len()..]))
+}
+
 /// The policy that `text` names, `PATH.so:NAME[:SETTINGS]`; `None` when it names none of a library.
 ///
 /// # Errors
 /// When the library cannot be loaded, keeps another version of the interface, or has no such
 /// policy. The message names the library and what it has.
 pub fn policy(text: &str) -> Option<Result<PolicySpec, String>> {
-    let at = text.find(MARK)?;
-    let (path, rest) = (&text[..at + MARK.len() - 1], &text[at + MARK.len()..]);
+    let (path, _) = split(text)?;
+    policy_in(Path::new(path), text)
+}
+
+/// As [`policy`], with the library in the file `path`, wherever the text says it is. The loader
+/// knows a library by its path: a file that was replaced since it was loaded is not loaded again.
+///
+/// # Errors
+/// As [`policy`]; the message names the library as `text` does.
+pub fn policy_in(path: &Path, text: &str) -> Option<Result<PolicySpec, String>> {
+    let (written, rest) = split(text)?;
     let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
-    let loaded = Library::load(Path::new(path)).and_then(|library| library.policy(name, settings));
-    let named = |problem| format!("{path}: {problem}");
+    let loaded = Library::load(path).and_then(|library| library.policy(name, settings));
+    let named = |problem| format!("{written}: {problem}");
     Some(loaded.map_err(named).map(|policy| PolicySpec::foreign(text.into(), Arc::new(policy))))
 }

@@ -1,5 +1,5 @@
 //! The real ports: files and block devices through io_uring, buckets of object stores over HTTP,
-//! accelerators in other processes, network interfaces.
+//! accelerators in other processes, network interfaces, sockets that a service manager hands over.
 //!
 //! A [`FileDevice`] keeps the contract of [`thermocline_ports::Device`] on a file or a block
 //! device. It goes past the page cache where the file system allows, and says which way it went.
@@ -14,6 +14,7 @@ mod closed_loop;
 mod disk;
 mod emulated;
 mod file;
+pub mod handed;
 mod interface;
 mod memory;
 pub mod objects;

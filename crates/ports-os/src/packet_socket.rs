@@ -127,7 +127,8 @@ impl PacketSocket {
             checked(unsafe { libc::ioctl(self.socket.as_raw_fd(), request, &raw mut asks) })?;
             Ok::<_, io::Error>(asks.data)
         };
-        let hardware = asked(libc::SIOCGIFHWADDR)?;
+        // The types of such numbers differ among C libraries.
+        let hardware = asked(libc::SIOCGIFHWADDR as _)?;
         if u16::from_ne_bytes([hardware[0], hardware[1]]) != libc::ARPHRD_ETHER {
             let text =
                 format!("`{name}` is not an Ethernet interface; for a TUN device write tun:");
@@ -135,7 +136,7 @@ impl PacketSocket {
         }
         let mut address = [0; 6];
         address.copy_from_slice(&hardware[2..8]);
-        let mtu = asked(libc::SIOCGIFMTU)?;
+        let mtu = asked(libc::SIOCGIFMTU as _)?;
         let mtu = i32::from_ne_bytes([mtu[0], mtu[1], mtu[2], mtu[3]]);
         Ok(Facts { address, mtu: usize::try_from(mtu).unwrap_or(1500) })
     }
@@ -162,7 +163,7 @@ impl PacketSocket {
                 self.socket.as_raw_fd(),
                 messages.as_mut_ptr(),
                 messages.len() as u32,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 std::ptr::null_mut(),
             )
         };
@@ -197,7 +198,7 @@ impl PacketSocket {
                 self.socket.as_raw_fd(),
                 messages.as_mut_ptr(),
                 messages.len() as u32,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
             )
         };
         checked(count).map(|count| count as usize)

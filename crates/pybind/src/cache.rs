@@ -7,7 +7,7 @@ use crate::table::{Table, about};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use thermocline_policy::placement::{CHUNK, EPOCH};
-use thermocline_sim::lab::{CacheSize, Contest, CurveMethod, LabOptions, Selection};
+use thermocline_sim::lab::{CacheSize, Contest, CurveMethod, LabOptions, Refusal, Selection};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
 use thermocline_sim::workload::Unit;
@@ -49,6 +49,7 @@ impl Model<'_> {
             unit: if self.objects { Unit::Objects } else { Unit::Lines(line) },
             chunk: read_or("chunk", self.chunk.as_ref(), CHUNK)?,
             options: LabOptions { replay, profile, seed: self.seed },
+            refusal: Refusal::EndsRun,
         })
     }
 }

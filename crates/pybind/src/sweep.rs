@@ -6,13 +6,13 @@
 use crate::job::{self, Told};
 use crate::options::refused;
 use crate::table::parsed;
-use pyo3::exceptions::{PyIndexError, PyOSError};
+use pyo3::exceptions::{PyIndexError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use thermocline_sim::progress::{Amount, Watch};
-use thermocline_sim::sweep::{self, Drive, Driven, Folder, Job, PlanFile, Summary, Worker};
+use thermocline_sim::sweep::{self, Drive, Driven, Folder, Job, PlanFile, Ran, Summary, Worker};
 
 /// A sweep that has begun, held by whoever drives it.
 #[pyclass(frozen, module = "thermocline")]
@@ -90,12 +90,18 @@ impl Sweep {
         let (folder, missing) = (self.open()?, self.missing.len() as u64);
         let ran = job::run(py, progress, move |told| {
             told.begin("jobs", Amount::Things(Some(missing)));
-            let driven = Counted { told, errors: AtomicUsize::new(0) };
+            let driven = Counted { told, errors: AtomicUsize::new(0), unread: Mutex::default() };
             let stop = AtomicBool::new(false); // Ctrl-C unwinds out of the jobs under way
             let finished = sweep::drive(&folder, Drive { workers }, &stop, &driven);
-            finished.map(|finished| (finished, driven.errors.into_inner()))
+            let mut unread = driven.unread.into_inner().expect("nothing panics with it held");
+            unread.sort_unstable();
+            finished.map(|finished| (finished, driven.errors.into_inner(), unread))
         })?;
-        let (done_now, errors_now) = ran.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let (done_now, errors_now, unread) =
+            ran.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        if !unread.is_empty() {
+            return Err(PyRuntimeError::new_err(sweep::unread_text(&unread)));
+        }
         self.outcome(py, done_now, errors_now)
     }
 
@@ -124,7 +130,7 @@ impl Sweep {
 
     fn summary(&self, done_now: usize, errors_now: usize) -> Summary {
         let done_before = self.jobs - self.missing.len();
-        Summary { jobs: self.jobs, done_before, done_now, errors_now }
+        Summary { jobs: self.jobs, done_before, done_now, errors_now, unread_now: 0 }
     }
 }
 
@@ -132,11 +138,21 @@ impl Sweep {
 struct Counted<'a> {
     told: &'a Told,
     errors: AtomicUsize,
+    /// Jobs whose traces could not be read, and why.
+    unread: Mutex<Vec<(u64, String)>>,
 }
 
 impl Driven for Counted<'_> {
-    fn done(&self, _job: &Job, errors: usize) {
-        self.errors.fetch_add(errors, Ordering::Relaxed);
+    fn ran(&self, job: &Job, outcome: &Ran) {
+        match outcome {
+            Ran::Done { errors } => {
+                self.errors.fetch_add(*errors, Ordering::Relaxed);
+            }
+            Ran::Unread { problem } => {
+                let mut unread = self.unread.lock().expect("nothing panics with it held");
+                unread.push((job.number, problem.clone()));
+            }
+        }
         self.told.more(1);
     }
 
@@ -161,7 +177,7 @@ pub(crate) fn sweep_begin(
         let jobs = folder.missing().map_err(|error| error.to_string())?;
         let missing = jobs.iter().map(|job| job.number).collect();
         let memory = match memory {
-            true => file.estimate(folder.jobs())?.memory_bytes,
+            true => folder.estimate().memory_bytes,
             false => Vec::new(),
         };
         let out = out.canonicalize().map_err(|error| format!("{}: {error}", out.display()))?;
@@ -189,7 +205,8 @@ pub(crate) fn sweep_estimate(py: Python<'_>, plan: PathBuf) -> PyResult<Bound<'_
     parsed(py, &serde_json::to_string(&estimate).expect("an estimate is plain"))
 }
 
-/// Runs one job of the sweep in `folder` and writes its files; the number of rows that are errors.
+/// Runs one job of the sweep in `folder` and writes its files; the number of rows that are errors,
+/// and the reason if the trace could not be read now and there are none.
 #[pyfunction]
 pub(crate) fn sweep_job(
     py: Python<'_>,
@@ -197,11 +214,14 @@ pub(crate) fn sweep_job(
     plan_blake3: String,
     job: &str,
     threads: usize,
-) -> PyResult<usize> {
+) -> PyResult<(usize, Option<String>)> {
     let job: Job = serde_json::from_str(job).map_err(|error| refused(format!("a job: {error}")))?;
     let worker = Worker::open(&folder, &plan_blake3).map_err(refused)?;
-    let errors = job::run(py, None, move |told| {
+    let ran = job::run(py, None, move |told| {
         worker.run_on(threads, &job, &|_| told.check()).map_err(|error| error.to_string())
     })?;
-    errors.map_err(PyOSError::new_err)
+    match ran.map_err(PyOSError::new_err)? {
+        Ran::Done { errors } => Ok((errors, None)),
+        Ran::Unread { problem } => Ok((0, Some(problem))),
+    }
 }

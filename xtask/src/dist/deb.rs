@@ -8,7 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const UNITS: [&str; 2] = ["thermocline.service", "thermocline-balance.service"];
+const UNITS: [&str; 3] =
+    ["thermocline.service", "thermocline.socket", "thermocline-balance.service"];
+/// Folder of the header by which policies of one's own are compiled.
+pub(super) const HEADERS: &str = "usr/include/thermocline";
 pub(super) const SHELLS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/thermocline"),
     ("zsh", "usr/share/zsh/vendor-completions/_thermocline"),
@@ -42,8 +45,9 @@ impl Package {
         }
     }
 
-    /// Writes the package into `out`; its file's name.
-    pub(super) fn write(&self, out: &Path) -> Result<String, Failure> {
+    /// Writes the package into `out`, and what it installs as an archive for other systems; the
+    /// names of these files.
+    pub(super) fn write(&self, out: &Path) -> Result<[String; 2], Failure> {
         let stage = out.join("stage");
         if stage.exists() {
             fs::remove_dir_all(&stage).map_err(|e| format!("{}: {e}", stage.display()))?;
@@ -53,14 +57,17 @@ impl Package {
         set_modes(&data)?;
         self.control(&control, installed_kib(&data)?)?;
         let name = format!("thermocline_{}_amd64.deb", self.version);
+        let tar = format!("thermocline_{}_amd64.tar.xz", self.version);
+        let installed = self.tar(&data)?;
+        write(&out.join(&tar), &installed)?;
         let members = [
             ("debian-binary", b"2.0\n".to_vec()),
             ("control.tar.xz", self.tar(&control)?),
-            ("data.tar.xz", self.tar(&data)?),
+            ("data.tar.xz", installed),
         ];
         write(&out.join(&name), &archive(&members, self.epoch))?;
         fs::remove_dir_all(&stage).map_err(|e| format!("{}: {e}", stage.display()))?;
-        Ok(name)
+        Ok([name, tar])
     }
 
     /// Puts every file where it is installed.
@@ -84,6 +91,10 @@ impl Package {
         let root = workspace::root();
         copy(&packaging.join("thermocline.toml"), &documents.join("examples/thermocline.toml"))?;
         copy(&root.join("LICENSE"), &documents.join("copyright"))?;
+        let plugins = root.join("crates/plugins");
+        let header = "thermocline_policy.h";
+        copy(&plugins.join("include").join(header), &data.join(HEADERS).join(header))?;
+        copy(&plugins.join("examples/lru.c"), &documents.join("examples/lru.c"))?;
         for board in entries(&packaging.join("grafana"))? {
             let name = board.file_name().expect("a file of the folder");
             copy(&board, &documents.join("grafana").join(name))?;
@@ -120,7 +131,8 @@ impl Package {
             copy(&from, &folder.join(script))?;
             set_mode(&folder.join(script), 0o755)?;
         }
-        set_mode(&folder.join("control"), 0o644)
+        set_mode(&folder.join("control"), 0o644)?;
+        set_mode(folder, 0o755) // The archive has the folder itself, too.
     }
 
     /// A folder as tar, compressed.

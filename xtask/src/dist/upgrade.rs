@@ -69,6 +69,7 @@ pub(super) fn run(binary: &Path) -> Result<(), Failure> {
     for path in deb::SHELLS.map(|(_, path)| path) {
         must_exist(&root, path)?;
     }
+    must_exist(&root, &format!("{}/thermocline_policy.h", deb::HEADERS))?;
 
     root.output(&["dpkg", "--remove", "thermocline"])?;
     root.output(&["dpkg", "--purge", "thermocline"])?;
@@ -80,7 +81,7 @@ pub(super) fn run(binary: &Path) -> Result<(), Failure> {
 
 fn pack(program: &Path, version: &str, root: &Root) -> Result<String, Failure> {
     let folder = root.at("tmp");
-    let name = deb::Package::new(program, version.to_string(), epoch()?)?.write(&folder)?;
+    let [name, _] = deb::Package::new(program, version.to_string(), epoch()?)?.write(&folder)?;
     Ok(format!("/tmp/{name}"))
 }
 

@@ -8,6 +8,7 @@
 use crate::config::{Config, Standard};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
+use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::output;
 use crate::running::RunningEngine;
@@ -104,6 +105,7 @@ impl StandardArgs {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
+    let handed = HandedSockets::take()?; // Before anything else opens files.
     let stop = stop_signal().map_err(CliError::failed)?;
     args.deciding.check()?;
     let mut config = match &args.config {
@@ -115,9 +117,10 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if args.config.is_some() {
         config.check_secrets().map_err(CliError::input)?;
     }
+    handed.check(&config)?;
     let damage = pools::Damage::from(args.salvage);
     let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
-    let mut running = RunningEngine::start(&config, may, &args.deciding, args.log)?;
+    let mut running = RunningEngine::start(&config, may, handed, &args.deciding, args.log)?;
     let doors_told = running.open_listeners(&config)?;
     let engine = running.engine();
     let (volumes, ways) = (tell_volumes(engine, &config), tell_ways(engine, &config));

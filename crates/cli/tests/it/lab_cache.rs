@@ -2,6 +2,8 @@
 
 use crate::program::{folder, run, run_with_input};
 use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
 
 const SYNTH: &str = "lab cache --synth mixed,requests=20k,vms=3";
 
@@ -257,4 +259,53 @@ fn a_picture_of_a_trace_is_written_whole() {
     run(&folder, &format!("{words} --output p.svg")).ended_with(2).says("--force");
     run(&folder, &format!("{words} --output p.png")).ended_with(2).says(".html or .svg");
     run(&folder, &format!("{words} --output q.svg --interval 1ns")).ended_with(2).says("longer");
+}
+
+/// Compiles the policies that fail into the folder; false, and SKIPPED, without a compiler.
+#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
+fn liars(folder: &Path) -> bool {
+    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-shared", "-fPIC", "-I"]).arg(plugins.join("include"));
+    let Ok(done) = cc.arg("-o").arg(folder.join("x.so")).arg(plugins.join("tests/liar.c")).output()
+    else {
+        println!("SKIPPED: needs a C compiler, cc");
+        return false;
+    };
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    true
+}
+
+/// Nonsense of a library ended the run, and took the rows of the other policies with it.
+#[test]
+fn a_library_that_answers_nonsense_has_no_result_and_others_have_theirs() {
+    let folder = folder("lab_liar");
+    if !liars(&folder) {
+        return;
+    }
+    // By a stream, in two passes, and with a bound, which needs the whole workload.
+    for (others, size) in [("lru", "100lines"), ("lru", "5%"), ("lru,belady", "5%")] {
+        let words = format!("{SYNTH} --size {size} --policy ./x.so:late,{others},./x.so:liar");
+        let alone = run(&folder, &format!("{SYNTH} --size {size} --policy {others} --csv"));
+        let ran = run(&folder, &format!("{words} --csv")).ended_with(1);
+        assert_eq!(ran.stdout(), alone.succeeded().stdout());
+        for part in ["2 of ", "results are missing", "policy `./x.so:late` at ", "cannot be true"] {
+            assert!(ran.stderr().contains(part), "{part} not in\n{}", ran.stderr());
+        }
+        let report = json(&run(&folder, &format!("{words} --json")).ended_with(1).stdout());
+        assert_eq!(report["failures"].as_array().unwrap().len(), 2);
+        assert_eq!(report["failures"][0]["policy"], "./x.so:late");
+        assert_eq!(report["rows"][0]["policy"], "lru");
+    }
+    let words = format!("{SYNTH} --size 5% --policy lru,./x.so:liar --html page.html");
+    let table = run(&folder, &words).ended_with(1).stdout();
+    assert!(table.contains("no result: policy `./x.so:liar` at 5%: its answer"), "{table}");
+    let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
+    assert!(page.contains("Results that are missing") && page.contains("./x.so:liar"));
+    let none = run(&folder, &format!("{SYNTH} --policy ./x.so:liar --parquet p")).ended_with(1);
+    assert!(none.stderr().contains("3 of 3 results are missing"), "{}", none.stderr());
+    assert!(!folder.join("p").exists(), "a file without rows has no columns");
+    // One that cannot begin ends the run before anything is replayed.
+    let refused = run(&folder, &format!("{SYNTH} --policy lru,./x.so:unmade")).ended_with(2);
+    assert!(refused.stderr().contains("it never can"), "{}", refused.stderr());
 }

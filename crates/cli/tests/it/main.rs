@@ -3,6 +3,7 @@
 // A test that cannot go on stops where it is; clippy does not see that these functions are tests'.
 #![allow(clippy::unwrap_used)]
 
+mod activation;
 mod administrator;
 mod advise;
 mod balance;

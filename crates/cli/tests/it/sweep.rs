@@ -135,6 +135,32 @@ fn single_jobs_are_run_by_their_number() {
     assert!(refused.stderr().contains("the jobs are 1 to 12"), "{}", refused.stderr());
 }
 
+/// A trace on a file system that was not mounted had an error as its result for ever.
+#[test]
+fn a_trace_that_is_away_fails_the_run_and_the_same_command_tries_it_again() {
+    let folder = prepared("sweep_away");
+    run(&folder, "lab sweep plan.toml --out whole").succeeded();
+    run(&folder, "lab sweep plan.toml --out out").succeeded();
+    let at = |job: u32| folder.join(format!("out/results/family=files/job-{job:07}.parquet"));
+    for job in [7, 8] {
+        std::fs::remove_file(at(job)).unwrap();
+    }
+    std::fs::rename(folder.join("broken.csv"), folder.join("away")).unwrap();
+    let ran = run(&folder, "lab sweep plan.toml --out out").ended_with(1);
+    assert!(ran.stdout().contains("2 could not read their traces"), "{}", ran.stdout());
+    for part in ["the same command tries them again", "job 7: ", "broken.csv: No such file"] {
+        assert!(ran.stderr().contains(part), "{part} not in\n{}", ran.stderr());
+    }
+    let ran = run(&folder, "lab sweep --out out --job 8").ended_with(1);
+    assert!(ran.stderr().contains("broken.csv: No such file"), "{}", ran.stderr());
+    let report = run(&folder, "lab report out").succeeded().stdout();
+    assert!(report.contains("10 of 12 jobs done") && report.contains("2 jobs have not run yet"));
+    std::fs::rename(folder.join("away"), folder.join("broken.csv")).unwrap();
+    let ran = run(&folder, "lab sweep plan.toml --out out").succeeded();
+    assert!(ran.stdout().starts_with("12 jobs done, 2 of them now, 2 results are errors"));
+    assert_eq!(results(&folder.join("out")), results(&folder.join("whole")));
+}
+
 #[test]
 fn what_cannot_be_swept_is_refused_and_leaves_nothing() {
     let folder = prepared("sweep_refused");

@@ -5,8 +5,9 @@
 
 use super::curve::{CurveMethod, Curves, exact_curve};
 use super::miniature::{Adjustment, sampled_curves};
-use super::results::{Report, Row, Seen};
-use super::run::{LabError, LabOptions, Needs, run, run_stream, survey};
+use super::results::{Report, Seen};
+use super::run::{Grid, LabError, LabOptions, Needs, Refusal, Tried};
+use super::run::{run_grid, run_grid_stream, survey};
 use super::selection::Selection;
 use super::size::CacheSize;
 use crate::progress::{Amount, Watch};
@@ -27,6 +28,8 @@ pub struct Contest {
     pub chunk: Bytes,
     /// Options that all replays share.
     pub options: LabOptions,
+    /// Effect of a policy that cannot run, or fails.
+    pub refusal: Refusal,
 }
 
 /// Sizes when none are asked for.
@@ -41,7 +44,8 @@ impl Contest {
     /// Every policy at every size, or at the usual ones.
     ///
     /// # Errors
-    /// When a trace cannot be read, an option makes no sense, or a policy cannot run.
+    /// When a trace cannot be read, an option makes no sense, or a policy cannot run and that ends
+    /// the run. Where it does not, its error is among the report's failures.
     pub fn run(
         &self,
         chosen: Selection,
@@ -54,27 +58,29 @@ impl Contest {
         let options = &self.options;
         let mut reader = self.traces.open().map_err(WorkloadError::from)?;
         let specs = &chosen.specs;
-        let (rows, seen) = match Needs::of(specs, sizes, &options.replay) {
-            Needs::Nothing => self.stream(&mut *reader, cut, (specs, sizes), None, watch)?,
+        let grid = Grid { specs, sizes, refusal: self.refusal };
+        let (tried, seen) = match Needs::of(specs, sizes, &options.replay) {
+            Needs::Nothing => self.stream(&mut *reader, cut, grid, None, watch)?,
             Needs::Totals if self.traces.can_be_read_again() => {
                 watch.begin("counting", self.bytes());
                 let mut stream = Stream::new(&mut *reader, cut);
                 let seen = survey(&mut stream, cut, &|bytes| watch.at(bytes))?;
                 let mut again = self.traces.open().map_err(WorkloadError::from)?;
-                self.stream(&mut *again, cut, (specs, sizes), Some(&seen), watch)?
+                self.stream(&mut *again, cut, grid, Some(&seen), watch)?
             }
             _ => {
                 watch.begin("reading", self.bytes());
                 let workload = Workload::read(&mut *reader, cut, &|bytes| watch.at(bytes))?;
                 let touches = workload.touches() * (specs.len() * sizes.len()) as u64;
                 watch.begin("replaying lines", Amount::Things(Some(touches)));
-                let rows = run(&workload, specs, sizes, options, &|n| watch.more(n))?;
-                (rows, Seen::of(&workload))
+                let tried = run_grid(&workload, grid, options, &|n| watch.more(n))?;
+                (tried, Seen::of(&workload))
             }
         };
         let mut notes = self.notes(&*reader, specs, &seen);
         notes.extend(chosen.note);
-        Ok(Report::new(cut, &seen, self.traces.names(), options, rows).with_notes(notes))
+        let report = Report::new(cut, &seen, self.traces.names(), options);
+        Ok(report.with_notes(notes).with_tried(grid, tried))
     }
 
     /// Miss-ratio curves at `sizes`, or at the usual ones; of LRU, when the method is exact and no
@@ -146,14 +152,14 @@ impl Contest {
         &self,
         reader: &mut dyn TraceReader,
         cut: Cut,
-        (specs, sizes): (&[PolicySpec], &[CacheSize]),
+        grid: Grid<'_>,
         known: Option<&Seen>,
         watch: &dyn Watch,
-    ) -> Result<(Vec<Row>, Seen), LabError> {
+    ) -> Result<(Vec<Tried>, Seen), LabError> {
         watch.begin("replaying", self.bytes());
         let mut stream = Stream::new(reader, cut);
         let progress = |bytes| watch.at(bytes);
-        run_stream(&mut stream, cut, specs, sizes, &self.options, known, &progress)
+        run_grid_stream(&mut stream, cut, grid, &self.options, known, &progress)
     }
 
     /// Notes to read before trusting the figures.

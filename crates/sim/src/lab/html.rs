@@ -59,6 +59,14 @@ impl Report {
         for size in self.sizes() {
             page = page.table(&self.table(size));
         }
+        if !self.failures.is_empty() {
+            let mut table = Table::new("Results that are missing", ["policy", "size", "error"]);
+            for failed in &self.failures {
+                let cells = [&failed.policy, &failed.size, &failed.error];
+                table.row(cells.map(Cell::text));
+            }
+            page = page.table(&table);
+        }
         page.made_by(self.version, command).to_html()
     }
 

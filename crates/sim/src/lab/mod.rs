@@ -19,7 +19,7 @@ pub(crate) use flat::{Get, columns};
 pub use flat::{write_csv, write_curves_csv, write_parquet};
 pub use html::curves_html;
 pub use miniature::{Adjustment, sampled_curves};
-pub use results::{Report, Row, Seen};
+pub use results::{Failed, Report, Row, Seen};
 pub use run::{
     Grid, LabError, LabOptions, Needs, Refusal, Tried, run, run_grid, run_grid_stream, run_stream,
     survey, use_threads,

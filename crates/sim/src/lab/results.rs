@@ -1,6 +1,6 @@
 //! Results by name: one row a policy and size, for tables, JSON and CSV.
 
-use super::run::LabOptions;
+use super::run::{Grid, LabError, LabOptions, Tried};
 use super::size::CacheSize;
 use crate::processor::Spent;
 use crate::replay::cost::Cost;
@@ -113,6 +113,17 @@ pub struct Row {
     pub volumes: Vec<VolumeRow>,
 }
 
+/// A policy at a size that has no row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Failed {
+    /// The policy as the user wrote it.
+    pub policy: String,
+    /// The size as the user wrote it.
+    pub size: String,
+    /// The reason.
+    pub error: String,
+}
+
 /// A whole run: what was replayed, and the rows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
@@ -140,8 +151,10 @@ pub struct Report {
     pub repairs: Vec<String>,
     /// Notes to read before trusting the figures.
     pub notes: Vec<String>,
-    /// One a policy and size.
+    /// One a policy and size that ran to its end.
     pub rows: Vec<Row>,
+    /// Those that did not.
+    pub failures: Vec<Failed>,
 }
 
 /// Facts about the trace that rows need.
@@ -187,14 +200,8 @@ impl Seen {
 }
 
 impl Report {
-    /// The report of a run.
-    pub fn new(
-        cut: Cut,
-        seen: &Seen,
-        traces: Vec<String>,
-        options: &LabOptions,
-        rows: Vec<Row>,
-    ) -> Report {
+    /// The report of a run, without results.
+    pub(crate) fn new(cut: Cut, seen: &Seen, traces: Vec<String>, options: &LabOptions) -> Report {
         let (line_bytes, unit) = match cut.unit {
             Unit::Lines(bytes) => (bytes.0, bytes.0),
             Unit::Objects => (0, 1),
@@ -212,8 +219,30 @@ impl Report {
             write_mode: options.replay.write_mode.to_string(),
             repairs: seen.repairs.clone(),
             notes: Vec::new(),
-            rows,
+            rows: Vec::new(),
+            failures: Vec::new(),
         }
+    }
+
+    /// The same with the results of a grid: rows and failures.
+    #[must_use]
+    pub(crate) fn with_tried(mut self, grid: Grid<'_>, tried: Vec<Tried>) -> Report {
+        assert_eq!(tried.len(), grid.specs.len() * grid.sizes.len(), "a result for each place");
+        let places = grid.specs.iter().flat_map(|spec| grid.sizes.iter().map(move |s| (spec, s)));
+        for ((spec, size), tried) in places.zip(tried) {
+            match tried {
+                Ok(row) => self.rows.push(row),
+                Err(error) => {
+                    let error = match error {
+                        LabError::Failed { problem, .. } => problem,
+                        other => other.to_string(),
+                    };
+                    let (policy, size) = (spec.label.clone(), size.to_string());
+                    self.failures.push(Failed { policy, size, error });
+                }
+            }
+        }
+        self
     }
 
     /// The same with `notes`.

@@ -174,7 +174,8 @@ pub fn survey(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Seen, LabError> {
     let mut names = Names::new(cut);
-    feed_all(stream, cut, &mut names, &mut [], progress)
+    let feed = Feed { refusal: Refusal::EndsRun, progress };
+    feed.all(stream, cut, &mut names, &mut [])
 }
 
 /// That a warm-up ends before the trace does; a share of the requests must have become a number.
@@ -212,16 +213,29 @@ pub struct Grid<'a> {
     pub refusal: Refusal,
 }
 
-/// Effect of a policy that cannot run at a size.
+/// Effect of a policy that cannot run at a size, or fails in the middle, as one from outside may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing runs: the whole run is an error.
+    /// Nothing runs, or runs on: the whole run is an error.
     EndsRun,
+    /// If it cannot begin, nothing runs. If it fails later, an error stands in its own place, and
+    /// everything else runs on.
+    EndsBeginning,
     /// An error stands in its own place; everything else runs.
     KeepsPlace,
 }
 
-/// A policy at a size: its row, or why it could not run.
+impl Refusal {
+    /// That a job failed, where that ends the run.
+    fn check(self, jobs: &[Job]) -> Result<(), LabError> {
+        match self {
+            Refusal::EndsRun => jobs.iter().find_map(Job::failure).map_or(Ok(()), Err),
+            Refusal::EndsBeginning | Refusal::KeepsPlace => Ok(()),
+        }
+    }
+}
+
+/// A policy at a size: its row, or why it has none.
 pub type Tried = Result<Row, LabError>;
 
 /// Runs every policy at every size over a workload held whole. `progress` is told line touches
@@ -271,9 +285,7 @@ pub fn run_grid(
             }
         }
     });
-    if let Some(failure) = jobs.iter().find_map(Job::failure) {
-        return Err(failure);
-    }
+    grid.refusal.check(&jobs)?;
     let scene = Scene { names: &workload.names };
     Ok(planner.tried(jobs, refused, &scene))
 }
@@ -337,48 +349,59 @@ pub fn run_grid_stream(
         stream.close_after(BLOCK_REQUESTS_ALONE);
     }
     let mut names = Names::new(cut);
-    let seen = rayon::scope(|_| feed_all(stream, cut, &mut names, &mut jobs, progress))?;
+    let feed = Feed { refusal: grid.refusal, progress };
+    let seen = rayon::scope(|_| feed.all(stream, cut, &mut names, &mut jobs))?;
     check_warmup(warmup, seen.heads, seen.last)?;
     Ok((planner.tried(jobs, refused, &Scene { names: &names }), seen))
 }
 
-/// Feeds a stream to all jobs, block after block. One block is read and numbered while the jobs
-/// replay the one before.
-fn feed_all(
-    stream: &mut Stream<'_>,
-    cut: Cut,
-    names: &mut Names,
-    jobs: &mut [Job],
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<Seen, LabError> {
-    let mut seen = Seen::default();
-    let (mut block, mut next) = (Block::new(cut), Block::new(cut));
-    let mut more = stream.fill(&mut block)?;
-    while more {
-        names.learn(&mut block);
-        let feed = |job: &mut Job| job.feed(names, &block);
-        // Job by job: shared out several at a time, a core would wait for the other's last ones.
-        let each = jobs.par_iter_mut().with_max_len(1);
-        let (filled, ()) = rayon::join(|| stream.fill(&mut next), || each.for_each(feed));
-        if let Some(failure) = jobs.iter().find_map(Job::failure) {
-            return Err(failure);
+/// Manner of feeding a stream.
+struct Feed<'a> {
+    refusal: Refusal,
+    progress: &'a (dyn Fn(u64) + Sync),
+}
+
+impl Feed<'_> {
+    /// Feeds a stream to all jobs, block after block. One block is read and numbered while the jobs
+    /// replay the one before. A job that failed is fed no more; the stream is counted to its end.
+    fn all(
+        &self,
+        stream: &mut Stream<'_>,
+        cut: Cut,
+        names: &mut Names,
+        jobs: &mut [Job],
+    ) -> Result<Seen, LabError> {
+        let mut seen = Seen::default();
+        let (mut block, mut next) = (Block::new(cut), Block::new(cut));
+        let mut more = stream.fill(&mut block)?;
+        while more {
+            names.learn(&mut block);
+            let feed = |job: &mut Job| {
+                if job.failure().is_none() {
+                    job.feed(names, &block);
+                }
+            };
+            // Job by job: shared out several at a time, a core would wait for the other's last.
+            let each = jobs.par_iter_mut().with_max_len(1);
+            let (filled, ()) = rayon::join(|| stream.fill(&mut next), || each.for_each(feed));
+            self.refusal.check(jobs)?;
+            more = filled?;
+            seen.requests += block.requests();
+            seen.touches += block.lines.ids.len() as u64;
+            seen.heads += block.heads.len() as u64;
+            seen.last = block.heads.last().map_or(seen.last, |head| head.time);
+            (self.progress)(stream.bytes_read());
+            std::mem::swap(&mut block, &mut next);
         }
-        more = filled?;
-        seen.requests += block.requests();
-        seen.touches += block.lines.ids.len() as u64;
-        seen.heads += block.heads.len() as u64;
-        seen.last = block.heads.last().map_or(seen.last, |head| head.time);
-        progress(stream.bytes_read());
-        std::mem::swap(&mut block, &mut next);
+        if seen.requests == 0 {
+            return Err(WorkloadError::Empty.into());
+        }
+        seen.distinct = f64::from(names.distinct_lines());
+        seen.volumes = names.volumes.len() as u64;
+        seen.memory_bytes = names.bytes() + stream.bytes();
+        seen.repairs = stream.repairs();
+        Ok(seen)
     }
-    if seen.requests == 0 {
-        return Err(WorkloadError::Empty.into());
-    }
-    seen.distinct = f64::from(names.distinct_lines());
-    seen.volumes = names.volumes.len() as u64;
-    seen.memory_bytes = names.bytes() + stream.bytes();
-    seen.repairs = stream.repairs();
-    Ok(seen)
 }
 
 /// Makes jobs, and rows of their results.
@@ -399,7 +422,7 @@ impl Planner<'_> {
     fn jobs(&self, grid: Grid<'_>) -> Result<(Vec<Job>, Vec<Refused>), LabError> {
         let (mut jobs, mut refused) = (Vec::new(), Vec::new());
         let mut keep = |row: usize, error: LabError| match grid.refusal {
-            Refusal::EndsRun => Err(error),
+            Refusal::EndsRun | Refusal::EndsBeginning => Err(error),
             Refusal::KeepsPlace => {
                 refused.push((row, error));
                 Ok(())
@@ -503,11 +526,16 @@ impl Planner<'_> {
         }
     }
 
-    /// The rows of what ran and the errors of what did not, each in its place.
+    /// The rows of what ran to its end and the errors of what did not, each in its place.
     fn tried(&self, jobs: Vec<Job>, refused: Vec<Refused>, scene: &Scene<'_>) -> Vec<Tried> {
         let mut rows: Vec<(usize, Tried)> =
             refused.into_iter().map(|(row, error)| (row, Err(error))).collect();
         for job in jobs {
+            if let Some(failure) = job.failure() {
+                assert_eq!(job.places.len(), 1, "a policy from outside runs at one size");
+                rows.push((job.places[0].row, Err(failure)));
+                continue;
+            }
             let (places, counts, footprint, spent) = job.finish();
             let each = spent.shared_by(places.len());
             let shared = places.len() > 1;

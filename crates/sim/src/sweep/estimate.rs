@@ -11,12 +11,14 @@
 //! Placements are charged a fixed amount for each chunk. The estimate knows nothing of the buffers
 //! of decompression and Parquet, for which it adds a constant.
 
+use super::libraries::Libraries;
 use super::list::{Job, JobTrace};
 use super::plan::{Contest, Ready};
 use crate::lab::{CacheSize, Needs};
 use crate::workload::{Block, Names, Stream};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::path::Path;
 use thermocline_policy::Footprint;
 use thermocline_policy::cache::{Outcome, Tag};
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};
@@ -70,17 +72,22 @@ struct Weight {
     index: f64,
 }
 
-/// Estimates the needs of `jobs`.
+/// Estimates the needs of `jobs`; the libraries that a contest names lie relative to `folder`.
 ///
 /// # Errors
-/// When the contest is none.
-pub fn estimate(contest: &Contest, jobs: &[Job]) -> Result<Estimate, String> {
-    let ready = contest.ready()?;
-    let weights: Vec<Weight> = ready.specs.iter().map(|spec| weight(spec, &ready)).collect();
+/// When the contest is none, or a library cannot be loaded.
+pub fn estimate(contest: &Contest, folder: &Path, jobs: &[Job]) -> Result<Estimate, String> {
+    let libraries = Libraries::beside(folder, &contest.policies);
+    Ok(of_ready(&contest.ready(&libraries)?, jobs))
+}
+
+/// Estimates the needs of `jobs` under a contest that is ready.
+pub(super) fn of_ready(ready: &Ready, jobs: &[Job]) -> Estimate {
+    let weights: Vec<Weight> = ready.specs.iter().map(|spec| weight(spec, ready)).collect();
     let mut densities: BTreeMap<String, Density> = BTreeMap::new();
     let mut notes = Vec::new();
     for job in largest_of_each(jobs) {
-        let density = probe(&ready, job).unwrap_or_else(|error| {
+        let density = probe(ready, job).unwrap_or_else(|error| {
             notes.push(format!("no estimate for what is read like {}: {error}", job.name));
             Density::default()
         });
@@ -88,18 +95,18 @@ pub fn estimate(contest: &Contest, jobs: &[Job]) -> Result<Estimate, String> {
     }
     let memory = |job: &Job| {
         let density = densities.get(&kind(job)).copied().unwrap_or_default();
-        memory_of(&ready, &weights, job, density)
+        memory_of(ready, &weights, job, density)
     };
     let memory_bytes: Vec<u64> = jobs.iter().map(memory).collect();
     let largest = jobs.iter().zip(&memory_bytes).max_by_key(|(_, bytes)| **bytes);
-    Ok(Estimate {
+    Estimate {
         jobs: jobs.len() as u64,
-        rows: (jobs.len() * contest.policies.len() * contest.sizes.len()) as u64,
+        rows: (jobs.len() * ready.specs.len() * ready.sizes.len()) as u64,
         input_bytes: jobs.iter().map(Job::input_bytes).sum(),
         largest: largest.map(|(job, bytes)| (job.number, *bytes)),
         memory_bytes,
         notes,
-    })
+    }
 }
 
 impl Job {

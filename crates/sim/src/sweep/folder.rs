@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/plan.toml                                  the plan, byte for byte
 //! DIR/jobs.jsonl                                 the jobs, a line each
+//! DIR/libraries/HASH.so                          copies of the shared libraries it names, if any
 //! DIR/sweep.json                                 the contest; version, command, hashes
 //! DIR/results/family=NAME/job-0000001.parquet    rows of a job that is done
 //! DIR/times/family=NAME/job-0000001.parquet      what the machine needed for them
@@ -12,11 +13,13 @@
 //! results is there. Whoever drives a sweep locks the folder for itself; single jobs share the
 //! lock. [`Worker`] writes the files of a job, here or on another machine.
 
+use super::estimate::{Estimate, of_ready};
+use super::libraries::{self, Libraries, LibraryHash};
 use super::list::{Job, parse_jobs, write_jobs};
 use super::plan::Contest;
 use super::rows::{Measured, read_rows};
 use super::run::Progress;
-use super::worker::{Worker, partition, put};
+use super::worker::{Ran, Worker, partition, put};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
@@ -28,7 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Version of the format of the folder.
 const FORMAT: u32 = 1;
 /// Files that a beginning leaves when it is cut off.
-const BEGINNING: [&str; 3] = ["plan.toml", "jobs.jsonl", "lock"];
+const BEGINNING: [&str; 4] = ["plan.toml", "jobs.jsonl", libraries::FOLDER, "lock"];
 
 /// A folder that cannot be used, or not now.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +72,22 @@ pub(super) struct Head {
     command: String,
     pub(super) plan_blake3: String,
     jobs_blake3: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) libraries: Vec<LibraryHash>,
     pub(super) contest: Contest,
+}
+
+/// Facts that a sweep begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct Beginning<'a> {
+    /// The plan, as it was written.
+    pub plan: &'a str,
+    /// Its contest.
+    pub contest: &'a Contest,
+    /// Folder of the plan, to which the names of libraries are relative.
+    pub beside: &'a Path,
+    /// The command, kept as the origin of the results.
+    pub command: &'a str,
 }
 
 /// The folder of a sweep.
@@ -87,37 +105,38 @@ impl Folder {
     /// `make_jobs` is called only for a new one: the list of a sweep that began stays as it is.
     ///
     /// # Errors
-    /// When the folder holds something else or another plan, is in use, or cannot be written.
+    /// When the folder holds something else or another plan, is in use, or cannot be written; when
+    /// a library cannot be loaded, or was changed since the sweep began.
     pub fn begin<E: From<FolderError>>(
         path: &Path,
-        plan: &str,
-        contest: &Contest,
-        command: &str,
+        with: Beginning<'_>,
         make_jobs: impl FnOnce() -> Result<Vec<Job>, E>,
     ) -> Result<Folder, E> {
+        let named = Libraries::beside(with.beside, &with.contest.policies);
         if path.join("sweep.json").exists() {
             let folder = Folder::open(path, File::try_lock)?;
-            if folder.worker.head.plan_blake3 != hash(plan.as_bytes()) {
+            if folder.worker.head.plan_blake3 != hash(with.plan.as_bytes()) {
                 let problem = "this folder belongs to another plan (its plan.toml); choose another";
                 return Err(other(path, problem).into());
             }
+            named.check(&folder.worker.head.libraries)?;
             folder.clear()?;
             return Ok(folder);
         }
         refuse_strangers(path)?;
         let jobs = write_jobs(&make_jobs()?);
+        let is_new = !path.exists();
         fs::create_dir_all(path).map_err(io_error(path))?;
         let lock = lock(path, File::try_lock)?;
-        let head = Head {
-            format: FORMAT,
-            version: env!("CARGO_PKG_VERSION").to_string(),
-            command: command.to_string(),
-            plan_blake3: hash(plan.as_bytes()),
-            jobs_blake3: hash(jobs.as_bytes()),
-            contest: contest.clone(),
+        let head = match copied(path, &with, &named, &jobs) {
+            Ok(head) => head,
+            Err(error) => {
+                withdraw(path, is_new);
+                return Err(error.into());
+            }
         };
         let text = serde_json::to_string_pretty(&head).expect("a head is plain") + "\n";
-        put(&path.join("plan.toml"), |file| file.write_all(plan.as_bytes()))?;
+        put(&path.join("plan.toml"), |file| file.write_all(with.plan.as_bytes()))?;
         put(&path.join("jobs.jsonl"), |file| file.write_all(jobs.as_bytes()))?;
         put(&path.join("sweep.json"), |file| file.write_all(text.as_bytes()))?;
         drop(lock);
@@ -162,6 +181,11 @@ impl Folder {
         &self.worker.head.plan_blake3
     }
 
+    /// The needs of all jobs.
+    pub fn estimate(&self) -> Estimate {
+        of_ready(&self.worker.ready, &self.jobs)
+    }
+
     /// The jobs that are not done, in order.
     ///
     /// # Errors
@@ -197,12 +221,42 @@ impl Folder {
     ///
     /// # Errors
     /// When the files cannot be written.
-    pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<usize, FolderError> {
+    pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<Ran, FolderError> {
         self.worker.run(job, progress)
     }
 }
 
-fn hash(bytes: &[u8]) -> String {
+/// The head of a new sweep, whose libraries have been copied and can be loaded.
+fn copied(
+    path: &Path,
+    with: &Beginning<'_>,
+    named: &Libraries,
+    jobs: &str,
+) -> Result<Head, FolderError> {
+    let libraries = named.copy_to(path)?;
+    let ready = with.contest.ready(&Libraries::copied(path, &libraries)?);
+    ready.map_err(|error| other(path, error))?;
+    Ok(Head {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        command: with.command.to_string(),
+        plan_blake3: hash(with.plan.as_bytes()),
+        jobs_blake3: hash(jobs.as_bytes()),
+        libraries,
+        contest: with.contest.clone(),
+    })
+}
+
+/// Removes what a beginning that is refused has made; the refusal is the error to tell.
+fn withdraw(path: &Path, is_new: bool) {
+    let _ = fs::remove_dir_all(path.join(libraries::FOLDER));
+    let _ = fs::remove_file(path.join("lock"));
+    if is_new {
+        let _ = fs::remove_dir(path);
+    }
+}
+
+pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
@@ -334,16 +388,16 @@ pub struct Drive {
 
 /// Listener to a drive; told from any thread.
 pub trait Driven: Sync {
-    /// A job is done, with so many rows that are errors.
-    fn done(&self, job: &Job, errors: usize);
+    /// A job has run.
+    fn ran(&self, job: &Job, outcome: &Ran);
 
     /// A job has read more of its trace. It may unwind; then [`drive`] unwinds.
     fn reading(&self) {}
 }
 
-impl<F: Fn(&Job, usize) + Sync> Driven for F {
-    fn done(&self, job: &Job, errors: usize) {
-        self(job, errors);
+impl<F: Fn(&Job, &Ran) + Sync> Driven for F {
+    fn ran(&self, job: &Job, outcome: &Ran) {
+        self(job, outcome);
     }
 }
 
@@ -370,13 +424,16 @@ pub fn drive(
         while !stop.load(Ordering::Relaxed) {
             let Some(job) = missing.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             match pool.install(|| folder.run(job, &|_| told.reading())) {
-                Ok(errors) => told.done(job, errors),
+                Ok(outcome) => {
+                    told.ran(job, &outcome);
+                    let is_done = matches!(outcome, Ran::Done { .. });
+                    finished.fetch_add(usize::from(is_done), Ordering::Relaxed);
+                }
                 Err(error) => {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
             }
-            finished.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     };

@@ -10,17 +10,21 @@
 //! 4. [`report`] reads the rows of a folder and compares.
 //!
 //! Invariants:
-//! - [`Contest`] and [`Job`] are plain data; together they are all that a job needs. A driver sends
-//!   the job as JSON to another machine, whose worker reads the contest in the shared folder.
+//! - [`Contest`] and [`Job`] are plain data; with copies of the libraries that a contest names they
+//!   are all that a job needs. A driver sends the job as JSON to another machine, whose worker
+//!   reads the rest in the shared folder.
 //! - The file of a job is complete or absent. Its bytes depend on the contest, the job and the
 //!   trace, and not on the machine, the number of threads or the day; what was measured of the
 //!   machine is in a file beside it.
-//! - A trace that cannot be read, and a policy that cannot run at a size, is a row with an error.
+//! - A broken trace, a policy that cannot run at a size, and one from outside that fails, is a row
+//!   with an error. A job whose trace could not be read for a reason that may pass has no rows: it
+//!   stays undone, and the next run tries it again.
 //!
 //! What it does not do: it decides nothing about caches (that is `lab`), and it opens no bucket.
 
 mod estimate;
 mod folder;
+mod libraries;
 mod list;
 mod plan;
 mod plan_file;
@@ -33,10 +37,10 @@ mod tests;
 mod worker;
 
 pub use estimate::{Estimate, estimate};
-pub use folder::{Drive, Driven, Folder, FolderError, drive};
+pub use folder::{Beginning, Drive, Driven, Folder, FolderError, drive};
 pub use list::{Job, JobTrace, list, parse_jobs, write_jobs};
 pub use plan::{Contest, Plan, PlanError, TraceGroup, TraceOrigin};
 pub use plan_file::{BeginError, PlanFile};
 pub use rows::{Measured, read_rows};
-pub use summary::Summary;
-pub use worker::Worker;
+pub use summary::{Summary, unread_text};
+pub use worker::{Ran, Worker};

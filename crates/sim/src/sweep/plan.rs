@@ -1,8 +1,10 @@
 //! The plan of a sweep, as a user writes it: TOML, described in docs/formats/sweep.md.
 //!
 //! Reading a plan opens no file. Every error names the line. What is read is checked as far as it
-//! can be without a trace: policies exist, sizes are sizes, families can be names of folders.
+//! can be without a trace and without loading a library: policies of the registry exist, sizes are
+//! sizes, families can be names of folders.
 
+use super::libraries::Libraries;
 use crate::lab::{CacheSize, LabOptions};
 use crate::replay::cost::Profile;
 use crate::replay::{ReplayOptions, Warmup, WriteMode};
@@ -56,7 +58,8 @@ pub struct Plan {
 pub struct Contest {
     /// Title of the sweep; may be empty.
     pub title: String,
-    /// Policies, as [`PolicySpec::parse`] takes them.
+    /// Policies, as [`PolicySpec::parse`] takes them, or of a library beside the plan, as
+    /// `./mine.so:name:key=value`.
     pub policies: Vec<String>,
     /// Sizes, as [`CacheSize`] is written.
     pub sizes: Vec<String>,
@@ -266,7 +269,7 @@ impl Reader<'_> {
             return Err(self.error(&written.policies, problem));
         }
         for policy in written.policies.as_ref() {
-            check_policy(policy.as_ref()).map_err(|error| self.error(policy, error))?;
+            check_written(policy.as_ref()).map_err(|error| self.error(policy, error))?;
         }
         for size in written.sizes.as_ref() {
             size.as_ref().parse::<CacheSize>().map_err(|error| self.error(size, error))?;
@@ -416,9 +419,23 @@ impl Reader<'_> {
     }
 }
 
-/// Checks that a policy exists and keeps something.
-fn check_policy(text: &str) -> Result<PolicySpec, String> {
-    let spec = PolicySpec::parse(text).map_err(|error| error.to_string())?;
+/// Checks a policy as far as this is possible without loading a library.
+fn check_written(text: &str) -> Result<(), String> {
+    match thermocline_plugins::split(text.trim()) {
+        None => policy(text, &Libraries::default()).map(|_| ()),
+        Some((_, rest)) if rest.split(':').next().unwrap_or_default().is_empty() => {
+            Err(format!("`{text}` names a library and no policy of it; write `./mine.so:name`"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The policy that a text names, which must keep something.
+fn policy(text: &str, libraries: &Libraries) -> Result<PolicySpec, String> {
+    let spec = match libraries.policy(text) {
+        Some(own) => own?,
+        None => PolicySpec::parse(text).map_err(|error| error.to_string())?,
+    };
     let kind = spec.entry.build.kind();
     let keeps = spec.is_placement() || matches!(kind, "cache" | "bound");
     if keeps { Ok(spec) } else { Err(format!("`{text}` is a {kind} and keeps nothing")) }
@@ -426,9 +443,9 @@ fn check_policy(text: &str) -> Result<PolicySpec, String> {
 
 impl Contest {
     /// Everything parsed again: a contest may have come from another process.
-    pub(super) fn ready(&self) -> Result<Ready, String> {
+    pub(super) fn ready(&self, libraries: &Libraries) -> Result<Ready, String> {
         let specs: Vec<PolicySpec> =
-            self.policies.iter().map(|text| check_policy(text)).collect::<Result<_, _>>()?;
+            self.policies.iter().map(|text| policy(text, libraries)).collect::<Result<_, _>>()?;
         let sizes = self.sizes.iter().map(|text| text.parse().map_err(|e| format!("{e}")));
         let sizes: Vec<CacheSize> = sizes.collect::<Result<_, _>>()?;
         if specs.is_empty() || sizes.is_empty() || specs.len() * sizes.len() > CELLS_MAX {

@@ -2,7 +2,7 @@
 //! this, so that they mean the same by a plan.
 
 use super::estimate::{Estimate, estimate};
-use super::folder::{Folder, FolderError};
+use super::folder::{Beginning, Folder, FolderError};
 use super::list::{Job, list};
 use super::plan::{Plan, PlanError};
 use std::path::{Path, PathBuf};
@@ -47,9 +47,9 @@ impl PlanFile {
     /// The needs of these jobs of the plan.
     ///
     /// # Errors
-    /// When the plan's contest is none.
+    /// When the plan's contest is none, or a library that it names cannot be loaded.
     pub fn estimate(&self, jobs: &[Job]) -> Result<Estimate, String> {
-        estimate(&self.plan.contest, jobs)
+        estimate(&self.plan.contest, &self.folder, jobs)
     }
 
     /// Begins the sweep in `out`, or goes on with it; `command` is kept as its origin.
@@ -57,7 +57,13 @@ impl PlanFile {
     /// # Errors
     /// When the traces cannot be listed, or the folder cannot be used.
     pub fn begin(&self, out: &Path, command: &str) -> Result<Folder, BeginError> {
-        Folder::begin(out, &self.text, &self.plan.contest, command, || Ok(self.jobs()?))
+        let beginning = Beginning {
+            plan: &self.text,
+            contest: &self.plan.contest,
+            beside: &self.folder,
+            command,
+        };
+        Folder::begin(out, beginning, || Ok(self.jobs()?))
     }
 }
 

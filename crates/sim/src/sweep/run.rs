@@ -3,28 +3,69 @@
 //! 1. A file is hashed (BLAKE3), so that a result says what it is about.
 //! 2. Where sizes are shares or a warm-up is, the trace is counted first; a bound that is told the
 //!    future makes it be held whole. Otherwise it is read once and replayed as it comes.
-//! 3. A file that was changed meanwhile is an error: its hash would be another's.
+//! 3. A file that was changed meanwhile has no result: its hash would be another's.
+//! 4. An error of the system, such as a file that is not there, may pass: the job has no result.
+//!    All else is the trace's own fault, if its bytes can be read again and are the same.
 
 use super::list::{Job, JobTrace};
 use super::plan::Ready;
 use super::rows::{Facts, ResultRow};
-use crate::lab::{Grid, Needs, Refusal, Seen, Tried, run_grid, run_grid_stream, survey};
-use crate::workload::{Stream, Workload};
+use crate::lab::{Grid, LabError, Needs, Refusal, Seen, Tried};
+use crate::lab::{run_grid, run_grid_stream, survey};
+use crate::workload::{Stream, Workload, WorkloadError};
 use std::fs::{File, Metadata};
 use std::path::Path;
+use thermocline_trace::TraceError;
 
 /// Told bytes of input read, from any thread.
 pub(super) type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// The rows of a job, errors among them. Never fails: a trace that cannot be read is a row.
-pub(super) fn run(ready: &Ready, job: &Job, progress: Progress<'_>) -> (Facts, Vec<ResultRow>) {
+/// The rows of a job, errors among them: a broken trace is a row.
+///
+/// # Errors
+/// When the trace could not be read, for a reason that may pass.
+pub(super) fn run(
+    ready: &Ready,
+    job: &Job,
+    progress: Progress<'_>,
+) -> Result<(Facts, Vec<ResultRow>), String> {
     let (name, seed) = (job.name.clone(), job.seed);
     let mut facts = Facts { job: job.number, name, seed, ..Facts::default() };
     match replay(ready, job, &mut facts, progress) {
-        Ok(tried) => (facts, placed(ready, job, tried)),
-        Err(error) => {
+        Ok(tried) => Ok((facts, placed(ready, job, tried))),
+        Err(Fault::Lasting(error)) => {
             let row = ResultRow { cell: None, outcome: Err(job.as_named(&error)) };
-            (facts, vec![row])
+            Ok((facts, vec![row]))
+        }
+        Err(Fault::Passing(error)) => Err(error),
+    }
+}
+
+/// A reason for a job without rows of policies.
+enum Fault {
+    /// Of the trace itself: the next run would find it again.
+    Lasting(String),
+    /// Of reading it: the next run may not find it.
+    Passing(String),
+}
+
+impl From<TraceError> for Fault {
+    /// A decoder's errors have no number of the system's: they are about bytes that were read.
+    fn from(error: TraceError) -> Fault {
+        match &error {
+            TraceError::Io { source, .. } if source.raw_os_error().is_some() => {
+                Fault::Passing(error.to_string())
+            }
+            _ => Fault::Lasting(error.to_string()),
+        }
+    }
+}
+
+impl From<LabError> for Fault {
+    fn from(error: LabError) -> Fault {
+        match error {
+            LabError::Workload(WorkloadError::Trace(error)) => error.into(),
+            other => Fault::Lasting(other.to_string()),
         }
     }
 }
@@ -46,41 +87,51 @@ fn replay(
     job: &Job,
     facts: &mut Facts,
     progress: Progress<'_>,
-) -> Result<Vec<Tried>, String> {
-    let (source, read) = job.source()?;
-    let hashed = match &job.trace {
-        JobTrace::File { path, .. } => Some(Hashed::new(path)?),
-        JobTrace::Synth(_) => None,
+) -> Result<Vec<Tried>, Fault> {
+    let JobTrace::File { path, .. } = &job.trace else {
+        return replay_once(ready, job, facts, progress);
     };
-    facts.file = hashed.as_ref().map(|hashed| (hashed.metadata.len(), hashed.hash.clone()));
+    let hashed = Hashed::new(path).map_err(Fault::Passing)?;
+    facts.file = Some((hashed.metadata.len(), hashed.hash.clone()));
+    let replayed = replay_once(ready, job, facts, progress);
+    match &replayed {
+        Ok(_) => hashed.check().map_err(Fault::Passing)?,
+        // Errors of the system may come out of a reader as damage.
+        Err(Fault::Lasting(_)) => hashed.check_bytes().map_err(Fault::Passing)?,
+        Err(Fault::Passing(_)) => {}
+    }
+    replayed
+}
+
+fn replay_once(
+    ready: &Ready,
+    job: &Job,
+    facts: &mut Facts,
+    progress: Progress<'_>,
+) -> Result<Vec<Tried>, Fault> {
+    let (source, read) = job.source().map_err(Fault::Lasting)?;
     let options = ready.options(job.seed);
     let grid = Grid { specs: &ready.specs, sizes: &ready.sizes, refusal: Refusal::KeepsPlace };
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let mut reader = source.open(&read).map_err(|error| text(&error))?;
+    let mut reader = source.open(&read)?;
     let (tried, seen) = match Needs::of(grid.specs, grid.sizes, &options.replay) {
         Needs::Whole => {
             let workload = Workload::read(&mut *reader, ready.cut, progress);
-            let workload = workload.map_err(|error| text(&error))?;
-            let tried = run_grid(&workload, grid, &options, &|_| {});
-            (tried.map_err(|error| text(&error))?, Seen::of(&workload))
+            let workload = workload.map_err(LabError::from)?;
+            (run_grid(&workload, grid, &options, &|_| {})?, Seen::of(&workload))
         }
         needs => {
             let known = if needs == Needs::Totals {
                 let counted =
                     survey(&mut Stream::new(&mut *reader, ready.cut), ready.cut, progress);
-                reader = source.open(&read).map_err(|error| text(&error))?;
-                Some(counted.map_err(|error| text(&error))?)
+                reader = source.open(&read)?;
+                Some(counted?)
             } else {
                 None
             };
             let mut stream = Stream::new(&mut *reader, ready.cut);
-            run_grid_stream(&mut stream, ready.cut, grid, &options, known.as_ref(), progress)
-                .map_err(|error| text(&error))?
+            run_grid_stream(&mut stream, ready.cut, grid, &options, known.as_ref(), progress)?
         }
     };
-    if let Some(hashed) = hashed {
-        hashed.check()?;
-    }
     facts.seen = Some((seen.requests, seen.distinct as u64, seen.last.0));
     Ok(tried)
 }
@@ -115,16 +166,21 @@ impl Hashed<'_> {
         Ok(Hashed { path, metadata, hash: hasher.finalize().to_hex().to_string() })
     }
 
+    /// Checks that the file can be read to its end, and holds the bytes that were hashed.
+    fn check_bytes(&self) -> Result<(), String> {
+        if Hashed::new(self.path)?.hash == self.hash { Ok(()) } else { Err(self.changed()) }
+    }
+
+    fn changed(&self) -> String {
+        format!("{}: it changed while it was read", self.path.display())
+    }
+
     /// Checks that the file is still the one that was hashed.
     fn check(&self) -> Result<(), String> {
         let now = std::fs::metadata(self.path);
         let now = now.map_err(|error| format!("{}: {error}", self.path.display()))?;
         let same = now.len() == self.metadata.len()
             && now.modified().ok() == self.metadata.modified().ok();
-        if same {
-            Ok(())
-        } else {
-            Err(format!("{}: it changed while it was read", self.path.display()))
-        }
+        if same { Ok(()) } else { Err(self.changed()) }
     }
 }

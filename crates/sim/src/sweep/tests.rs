@@ -1,8 +1,8 @@
 //! Plans, lists, folders and jobs: what is refused, and what is the same whatever happens.
 
 use super::rows::read_rows;
-use super::{Drive, Folder, FolderError, Job, JobTrace, Plan, PlanError, Worker, drive, estimate};
-use super::{list, parse_jobs, write_jobs};
+use super::{Beginning, Drive, Folder, FolderError, Job, JobTrace, Plan, PlanError, Ran, Worker};
+use super::{drive, estimate, list, parse_jobs, write_jobs};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -48,14 +48,18 @@ fn traces() -> tempfile::TempDir {
 }
 
 fn begin(out: &Path, traces: &Path) -> Result<Folder, FolderError> {
-    let plan = Plan::parse(PLAN, "plan.toml").unwrap();
-    Folder::begin(out, PLAN, &plan.contest, "test", || {
-        Ok::<_, FolderError>(list(&plan, traces, "plan.toml").unwrap())
-    })
+    begin_with(PLAN, out, traces)
+}
+
+/// Begins the sweep of a plan in the folder of its traces.
+fn begin_with(text: &str, out: &Path, traces: &Path) -> Result<Folder, FolderError> {
+    let plan = Plan::parse(text, "plan.toml").unwrap();
+    let with = Beginning { plan: text, contest: &plan.contest, beside: traces, command: "test" };
+    Folder::begin(out, with, || Ok::<_, FolderError>(list(&plan, traces, "plan.toml").unwrap()))
 }
 
 fn run_all(folder: &Folder, workers: usize) -> usize {
-    drive(folder, Drive { workers }, &AtomicBool::new(false), &|_: &Job, _: usize| {}).unwrap()
+    drive(folder, Drive { workers }, &AtomicBool::new(false), &|_: &Job, _: &Ran| {}).unwrap()
 }
 
 /// Every file below `results`, with its bytes.
@@ -92,6 +96,7 @@ fn what_is_wrong_in_a_plan_is_named_with_its_line() {
         ("web,requests", "webb,requests", 19, "there is no preset `webb`"),
         ("synth =", "sinth =", 19, "unknown field `sinth`"),
         ("*.csv", "s3://bucket/*.csv", 13, "not buckets"),
+        ("\"arc\"", "\"./mine.so:\"", 4, "names a library and no policy of it"),
     ] {
         assert!(PLAN.contains(from), "{from}");
         let error = refused(&PLAN.replacen(from, to, 1));
@@ -194,7 +199,7 @@ fn a_sweep_that_was_stopped_ends_with_the_same_bytes() {
         {
             let folder = begin(out.path(), traces.path()).unwrap();
             let (stop, count) = (AtomicBool::new(stop_after == 0), AtomicUsize::new(0));
-            let done = |_: &Job, _: usize| {
+            let done = |_: &Job, _: &Ran| {
                 let done = count.fetch_add(1, Ordering::Relaxed) + 1;
                 stop.store(done >= stop_after, Ordering::Relaxed);
             };
@@ -282,9 +287,7 @@ fn a_folder_is_refused_that_is_not_this_sweeps() {
     drop(begin(out.path(), traces.path()).unwrap());
 
     let other = PLAN.replace("small", "other");
-    let plan = Plan::parse(&other, "plan.toml").unwrap();
-    let nothing = || Ok::<_, FolderError>(Vec::new());
-    let error = Folder::begin(out.path(), &other, &plan.contest, "test", nothing).unwrap_err();
+    let error = begin_with(&other, out.path(), traces.path()).unwrap_err();
     assert!(error.to_string().contains("belongs to another plan"), "{error}");
 
     let list = out.path().join("jobs.jsonl");
@@ -315,7 +318,7 @@ fn an_estimate_grows_with_the_trace() {
     let folder = traces();
     let plan = Plan::parse(PLAN, "plan.toml").unwrap();
     let jobs = list(&plan, folder.path(), "plan.toml").unwrap();
-    let small = estimate(&plan.contest, &jobs).unwrap();
+    let small = estimate(&plan.contest, folder.path(), &jobs).unwrap();
     assert_eq!((small.jobs, small.rows), (10, 60));
     let mut large = jobs.clone();
     for job in &mut large {
@@ -323,7 +326,7 @@ fn an_estimate_grows_with_the_trace() {
             *bytes *= 1 << 20;
         }
     }
-    let large = estimate(&plan.contest, &large).unwrap();
+    let large = estimate(&plan.contest, folder.path(), &large).unwrap();
     assert!(large.memory_bytes[0] > 5 * small.memory_bytes[0], "{large:?} {small:?}");
 }
 
@@ -340,7 +343,7 @@ fn made_workloads_of_one_kind_are_estimated_from_one_another() {
             seed: 1,
         };
         let jobs: Vec<Job> = words.iter().enumerate().map(job).collect();
-        estimate(&contest, &jobs).unwrap().memory_bytes
+        estimate(&contest, Path::new("."), &jobs).unwrap().memory_bytes
     };
     let together = made(&["web,requests=1k", "web,requests=400k", "web,requests=200k,seed=7"]);
     // The longest of them was looked at: as if it were alone.
@@ -350,4 +353,173 @@ fn made_workloads_of_one_kind_are_estimated_from_one_another() {
     let apart = made(&["web,requests=400k", "oltp,requests=400k"]);
     assert_eq!(apart[1], made(&["oltp,requests=400k"])[0]);
     assert_ne!(apart[0], apart[1]);
+}
+
+/// A file of rows.
+fn rows(out: &Path, family: &str, job: u64) -> Vec<super::Measured> {
+    let name = format!("results/family={family}/job-{job:07}.parquet");
+    read_rows(File::open(out.join(name)).unwrap()).unwrap()
+}
+
+/// A trace that was not there, or could not be read, had an error as its result for ever.
+#[test]
+fn a_trace_that_cannot_be_read_now_is_tried_again() {
+    let (traces, out, whole) =
+        (traces(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    run_all(&begin(whole.path(), traces.path()).unwrap(), 2);
+    let folder = begin(out.path(), traces.path()).unwrap();
+    let away = traces.path().join("away");
+    fs::rename(traces.path().join("a.csv"), &away).unwrap();
+    fs::rename(traces.path().join("b.csv"), traces.path().join("b")).unwrap();
+    fs::create_dir(traces.path().join("b.csv")).unwrap();
+    let unread = std::sync::Mutex::new(Vec::new());
+    let told = |job: &Job, ran: &Ran| {
+        if let Ran::Unread { problem } = ran {
+            unread.lock().unwrap().push((job.number, problem.clone()));
+        }
+    };
+    let done = drive(&folder, Drive { workers: 1 }, &AtomicBool::new(false), &told).unwrap();
+    let unread = unread.into_inner().unwrap();
+    assert_eq!((done, unread.len()), (6, 4));
+    assert!(unread[0].1.contains("a.csv: No such file"), "{unread:?}");
+    assert!(unread[2].1.contains("b.csv: "), "a folder is no trace: {unread:?}");
+    let missing: Vec<u64> = folder.missing().unwrap().iter().map(|job| job.number).collect();
+    assert_eq!(missing, [1, 2, 3, 4]);
+    assert!(rows(out.path(), "files", 5)[0].error.is_some(), "a broken trace is a result");
+    drop(folder);
+
+    fs::rename(&away, traces.path().join("a.csv")).unwrap();
+    fs::remove_dir(traces.path().join("b.csv")).unwrap();
+    fs::rename(traces.path().join("b"), traces.path().join("b.csv")).unwrap();
+    assert_eq!(run_all(&begin(out.path(), traces.path()).unwrap(), 2), 4);
+    assert_eq!(results(out.path()), results(whole.path()));
+}
+
+/// Compiles a library from C beside the traces; false, and SKIPPED, without a compiler.
+#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
+fn compiled(folder: &Path, name: &str, code: &str) -> bool {
+    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+    let source = folder.join("source.c");
+    fs::write(&source, code).unwrap();
+    let mut cc = std::process::Command::new("cc");
+    cc.args(["-O1", "-std=gnu11", "-shared", "-fPIC", "-I"]).arg(plugins.join("include"));
+    let Ok(done) = cc.arg("-o").arg(folder.join(name)).arg(&source).output() else {
+        println!("SKIPPED: needs a C compiler, cc");
+        return false;
+    };
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    true
+}
+
+/// LRU of the examples, as a text.
+fn lru_in_c() -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins/examples/lru.c");
+    fs::read_to_string(source).unwrap()
+}
+
+/// A policy that says hit to everything, and others that fail.
+const LIAR: &str = include_str!("../../../plugins/tests/liar.c");
+
+fn with_own_policies() -> String {
+    PLAN.replace("\"random+lru\"", "\"./own.so:lru\", \"./liar.so:liar\"")
+}
+
+/// A plan took policies of the registry only, and nonsense of a library ended the run of all.
+#[test]
+fn libraries_run_beside_other_policies_and_a_liar_takes_no_rows_but_its_own() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    if !compiled(traces.path(), "own.so", &lru_in_c()) {
+        return;
+    }
+    compiled(traces.path(), "liar.so", LIAR);
+    let folder = begin_with(&with_own_policies(), out.path(), traces.path()).unwrap();
+    assert_eq!(run_all(&folder, 2), 10);
+    for job in [1, 2, 3, 9] {
+        let rows = rows(out.path(), if job < 9 { "files" } else { "made" }, job);
+        let of = |policy: &str| -> Vec<super::Measured> {
+            let own = rows.iter().filter(|row| row.policy == policy);
+            own.map(|row| super::Measured { policy: String::new(), ..row.clone() }).collect()
+        };
+        assert_eq!(rows.len(), 8);
+        assert_eq!((of("lru").len(), of("lru")), (2, of("./own.so:lru")));
+        assert!(of("arc").iter().all(|row| row.error.is_none()));
+        for row in of("./liar.so:liar") {
+            let error = row.error.unwrap();
+            assert!(error.starts_with("policy `./liar.so:liar`: its answer cannot be"), "{error}");
+        }
+    }
+    let head = fs::read_to_string(out.path().join("sweep.json")).unwrap();
+    let own = fs::read(traces.path().join("own.so")).unwrap();
+    assert!(head.contains(&blake3::hash(&own).to_hex().to_string()), "{head}");
+    let report = super::report::report(
+        out.path(),
+        &super::report::ReportOptions {
+            measure: super::report::Measure::RequestMisses,
+            baseline: Some("./own.so:lru".to_string()),
+            flash_writes: 1.0,
+        },
+    );
+    let text = report.unwrap().to_markdown();
+    assert!(text.contains("./own.so:lru") && text.contains("./liar.so:liar at"), "{text}");
+
+    // Workers elsewhere load the copy; the plan's own file may be gone there.
+    let remote = tempfile::tempdir().unwrap();
+    let driver = begin_with(&with_own_policies(), remote.path(), traces.path()).unwrap();
+    fs::remove_file(traces.path().join("own.so")).unwrap();
+    for job in driver.missing().unwrap() {
+        let worker = Worker::open(remote.path(), driver.plan_blake3()).unwrap();
+        worker.run(job, &|_| {}).unwrap();
+    }
+    assert_eq!(results(remote.path()), results(out.path()));
+}
+
+#[test]
+fn a_library_that_was_changed_since_the_sweep_began_is_refused() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    if !compiled(traces.path(), "own.so", &lru_in_c()) {
+        return;
+    }
+    compiled(traces.path(), "liar.so", LIAR);
+    let plan = with_own_policies();
+    let plan_blake3 = {
+        let folder = begin_with(&plan, out.path(), traces.path()).unwrap();
+        folder.run(&folder.jobs()[0], &|_| {}).unwrap();
+        folder.plan_blake3().to_string()
+    };
+    compiled(traces.path(), "own.so", &format!("{}\nint added;\n", lru_in_c()));
+    let error = begin_with(&plan, out.path(), traces.path()).unwrap_err().to_string();
+    assert!(error.contains("own.so: not the library that this sweep began with"), "{error}");
+    compiled(traces.path(), "own.so", &lru_in_c());
+    assert_eq!(run_all(&begin_with(&plan, out.path(), traces.path()).unwrap(), 1), 9);
+
+    let copies = fs::read_dir(out.path().join("libraries")).unwrap();
+    for copy in copies {
+        let path = copy.unwrap().path();
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.push(0);
+        // Not written in place: it is loaded, and mapped into this process.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, bytes).unwrap();
+    }
+    for error in [
+        Worker::open(out.path(), &plan_blake3).unwrap_err(),
+        Folder::open_shared(out.path()).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("not the copy of ./"), "{error}");
+    }
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_begins_nothing() {
+    let traces = traces();
+    let out = traces.path().join("out");
+    let error = begin_with(&with_own_policies(), &out, traces.path()).unwrap_err().to_string();
+    assert!(error.contains("liar.so: No such file"), "{error}");
+    assert!(!out.exists());
+    for name in ["own.so", "liar.so"] {
+        fs::write(traces.path().join(name), "not a library").unwrap();
+    }
+    let error = begin_with(&with_own_policies(), &out, traces.path()).unwrap_err().to_string();
+    assert!(error.contains("./own.so: it cannot be loaded"), "{error}");
+    assert!(!out.exists(), "what is refused leaves nothing behind");
 }

@@ -9,6 +9,7 @@
 //! there is complete.
 
 use super::folder::{FolderError, Head, io_error, other, read_current_head};
+use super::libraries::Libraries;
 use super::list::Job;
 use super::plan::Ready;
 use super::rows::{Facts, Metadata, ResultRow, write_results, write_times};
@@ -20,12 +21,27 @@ use std::path::{Path, PathBuf};
 /// Names that a half-written file may try, should others write the same file.
 const PARTS_MAX: u32 = 1000;
 
+/// Outcome of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ran {
+    /// Its files are written.
+    Done {
+        /// Rows that are errors.
+        errors: usize,
+    },
+    /// Its trace could not be read, for a reason that may pass. Nothing was written.
+    Unread {
+        /// The reason.
+        problem: String,
+    },
+}
+
 /// A worker of a sweep.
 #[derive(Debug)]
 pub struct Worker {
     pub(super) path: PathBuf,
     pub(super) head: Head,
-    ready: Ready,
+    pub(super) ready: Ready,
 }
 
 impl Worker {
@@ -33,7 +49,8 @@ impl Worker {
     /// ([`super::Folder::plan_blake3`]).
     ///
     /// # Errors
-    /// When the folder has no sweep, one of another plan, or one of another version.
+    /// When the folder has no sweep, one of another plan, or one of another version, or when a
+    /// library is not the one that the sweep began with.
     pub fn open(folder: &Path, plan_blake3: &str) -> Result<Worker, FolderError> {
         let head = read_current_head(folder)?;
         if head.plan_blake3 != plan_blake3 {
@@ -45,20 +62,24 @@ impl Worker {
     }
 
     pub(super) fn new(folder: &Path, head: Head) -> Result<Worker, FolderError> {
-        let ready = head.contest.ready();
+        let ready = head.contest.ready(&Libraries::copied(folder, &head.libraries)?);
         let ready = ready.map_err(|error| other(&folder.join("sweep.json"), error))?;
         Ok(Worker { path: folder.to_path_buf(), head, ready })
     }
 
     /// Runs a job and writes its files; those of a job that is done are written again, the same
-    /// but for the times. Returns the number of its rows that are errors.
+    /// but for the times.
     ///
     /// # Errors
-    /// When the files cannot be written. A trace that cannot be read is no error: it is a row.
-    pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<usize, FolderError> {
-        let (facts, rows) = run::run(&self.ready, job, progress);
-        self.write(job, &facts, &rows)?;
-        Ok(rows.iter().filter(|row| row.outcome.is_err()).count())
+    /// When the files cannot be written. A broken trace is no error: it is a row.
+    pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<Ran, FolderError> {
+        match run::run(&self.ready, job, progress) {
+            Ok((facts, rows)) => {
+                self.write(job, &facts, &rows)?;
+                Ok(Ran::Done { errors: rows.iter().filter(|row| row.outcome.is_err()).count() })
+            }
+            Err(problem) => Ok(Ran::Unread { problem }),
+        }
     }
 
     /// As [`Worker::run`], on `threads` threads of its own, 1 or more.
@@ -70,7 +91,7 @@ impl Worker {
         threads: usize,
         job: &Job,
         progress: Progress<'_>,
-    ) -> Result<usize, FolderError> {
+    ) -> Result<Ran, FolderError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
         let pool = pool.map_err(|error| other(&self.path, format!("no threads: {error}")))?;
         pool.install(|| self.run(job, progress))
@@ -83,12 +104,16 @@ impl Worker {
     }
 
     fn write(&self, job: &Job, facts: &Facts, rows: &[ResultRow]) -> Result<(), FolderError> {
-        let metadata: Metadata = vec![
+        let mut metadata: Metadata = vec![
             ("thermocline.version", self.head.version.clone()),
             ("thermocline.family", job.family.clone()),
             ("thermocline.plan_blake3", self.head.plan_blake3.clone()),
             ("thermocline.contest", serde_json::to_string(&self.head.contest).expect("plain")),
         ];
+        if !self.head.libraries.is_empty() {
+            let libraries = serde_json::to_string(&self.head.libraries).expect("plain");
+            metadata.push(("thermocline.libraries", libraries));
+        }
         let parquet = |error| io::Error::other(format!("{error}"));
         put(&self.file("times", job), |file| {
             write_times(facts, rows, &metadata, file).map_err(parquet)

@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
             Some(TcpListen { address, any_port: false, token: listeners::token(&token)?, tls })
         }
     };
-    let listeners = HttpListeners { unix: Some(socket.clone()), tcp };
+    let listeners = HttpListeners { unix: Some(socket.clone()), tcp, ..Default::default() };
     let http = serve_pool(listeners, pool.api()).map_err(CliError::failed)?;
     let _ = writeln!(text, "API: {}", socket.display());
     if let Some(address) = http.address {

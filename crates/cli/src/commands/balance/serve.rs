@@ -258,7 +258,7 @@ fn open_admin(
     let token = tcp.as_ref().map(|(_, token)| token.clone());
     let tcp =
         tcp.map(|(address, token)| TcpListen { address, any_port: is_simple, token, tls: None });
-    let listeners = HttpListeners { unix: Some(socket.clone()), tcp };
+    let listeners = HttpListeners { unix: Some(socket.clone()), tcp, ..Default::default() };
     let http = serve_admin(listeners, admin).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", socket.display());
     if let (Some(address), Some(token)) = (http.address, token) {

@@ -8,7 +8,7 @@ use crate::progress::Bars;
 use crate::source::SourceArgs;
 use std::path::PathBuf;
 use thermocline_policy::placement::{CHUNK_TEXT, EPOCH_TEXT};
-use thermocline_sim::lab::{self, CacheSize, Contest, CurveMethod, LabOptions, Report};
+use thermocline_sim::lab::{self, CacheSize, Contest, CurveMethod, LabOptions, Refusal, Report};
 use thermocline_sim::replay::cost::Profile;
 use thermocline_sim::replay::{ReplayOptions, Warmup, WriteMode};
 use thermocline_sim::workload::Unit;
@@ -114,7 +114,25 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let bars = Bars::default();
     let report = contest.run(chosen, args.size.as_deref(), &bars).map_err(CliError::input)?;
     drop(bars);
-    args.output.deliver(&report)
+    if !report.rows.is_empty() {
+        args.output.write_files(&report)?;
+    }
+    args.output.print(&report)?;
+    check(&report)
+}
+
+/// Fails when a policy from outside failed in the middle.
+fn check(report: &Report) -> Result<(), CliError> {
+    if report.failures.is_empty() {
+        return Ok(());
+    }
+    let results = report.rows.len() + report.failures.len();
+    let told: Vec<String> = report.failures.iter().map(table::failure).collect();
+    Err(CliError::failed(format!(
+        "{} of {results} results are missing: {}",
+        told.len(),
+        told.join("; ")
+    )))
 }
 
 impl Args {
@@ -127,7 +145,8 @@ impl Args {
         let Model { line, objects, chunk, .. } = self.model;
         let unit = if objects { Unit::Objects } else { Unit::Lines(line) };
         let options = lab_options(&self.model)?;
-        Ok(Contest { traces: self.source.traces(), unit, chunk, options })
+        let refusal = Refusal::EndsBeginning;
+        Ok(Contest { traces: self.source.traces(), unit, chunk, options, refusal })
     }
 }
 
@@ -140,7 +159,7 @@ impl Output {
         output::write_text(path, &page, self.force)
     }
 
-    fn deliver(&self, report: &Report) -> Result<(), CliError> {
+    fn write_files(&self, report: &Report) -> Result<(), CliError> {
         self.write_html(|command| report.to_html(command))?;
         if let Some(path) = &self.parquet {
             let name = || path.display();
@@ -149,6 +168,10 @@ impl Output {
                 .map_err(|error| CliError::failed(format!("{}: {error}", name())))?;
             file.finish()?;
         }
+        Ok(())
+    }
+
+    fn print(&self, report: &Report) -> Result<(), CliError> {
         if self.json {
             output::print(&table::json(report)?)
         } else if self.csv {

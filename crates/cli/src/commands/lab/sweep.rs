@@ -8,9 +8,9 @@ use crate::progress::{Progress, Unit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use thermocline_sim::sweep::{self, Drive, Estimate, Folder, Job, Plan, PlanFile, Summary};
+use std::sync::{Arc, Mutex};
+use thermocline_sim::sweep::{self, Drive, Estimate, Folder, Job, Plan, PlanFile, Ran, Summary};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   thermocline lab report results --html report.html
 
 docs/guides/sweep.md explains plans. Exit status 130: stopped by Ctrl-C; nothing that is done is
-lost.";
+lost. Exit status 1: some traces could not be read now; the same command tries them again.";
 
 /// Exit status after SIGINT, as shells have it.
 const EXIT_INTERRUPTED: i32 = 130;
@@ -123,7 +123,10 @@ fn one(out: &Path, number: u64, json: bool) -> Result<(), CliError> {
     let job = index.and_then(|index| folder.jobs().get(index)).ok_or_else(|| {
         CliError::input(format!("--job {number}: the jobs are 1 to {}", folder.jobs().len()))
     })?;
-    let errors = folder.run(job, &|_| {}).map_err(CliError::failed)?;
+    let errors = match folder.run(job, &|_| {}).map_err(CliError::failed)? {
+        Ran::Done { errors } => errors,
+        Ran::Unread { problem } => return Err(CliError::failed(problem)),
+    };
     if !json {
         output::print(&format!("job {number}: {}, {errors} rows are errors\n", job.name))?;
         return Ok(());
@@ -150,25 +153,38 @@ fn whole(plan_path: &Path, out: &Path, args: &Args) -> Result<(), CliError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = args.workers.map_or(cores, usize::from);
     let (done, errors) = (Arc::new(AtomicUsize::new(before)), AtomicUsize::new(0));
+    let unread = Mutex::new(Vec::new());
     let stop = AtomicBool::new(false);
     leave_on_signals(Arc::clone(&done), folder.jobs().len())?;
     let bar = Progress::bar(Some(missing as u64), Unit::Things, "jobs");
-    let told = |job: &Job, wrong: usize| {
-        done.fetch_add(1, Ordering::Relaxed);
-        errors.fetch_add(wrong, Ordering::Relaxed);
+    let told = |job: &Job, ran: &Ran| {
+        match ran {
+            Ran::Done { errors: wrong } => {
+                done.fetch_add(1, Ordering::Relaxed);
+                errors.fetch_add(*wrong, Ordering::Relaxed);
+            }
+            Ran::Unread { problem } => {
+                let mut unread = unread.lock().expect("nothing panics with it held");
+                unread.push((job.number, problem.clone()));
+            }
+        }
         bar.label(format!("jobs (last: {})", job.name));
         bar.more(1);
     };
     let finished = sweep::drive(&folder, Drive { workers }, &stop, &told);
     drop(bar);
     let finished = finished.map_err(CliError::failed)?;
+    let mut unread = unread.into_inner().expect("nothing panics with it held");
+    unread.sort_unstable();
     let summary = Summary {
         jobs: folder.jobs().len(),
         done_before: before,
         done_now: finished,
         errors_now: errors.into_inner(),
+        unread_now: unread.len(),
     };
-    output::answer(args.json, &summary, |summary| summary.text(out))
+    output::answer(args.json, &summary, |summary| summary.text(out))?;
+    if unread.is_empty() { Ok(()) } else { Err(CliError::failed(sweep::unread_text(&unread))) }
 }
 
 impl From<sweep::FolderError> for CliError {

@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::table;
 use comfy_table::Table;
 use std::fmt::Write;
-use thermocline_sim::lab::{Curves, Point, Report, Row};
+use thermocline_sim::lab::{Curves, Failed, Point, Report, Row};
 use thermocline_units::Bytes;
 use thermocline_units::text::{count, counted, seconds};
 
@@ -110,7 +110,15 @@ fn write_tables(report: &Report, out: &mut impl Write) -> std::fmt::Result {
         writeln!(out, "{}", table::fitted(&table(&rows), &SPARE))?;
         writeln!(out, "{}", verdict(&rows))?;
     }
+    for failed in &report.failures {
+        writeln!(out, "\nno result: {}", failure(failed))?;
+    }
     Ok(())
+}
+
+/// A policy at a size that has no row, in words.
+pub(crate) fn failure(failed: &Failed) -> String {
+    format!("policy `{}` at {}: {}", failed.policy, failed.size, failed.error)
 }
 
 fn heading(report: &Report, size: &str, row: &Row) -> String {

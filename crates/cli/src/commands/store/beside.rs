@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::config::hosting::VolumePlace;
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
+use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::running::RunningEngine;
 use std::io::Write as _;
@@ -132,7 +133,7 @@ fn begin(
     let config = config.with_added_pools().map_err(CliError::input)?;
     config.check_secrets().map_err(CliError::input)?;
     let (may, deciding) = (Permission::default(), DecidingArgs::default());
-    let mut running = RunningEngine::start(&config, may, &deciding, log)?;
+    let mut running = RunningEngine::start(&config, may, HandedSockets::default(), &deciding, log)?;
     prepare(running.engine_mut(), &place.volume, wanted)?;
     let held = running.engine_mut().admin().hold_volume(&place.volume, HOLDER);
     let device = held.map_err(CliError::input)?;

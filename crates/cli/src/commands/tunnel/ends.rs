@@ -311,7 +311,8 @@ fn open_admin(args: &CommonArgs, admin: Arc<AdminApi>) -> Result<(Http, String),
     let token = format!("{:016x}{:016x}", listeners::random()?, listeners::random()?);
     let address = SocketAddr::from(([127, 0, 0, 1], args.dashboard));
     let tcp = TcpListen { address, any_port: true, token: token.clone(), tls: None };
-    let listeners = HttpListeners { unix: Some(args.socket.clone()), tcp: Some(tcp) };
+    let (unix, tcp) = (Some(args.socket.clone()), Some(tcp));
+    let listeners = HttpListeners { unix, tcp, ..HttpListeners::default() };
     let http = serve_admin(listeners, admin).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", args.socket.display());
     if let Some(address) = http.address {

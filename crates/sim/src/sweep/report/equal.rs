@@ -67,8 +67,11 @@ pub(super) fn equal_writes(points: &Points, baseline: &str, part: f64) -> Vec<Eq
     rows
 }
 
-/// `larc:r=1+arc` is a variant of `larc+arc`.
+/// `larc:r=1+arc` is a variant of `larc+arc`, and `./mine.so:name:k=1` one of `./mine.so:name`.
 fn without_settings(policy: &str) -> String {
+    if let Some((library, rest)) = thermocline_plugins::split(policy) {
+        return format!("{library}:{}", rest.split(':').next().unwrap_or_default());
+    }
     let parts = policy.split('+').map(|part| part.split(':').next().unwrap_or_default().trim());
     parts.collect::<Vec<_>>().join("+")
 }

@@ -65,7 +65,11 @@ impl SweepReport {
             self.baseline
         );
         if self.jobs_done < self.jobs {
-            text.push_str(" The sweep is not complete: its figures may still change.");
+            text.push_str(&format!(
+                " {} jobs have not run yet, or could not read their traces; the command of the \
+                 sweep runs them. Its figures may still change.",
+                count(self.jobs - self.jobs_done)
+            ));
         }
         let sizes = self.families.iter().flat_map(|family| &family.sizes);
         let mut saved = sizes.flat_map(|size| &size.policies).filter_map(|row| row.saved.as_ref());
