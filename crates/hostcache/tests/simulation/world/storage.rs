@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use thermocline_hostcache::{Hash, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
 use thermocline_units::Rng;
-use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
 type Pending = (u32, Result<StoreAnswer, StoreRequest>);
@@ -109,7 +108,7 @@ impl Storage {
                 of == volume && other.start < blocks.end && blocks.start < other.end
             });
         met_if(waits && is_fence, "a fence waited for a write");
-        waits && !(is_fence && mutant("a_fence_overtakes_writes"))
+        waits
     }
 
     /// Answers some of the requests, or all of them once the faults have stopped.
