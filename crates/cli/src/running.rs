@@ -133,7 +133,7 @@ impl RunningEngine {
         stop: &UnixStream,
         stopping: impl FnOnce(),
     ) -> Result<String, CliError> {
-        let RunningEngine { mut engine, kept, recording, http, handed: _, pools_told: _, _folder } = self;
+        let RunningEngine { mut engine, kept, recording, http, _folder, .. } = self;
         let served = engine.serve(stop).map_err(CliError::failed);
         stopping();
         drop(http);
