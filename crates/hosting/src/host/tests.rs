@@ -1,4 +1,4 @@
-//! An agent whose store is the test: without sockets, one step at a time.
+//! An agent whose store is the test, one step at a time. Nobody connects to its socket.
 
 #![allow(clippy::unwrap_used)]
 

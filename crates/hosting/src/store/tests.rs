@@ -1,4 +1,5 @@
-//! A storage server on a file, whose hosts are the test: without sockets, one step at a time.
+//! A storage server on a file, whose hosts are the test, one step at a time. Nobody connects to its
+//! socket.
 
 #![allow(clippy::unwrap_used)]
 
