@@ -46,7 +46,14 @@ pub(crate) fn items<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Boun
     if value.is_instance_of::<PyString>() || value.try_iter().is_err() {
         return Ok(vec![value.clone()]);
     }
-    value.try_iter()?.collect()
+    let all: Vec<Bound<'py, PyAny>> = value.try_iter()?.collect::<PyResult<_>>()?;
+    if all.is_empty() {
+        // A filter that matched nothing would run for long with something else.
+        return Err(refused(
+            "an empty list names nothing; leave the argument out for the defaults",
+        ));
+    }
+    Ok(all)
 }
 
 /// As [`items`], each read as the command line would; a text may hold several, with commas.
@@ -73,15 +80,25 @@ pub(crate) fn traces(value: &Bound<'_, PyAny>) -> PyResult<Traces> {
         return Ok(Traces { sources: vec![Source::File(path)], options: ReadOptions::default() });
     }
     let mut all = Traces { sources: Vec::new(), options: ReadOptions::default() };
+    let mut of_files: Option<ReadOptions> = None;
     let several = value.try_iter().map_err(|_| {
         PyTypeError::new_err("a trace is a path, or what thermocline.open and trace.synth return")
     })?;
     for one in several {
         let one = traces(&one?)?;
+        let has_files = one.sources.iter().any(|source| matches!(source, Source::File(_)));
         all.sources.extend(one.sources);
-        if one.options != ReadOptions::default() {
-            all.options = one.options;
+        if !has_files {
+            continue;
         }
+        if of_files.as_ref().is_some_and(|before| *before != one.options) {
+            return Err(refused(
+                "traces that are read as one workload have the same format and columns; open each \
+                 with the same options",
+            ));
+        }
+        of_files = Some(one.options);
     }
+    all.options = of_files.unwrap_or_default();
     Ok(all)
 }

@@ -260,7 +260,8 @@ fn what_an_erased_device_held_is_never_read() {
     };
     let used = || {
         let pools = json(&up, "pool list");
-        let used = pools.as_array().unwrap().iter().map(|pool| pool["chunks_used"].as_u64().unwrap());
+        let used =
+            pools.as_array().unwrap().iter().map(|pool| pool["chunks_used"].as_u64().unwrap());
         used.collect::<Vec<u64>>()
     };
     write_a_part(0);

@@ -1,8 +1,8 @@
 //! Files that wait for their hints, and those that are dropped before.
 
 use super::{HintSender, PendingHint};
-use crate::files::{Place, ranges_of};
 use crate::files::mounts::Mounts;
+use crate::files::{Place, ranges_of};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -30,6 +30,9 @@ enum Contender<'a> {
     Policy(&'a PolicySpec),
 }
 
+/// Balancers of a scenario at most: each has its own knowledge of all sites.
+const BALANCERS_MAX: u32 = 65_536;
+
 /// The shortest queue at this moment, in every table.
 const JSQ: &str = "jsq";
 
@@ -105,8 +108,14 @@ fn check(scenario: &Scenario, specs: &[PolicySpec], seeds: &[u64]) -> Result<(),
     if !(0.0..1.0).contains(&scenario.warmup) {
         return wrong(format!("a warm-up of {}; it is a share below 1", scenario.warmup));
     }
-    if scenario.balancers == 0 || scenario.jobs == 0 || scenario.jobs > u32::MAX as usize {
-        return wrong("at least one balancer and 1 to 4,294,967,295 requests".to_string());
+    if !(1..=BALANCERS_MAX).contains(&scenario.balancers) {
+        return wrong(format!(
+            "{} balancers; 1 to {BALANCERS_MAX} are possible",
+            scenario.balancers
+        ));
+    }
+    if scenario.jobs == 0 || scenario.jobs > u32::MAX as usize {
+        return wrong("1 to 4,294,967,295 requests are possible".to_string());
     }
     if let Some(slowing) = &scenario.slowing {
         let share = slowing.to > 0.0 && slowing.to <= 1.0;

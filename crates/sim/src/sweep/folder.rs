@@ -17,9 +17,9 @@ use super::estimate::{Estimate, of_ready};
 use super::libraries::{self, Libraries, LibraryHash};
 use super::list::{Job, parse_jobs, write_jobs};
 use super::plan::Contest;
-use super::rows::{Measured, read_rows};
+use super::rows::{Measured, Origin, read_origin, read_rows};
 use super::run::Progress;
-use super::worker::{Ran, Worker, partition, put};
+use super::worker::{Ran, Worker, file_of, partition, put};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
@@ -77,6 +77,14 @@ pub(super) struct Head {
     pub(super) contest: Contest,
 }
 
+impl Head {
+    /// True if a file of results was written by this sweep, in this version.
+    fn is_of(&self, file: File) -> bool {
+        let own = Origin { version: self.version.clone(), plan_blake3: self.plan_blake3.clone() };
+        read_origin(file).is_some_and(|origin| origin == own)
+    }
+}
+
 /// Facts that a sweep begins with.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning<'a> {
@@ -115,19 +123,17 @@ impl Folder {
         let named = Libraries::beside(with.beside, &with.contest.policies);
         if path.join("sweep.json").exists() {
             let folder = Folder::open(path, File::try_lock)?;
-            if folder.worker.head.plan_blake3 != hash(with.plan.as_bytes()) {
-                let problem = "this folder belongs to another plan (its plan.toml); choose another";
-                return Err(other(path, problem).into());
-            }
-            named.check(&folder.worker.head.libraries)?;
-            folder.clear()?;
-            return Ok(folder);
+            return Ok(folder.go_on(&with, &named)?);
         }
-        refuse_strangers(path)?;
+        refuse_strangers(path, with.plan)?;
         let jobs = write_jobs(&make_jobs()?);
         let is_new = !path.exists();
         fs::create_dir_all(path).map_err(io_error(path))?;
         let lock = lock(path, File::try_lock)?;
+        // Somebody else may have begun while the traces were listed, and be done already.
+        if path.join("sweep.json").exists() {
+            return Ok(Folder::read(path, lock)?.go_on(&with, &named)?);
+        }
         let head = match copied(path, &with, &named, &jobs) {
             Ok(head) => head,
             Err(error) => {
@@ -139,8 +145,18 @@ impl Folder {
         put(&path.join("plan.toml"), |file| file.write_all(with.plan.as_bytes()))?;
         put(&path.join("jobs.jsonl"), |file| file.write_all(jobs.as_bytes()))?;
         put(&path.join("sweep.json"), |file| file.write_all(text.as_bytes()))?;
-        drop(lock);
-        Ok(Folder::open(path, File::try_lock)?)
+        Ok(Folder::read(path, lock)?)
+    }
+
+    /// The folder of a sweep that began, if it is of this plan.
+    fn go_on(self, with: &Beginning<'_>, named: &Libraries) -> Result<Folder, FolderError> {
+        if self.worker.head.plan_blake3 != hash(with.plan.as_bytes()) {
+            let problem = "this folder belongs to another plan (its plan.toml); choose another";
+            return Err(other(&self.worker.path, problem));
+        }
+        named.check(&self.worker.head.libraries)?;
+        self.clear()?;
+        Ok(self)
     }
 
     /// Opens a sweep to run single jobs of it; others may do so at the same time.
@@ -152,6 +168,13 @@ impl Folder {
     }
 
     fn open(path: &Path, how: Lock) -> Result<Folder, FolderError> {
+        read_current_head(path)?; // Where no sweep is, no lock is made.
+        let lock = lock(path, how)?;
+        Folder::read(path, lock)
+    }
+
+    /// Reads a folder that is locked.
+    fn read(path: &Path, lock: File) -> Result<Folder, FolderError> {
         let head = read_current_head(path)?;
         let list_path = path.join("jobs.jsonl");
         let list = fs::read_to_string(&list_path).map_err(io_error(&list_path))?;
@@ -162,7 +185,6 @@ impl Folder {
         let jobs = parse_jobs(&list, &list_path.display().to_string());
         let jobs = jobs.map_err(|error| other(&list_path, error))?;
         let worker = Worker::new(path, head)?;
-        let lock = lock(path, how)?;
         Ok(Folder { worker, jobs, _lock: lock })
     }
 
@@ -186,7 +208,8 @@ impl Folder {
         of_ready(&self.worker.ready, &self.jobs)
     }
 
-    /// The jobs that are not done, in order.
+    /// The jobs that are not done, in order. Results of another plan or version, and broken files,
+    /// count for none: they are written anew.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -196,7 +219,12 @@ impl Folder {
             let folder = self.worker.path.join("results").join(partition(family));
             done.extend(entries(&folder)?);
         }
-        let is_done = |job: &Job| done.contains(&self.worker.file("results", job));
+        let head = &self.worker.head;
+        let is_done = |job: &Job| {
+            let path = self.worker.file("results", job);
+            let of_this = |path: &PathBuf| File::open(path).is_ok_and(|file| head.is_of(file));
+            done.get(&path).is_some_and(of_this)
+        };
         Ok(self.jobs.iter().filter(|job| !is_done(job)).collect())
     }
 
@@ -299,44 +327,51 @@ pub(super) struct Contents {
     pub(super) done: u64,
 }
 
-/// Reads all results; a sweep may be under way.
+/// Reads all results; a sweep may be under way. Only the files of its jobs count, and of these only
+/// what this sweep has written: a folder may hold copies, or results of another plan.
 pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     let head = read_head(path)?;
     let list = path.join("jobs.jsonl");
-    let jobs = fs::read_to_string(&list).map_err(io_error(&list))?.lines().count() as u64;
-    let mut times: BTreeMap<(u64, String, String), f64> = BTreeMap::new();
-    for (_, rows) in parquet_files(&path.join("times"))? {
-        for row in rows {
+    let text = fs::read_to_string(&list).map_err(io_error(&list))?;
+    let jobs = parse_jobs(&text, &list.display().to_string());
+    let jobs = jobs.map_err(|error| other(&list, error))?;
+    let (mut rows, mut done) = (Vec::new(), 0);
+    for job in &jobs {
+        let Some(more) = rows_of(&head, &file_of(path, "results", job))? else { continue };
+        done += 1;
+        let mut times: BTreeMap<(String, String), f64> = BTreeMap::new();
+        // Times are no results: where they cannot be read, they were not measured.
+        for row in rows_of(&head, &file_of(path, "times", job)).ok().flatten().unwrap_or_default() {
             if let Some(seconds) = row.processor_s {
-                times.insert((row.job, row.policy, row.size), seconds);
+                times.insert((row.policy, row.size), seconds);
             }
         }
-    }
-    let (mut rows, mut done) = (Vec::new(), 0);
-    for (_, more) in parquet_files(&path.join("results"))? {
-        done += 1;
         rows.extend(more.into_iter().map(|row| {
-            let key = (row.job, row.policy.clone(), row.size.clone());
+            let key = (row.policy.clone(), row.size.clone());
             Measured { processor_s: times.get(&key).copied(), ..row }
         }));
     }
-    Ok(Contents { contest: head.contest, version: head.version, jobs, rows, done })
+    Ok(Contents {
+        contest: head.contest,
+        version: head.version,
+        jobs: jobs.len() as u64,
+        rows,
+        done,
+    })
 }
 
-/// Files of rows below `folder`, by name.
-fn parquet_files(folder: &Path) -> Result<Vec<(PathBuf, Vec<Measured>)>, FolderError> {
-    let mut found = Vec::new();
-    for family in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
-        for path in entries(&family)? {
-            if path.extension() == Some("parquet".as_ref()) {
-                let file = File::open(&path).map_err(io_error(&path))?;
-                let rows = read_rows(file).map_err(|error| other(&path, error))?;
-                found.push((path, rows));
-            }
-        }
+/// Rows of a job's file; `None`: it is not there, or not of this sweep, and the job is not done.
+fn rows_of(head: &Head, path: &Path) -> Result<Option<Vec<Measured>>, FolderError> {
+    let open = || match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(Some).map_err(io_error(path)),
+    };
+    let Some(file) = open()? else { return Ok(None) };
+    if !head.is_of(file) {
+        return Ok(None);
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    let Some(file) = open()? else { return Ok(None) };
+    read_rows(file).map(Some).map_err(|error| other(path, error))
 }
 
 /// Way of locking: alone or shared.
@@ -356,12 +391,17 @@ fn lock(folder: &Path, how: Lock) -> Result<File, FolderError> {
     }
 }
 
-/// Refuses a folder that holds anything but a beginning that was cut off.
-fn refuse_strangers(path: &Path) -> Result<(), FolderError> {
+/// Refuses a folder that holds anything but a beginning that was cut off. A `plan.toml` may be a
+/// plan that somebody has written: it is only written over by the same bytes.
+fn refuse_strangers(path: &Path, plan: &str) -> Result<(), FolderError> {
     for entry in entries(path)? {
         let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let half = name.ends_with(".part");
-        let ours = half || BEGINNING.contains(&name.as_str());
+        let is_known = || {
+            let same = || fs::read(&entry).is_ok_and(|bytes| bytes == plan.as_bytes());
+            name != "plan.toml" || path.join("lock").exists() || same()
+        };
+        let ours = half || BEGINNING.contains(&name.as_str()) && is_known();
         if !ours {
             let problem = format!("the folder holds `{name}` and no sweep; name a new folder");
             return Err(other(path, problem));

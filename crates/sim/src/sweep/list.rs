@@ -60,6 +60,7 @@ pub enum JobTrace {
 /// When a pattern is none, or matches no file.
 pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanError> {
     let mut jobs: Vec<Job> = Vec::new();
+    let mut known: BTreeSet<(&str, String)> = BTreeSet::new();
     for group in &plan.groups {
         let error = |problem: String| PlanError {
             origin: origin.to_string(),
@@ -67,6 +68,13 @@ pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanEr
             problem,
         };
         for (name, trace) in traces(group, folder).map_err(error)? {
+            // A report takes rows of one name for seeds of one trace.
+            if !known.insert((&group.family, name.clone())) {
+                let family = &group.family;
+                return Err(error(format!(
+                    "family `{family}` has `{name}` twice; give it once, or in another family"
+                )));
+            }
             for seed in &plan.seeds {
                 if jobs.len() == JOBS_MAX {
                     return Err(error(format!("the plan has more than {JOBS_MAX} jobs")));
@@ -91,11 +99,12 @@ fn traces(group: &TraceGroup, folder: &Path) -> Result<Vec<(String, JobTrace)>, 
         }
         TraceOrigin::Files { patterns, format, columns, blkparse_event } => {
             let mut found: Vec<(String, JobTrace)> = Vec::new();
-            let mut names = BTreeSet::new();
+            let mut places = BTreeSet::new();
             for pattern in patterns {
                 for (name, path, bytes) in files(pattern, folder)? {
-                    if !names.insert(name.clone()) {
-                        continue; // two patterns match it
+                    // Two patterns match it, or it is reached through a link as well.
+                    if !places.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
+                        continue;
                     }
                     let (format, columns) = (format.clone(), columns.clone());
                     let trace = JobTrace::File {

@@ -215,6 +215,24 @@ pub struct Measured {
     pub processor_s: Option<f64>,
 }
 
+/// Origin of a file of results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Origin {
+    /// Version that wrote it.
+    pub(super) version: String,
+    /// Hash of the plan.
+    pub(super) plan_blake3: String,
+}
+
+/// Origin of a file of results or times by its metadata; `None`: it is none, or broken.
+pub(super) fn read_origin(file: impl ChunkReader + 'static) -> Option<Origin> {
+    let reader = SerializedFileReader::new(file).ok()?;
+    let known = reader.metadata().file_metadata().key_value_metadata()?;
+    let of = |key: &str| known.iter().find(|pair| pair.key == key)?.value.clone();
+    let (version, plan) = (of("thermocline.version")?, of("thermocline.plan_blake3")?);
+    Some(Origin { version, plan_blake3: plan })
+}
+
 /// Rows of a file of results or times that are read at most.
 const ROWS_MAX: i64 = 1 << 20;
 

@@ -523,3 +523,91 @@ fn a_library_that_cannot_be_loaded_begins_nothing() {
     assert!(error.contains("./own.so: it cannot be loaded"), "{error}");
     assert!(!out.exists(), "what is refused leaves nothing behind");
 }
+
+/// Results of the other plan counted for this one.
+#[test]
+fn who_begins_while_another_one_has_begun_and_ended_is_refused() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let out = out.path().join("sweep");
+    let other = PLAN.replace("title = \"small\"", "title = \"other\"");
+    let plan = Plan::parse(&other, "plan.toml").unwrap();
+    let with =
+        Beginning { plan: &other, contest: &plan.contest, beside: traces.path(), command: "test" };
+    // While this one lists its traces, the other one begins, and ends.
+    let begun = Folder::begin(&out, with, || {
+        run_all(&begin(&out, traces.path()).unwrap(), 1);
+        Ok::<_, FolderError>(list(&plan, traces.path(), "plan.toml").unwrap())
+    });
+    assert!(begun.unwrap_err().to_string().contains("another plan"));
+    assert_eq!(fs::read_to_string(out.join("plan.toml")).unwrap(), PLAN);
+    // Two that begin the same one: the second goes on with what is there.
+    assert_eq!(begin(&out, traces.path()).unwrap().missing().unwrap(), Vec::<&Job>::new());
+}
+
+#[test]
+fn files_of_another_plan_and_copies_count_for_nothing() {
+    let (traces, folder) = (traces(), tempfile::tempdir().unwrap());
+    let [ours, theirs] = ["ours", "theirs"].map(|name| folder.path().join(name));
+    run_all(&begin(&ours, traces.path()).unwrap(), 1);
+    let other = PLAN.replace("requests=3k", "requests=4k");
+    run_all(&begin_with(&other, &theirs, traces.path()).unwrap(), 1);
+    let whole = results(&ours);
+    let report = || super::folder::contents(&ours).unwrap();
+    let (all, rows) = (report().done, report().rows.len());
+    assert_eq!(all, report().jobs);
+    let results_of = |sweep: &Path| sweep.join("results/family=made");
+    let job = "job-0000009.parquet";
+    // As tools for synchronisation leave it.
+    let copy = results_of(&ours).join("job-0000009 (conflicted copy).parquet");
+    fs::copy(results_of(&ours).join(job), &copy).unwrap();
+    assert_eq!((report().done, report().rows.len()), (all, rows));
+    fs::remove_file(copy).unwrap();
+    for broken in [false, true] {
+        match broken {
+            false => fs::copy(results_of(&theirs).join(job), results_of(&ours).join(job)).map(drop),
+            true => fs::write(results_of(&ours).join(job), "PAR1"),
+        }
+        .unwrap();
+        assert_eq!(report().done, all - 1);
+        let again = begin(&ours, traces.path()).unwrap();
+        assert_eq!(again.missing().unwrap().iter().map(|job| job.number).collect::<Vec<_>>(), [9]);
+        run_all(&again, 1);
+        assert_eq!(results(&ours), whole);
+    }
+    // Times that cannot be read were not measured.
+    fs::write(ours.join("times/family=made").join(job), "").unwrap();
+    assert_eq!((report().done, report().rows.len()), (all, rows));
+}
+
+#[test]
+fn a_plan_that_somebody_wrote_is_not_written_over() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let plan = out.path().join("plan.toml");
+    fs::write(&plan, "# mine\n").unwrap();
+    let error = begin(out.path(), traces.path()).unwrap_err().to_string();
+    assert!(error.contains("the folder holds `plan.toml` and no sweep"), "{error}");
+    assert_eq!(fs::read_to_string(&plan).unwrap(), "# mine\n");
+    // The same plan may lie there, and one beside a lock is of a beginning that was cut off.
+    fs::write(&plan, PLAN).unwrap();
+    begin(out.path(), traces.path()).unwrap();
+    let cut = tempfile::tempdir().unwrap();
+    fs::write(cut.path().join("plan.toml"), "# mi").unwrap();
+    fs::write(cut.path().join("lock"), "").unwrap();
+    begin(cut.path(), traces.path()).unwrap();
+}
+
+#[test]
+fn a_trace_counts_once_however_it_is_reached() {
+    let traces = traces();
+    std::os::unix::fs::symlink(".", traces.path().join("again")).unwrap();
+    let plan = |text: &str| list(&Plan::parse(text, "p").unwrap(), traces.path(), "p");
+    let through_links = PLAN.replace("[\"*.csv\"]", "[\"*.csv\", \"again/*.csv\"]");
+    assert_eq!(plan(&through_links), plan(PLAN));
+    let twice = format!("{PLAN}\n[[traces]]\nfamily = \"files\"\nfiles = [\"a.csv\"]\n");
+    let error = plan(&twice).unwrap_err().to_string();
+    assert!(error.contains("family `files` has `a.csv` twice"), "{error}");
+    let twice = format!("{PLAN}\n[[traces]]\nfamily = \"made\"\nsynth = [\"web,requests=3k\"]\n");
+    assert!(plan(&twice).unwrap_err().to_string().contains("twice"));
+    let elsewhere = format!("{PLAN}\n[[traces]]\nfamily = \"more\"\nfiles = [\"a.csv\"]\n");
+    assert_eq!(plan(&elsewhere).unwrap().len(), plan(PLAN).unwrap().len() + 2);
+}

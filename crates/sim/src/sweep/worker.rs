@@ -99,8 +99,7 @@ impl Worker {
 
     /// The file of a job in `results` or `times`.
     pub(super) fn file(&self, part: &str, job: &Job) -> PathBuf {
-        let name = format!("job-{:07}.parquet", job.number);
-        self.path.join(part).join(partition(&job.family)).join(name)
+        file_of(&self.path, part, job)
     }
 
     fn write(&self, job: &Job, facts: &Facts, rows: &[ResultRow]) -> Result<(), FolderError> {
@@ -122,6 +121,12 @@ impl Worker {
             write_results(facts, rows, &metadata, file).map_err(parquet)
         })
     }
+}
+
+/// The file of a job in `results` or `times` of a sweep's folder.
+pub(super) fn file_of(folder: &Path, part: &str, job: &Job) -> PathBuf {
+    let name = format!("job-{:07}.parquet", job.number);
+    folder.join(part).join(partition(&job.family)).join(name)
 }
 
 /// Name of the folder of a family.

@@ -8,7 +8,7 @@ mod written;
 
 use std::str::FromStr;
 use thermocline_trace::synth::presets::{PRESETS, Preset};
-use thermocline_trace::synth::{SpecError, SynthSpec};
+use thermocline_trace::synth::{SpecError, SynthSpec, check_vms};
 use written::Written;
 
 /// Requests made when nobody says how many.
@@ -84,6 +84,8 @@ pub fn from_preset(
 ) -> Result<SynthSpec, SynthTextError> {
     let found =
         Preset::find(preset).ok_or_else(|| SynthTextError::Preset { word: preset.to_string() })?;
+    // Before they are made: a number may be anything.
+    check_vms(vms)?;
     let spec = SynthSpec { seed, requests, vms: found.vms(vms) };
     spec.check()?;
     Ok(spec)

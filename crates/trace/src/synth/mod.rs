@@ -17,7 +17,9 @@ mod spec;
 mod zipf;
 
 pub use arrivals::{Arrivals, Burstiness, Mmpp2};
-pub use spec::{Drift, Layout, Part, Pattern, Region, SizeShare, SpecError, SynthSpec, VmSpec};
+pub use spec::{
+    Drift, Layout, Part, Pattern, Region, SizeShare, SpecError, SynthSpec, VmSpec, check_vms,
+};
 pub use zipf::Zipf;
 
 use crate::{Batch, HashRange, Op, Request, TraceError, TraceReader};

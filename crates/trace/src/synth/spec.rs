@@ -142,15 +142,24 @@ fn positive(weight: f64) -> bool {
     weight > 0.0 && weight < 1e18
 }
 
+/// Checks a number of VMs, before they are made.
+///
+/// # Errors
+/// When there are none, or too many.
+pub fn check_vms(count: usize) -> Result<(), SpecError> {
+    match count {
+        1..=VMS_MAX => Ok(()),
+        _ => Err(SpecError(format!("{count} VMs; 1 to {VMS_MAX} are possible"))),
+    }
+}
+
 impl SynthSpec {
     /// Checks every bound that the fields' documentation states.
     ///
     /// # Errors
     /// Names the VM, the part and the field that is wrong.
     pub fn check(&self) -> Result<(), SpecError> {
-        if self.vms.is_empty() || self.vms.len() > VMS_MAX {
-            return Err(SpecError(format!("{} VMs; 1 to {VMS_MAX} are possible", self.vms.len())));
-        }
+        check_vms(self.vms.len())?;
         if self.seed.max(self.requests) > NUMBER_MAX {
             return Err(SpecError(
                 "the seed and the number of requests lie below 2^63".to_string(),

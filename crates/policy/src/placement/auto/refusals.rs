@@ -27,7 +27,8 @@ impl Refusals {
     pub(super) fn note(&mut self, asked: &[u32], is_there: impl Fn(u32) -> bool) {
         let before = std::mem::take(&mut self.0);
         let resting = before.iter().filter(|(_, epochs)| **epochs >= ASKED);
-        let resting = resting.filter(|(number, epochs)| is_there(**number) && **epochs < ASKED + REST);
+        let resting =
+            resting.filter(|(number, epochs)| is_there(**number) && **epochs < ASKED + REST);
         self.0 = resting.map(|(&number, &epochs)| (number, epochs + 1)).collect();
         for &number in asked {
             assert!(!self.rests(number), "who rests is not asked");

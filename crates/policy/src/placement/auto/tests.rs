@@ -188,9 +188,7 @@ fn what_is_spent_stays_within_what_may_be() {
 
 #[test]
 fn promises_that_do_not_come_lower_all_promises() {
-    let honour = |promised, came| {
-        Ledger::of([promised, came, 0.0, 0.0, 0.0, 0.0, 0.0], 0).honour()
-    };
+    let honour = |promised, came| Ledger::of([promised, came, 0.0, 0.0, 0.0, 0.0, 0.0], 0).honour();
     assert_eq!(honour(0.0, 0.0), 1.0, "nothing was promised");
     assert_eq!(honour(10.0, 1.0), 0.1);
     assert_eq!(honour(10.0, 25.0), 1.0, "more than was promised is no reason to promise more");
@@ -416,9 +414,16 @@ fn nothing_leaves_for_lines_to_a_pool_that_is_overloaded() {
                 let pool = usize::from(view.pool_of(chunk).0);
                 let latency = view.traits[pool].services[0].latency;
                 view.loads[pool].reads += 1;
-                view.loads[pool].read_latency = Nanos(latency.0 * if pool == 1 { slower } else { 1 });
+                view.loads[pool].read_latency =
+                    Nanos(latency.0 * if pool == 1 { slower } else { 1 });
                 let (offset, bytes) = (Bytes(block % 256 * 4096), Bytes(4096));
-                placement.observe(&ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false });
+                placement.observe(&ChunkAccess {
+                    at: Nanos(0),
+                    chunk,
+                    offset,
+                    bytes,
+                    write: false,
+                });
             }
             let proposed = propose(placement.as_mut(), &view);
             view.carry_out(&proposed);

@@ -244,7 +244,10 @@ fn a_share_serves_what_the_fast_pool_read_beyond_its_own_chunks() {
     let mut division = Division { mode: Mode::Share(0.25), ..Division::default() };
     let read = |home| {
         let chunk = ChunkId { volume: VolumeId(0), index: 9 };
-        (ChunkAccess { at: Nanos(0), chunk, offset: Bytes(0), bytes: Bytes(4096), write: false }, home)
+        (
+            ChunkAccess { at: Nanos(0), chunk, offset: Bytes(0), bytes: Bytes(4096), write: false },
+            home,
+        )
     };
     let epoch = |division: &mut Division, all: u64| {
         let accesses = [read(0); 30].into_iter().chain([read(1); 50]);

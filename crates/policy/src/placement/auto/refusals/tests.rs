@@ -1,4 +1,4 @@
-//! Who stays is asked some times, and then left alone for long.
+//! Chunks that stay are asked some times, and then left alone for long.
 
 use super::{ASKED, REST, Refusals};
 
