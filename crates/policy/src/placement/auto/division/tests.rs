@@ -265,7 +265,7 @@ fn a_share_serves_what_the_fast_pool_read_beyond_its_own_chunks() {
     assert_eq!(epoch(&mut division, 999), [0.0, 5.0], "never more than were asked for");
 }
 
-/// A read of several blocks is served when all of them are there; each block that was counted alone.
+/// A read of several blocks is served when all of them are there; each was counted for itself.
 #[test]
 fn a_read_whose_blocks_are_there_in_part_is_not_served() {
     let mut ghosts = Ghosts::new(SLOTS, 256);
