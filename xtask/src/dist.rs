@@ -1,9 +1,8 @@
 //! `cargo xtask dist [--binary FILE] [--out FOLDER]`: what a release consists of. `cargo xtask dist
 //! upgrade [--binary FILE]` tries its package in a clean Debian (`upgrade`).
 //!
-//! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file, in the profile
-//!    `dist`; without that target or without musl-gcc for the host, which is said. `--binary` packs
-//!    one that is there.
+//! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file; without that target
+//!    or without musl-gcc for the host, which is said. `--binary` packs one that is there.
 //! 2. Debug symbols go into a file of their own, and the rest is stripped.
 //! 3. The program itself writes its man pages and completions.
 //! 4. A Debian package, the same files as an archive, a list of components (CycloneDX) and
@@ -132,22 +131,17 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     let has_compiler = output(Command::new("musl-gcc").arg("--version")).is_ok();
     let is_static = has_target && has_compiler;
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--profile", "dist", "--locked", "-p", "thermocline-cli"]);
+    cargo.args(["build", "--release", "--locked", "-p", "thermocline-cli"]);
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     let root = workspace::root();
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|h| h + "/.cargo"));
-    let mut flags = format!(
+    let remap = format!(
         "--remap-path-prefix={}=/thermocline --remap-path-prefix={}=/cargo",
         root.display(),
         home.unwrap_or_default()
     );
-    if is_static {
-        // A static program relocates itself. Entries of 24 B become a few bits each (DT_RELR). musl
-        // reads these since 1.2.4; systems' own C libraries do not everywhere.
-        flags.push_str(" -C link-arg=-Wl,-z,pack-relative-relocs");
-    }
-    cargo.env("RUSTFLAGS", flags);
+    cargo.env("RUSTFLAGS", remap);
     if is_static {
         cargo.args(["--target", TARGET]).env("CC_x86_64_unknown_linux_musl", "musl-gcc");
     } else {
@@ -164,7 +158,7 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     }
     let target = workspace::target();
     let folder = if is_static { target.join(TARGET) } else { target };
-    Ok(folder.join("dist/thermocline"))
+    Ok(folder.join("release/thermocline"))
 }
 
 /// Splits a program into what runs and what debuggers read.

@@ -2,11 +2,7 @@
 //!
 //! - `test [ARGUMENT…]`: puts the module that the workspace's build has made beside the package's
 //!   files, and runs pytest over them: tests, docstrings, types, notebooks;
-//! - `install`: what a user does: `pip install ./python` in a fresh environment, and a run;
-//! - `wheel [WORD…]`: a wheel for every Linux with glibc 2.17 or newer and every Python from 3.10
-//!   on (abi3), by maturin with zig as its linker, both from pip in an environment of their own;
-//!   then installed, without an index, in a fresh environment, and tried. Words go to maturin, such
-//!   as `--profile dev`.
+//! - `install`: what a user does: `pip install ./python` in a fresh environment, and a run.
 //!
 //! The gate runs `test`. It builds the module with the whole workspace selected, because cargo then
 //! finds everything but the module itself already built; a wheel of the package alone would build
@@ -28,9 +24,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             Some(python) => test(&python, &arguments[1..]),
             None => Err(Failure::Failed(missing())),
         },
-        Some("install") => install("./python"),
-        Some("wheel") => wheel(&arguments[1..]),
-        _ => Err(Failure::Usage("python takes test, install or wheel".to_string())),
+        Some("install") => install(),
+        _ => Err(Failure::Usage("python takes test or install".to_string())),
     }
 }
 
@@ -107,24 +102,17 @@ fn staged() -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Installs what pip calls `what` in a fresh environment, and runs it.
-fn install(what: &str) -> Result<(), Failure> {
+/// `pip install ./python` in a fresh environment, and a run of what was installed.
+fn install() -> Result<(), Failure> {
     let folder = workspace::target().join("python-fresh");
     let python = folder.join("bin/python");
     let mut fresh = Command::new("python3");
     fresh.args(["-m", "venv", "--clear"]).arg(&folder);
     let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", what]).current_dir(workspace::root());
-    if what.ends_with(".whl") {
-        pip.arg("--no-index"); // It needs nothing else.
-    }
+    pip.args(["-m", "pip", "install", "--quiet", "./python"]).current_dir(workspace::root());
     let mut tried = Command::new(&python);
     tried.args(["-c", TRIED]).current_dir(&folder);
-    steps([("venv", fresh), (&format!("pip install {what}"), pip), ("a run", tried)])
-}
-
-fn steps<'a>(steps: impl IntoIterator<Item = (&'a str, Command)>) -> Result<(), Failure> {
-    for (what, mut step) in steps {
+    for (what, mut step) in [("venv", fresh), ("pip install ./python", pip), ("a run", tried)] {
         let status = step.stdin(Stdio::null()).status().map_err(|e| format!("{what}: {e}"))?;
         if !status.success() {
             return Err(Failure::Failed(format!("{what} failed; it says why above")));
@@ -132,47 +120,6 @@ fn steps<'a>(steps: impl IntoIterator<Item = (&'a str, Command)>) -> Result<(), 
     }
     Ok(())
 }
-
-/// Builds a wheel, and tries it; `words` go to maturin.
-fn wheel(words: &[String]) -> Result<(), Failure> {
-    let tools = workspace::target().join("python-wheel-tools");
-    let python = tools.join("bin/python");
-    let out = workspace::target().join("wheels");
-    if out.exists() {
-        // What another version left behind is not to be taken for this one.
-        std::fs::remove_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
-    }
-    let mut fresh = Command::new("python3");
-    fresh.args(["-m", "venv"]).arg(&tools);
-    let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet"]).args(WHEEL_TOOLS);
-    let mut maturin = Command::new(&python);
-    maturin.args(["-m", "maturin", "build", "--locked", "--zig", "--compatibility", PLATFORM]);
-    maturin.arg("--out").arg(&out).args(words);
-    maturin.current_dir(workspace::root().join("python"));
-    maturin.env("CARGO_TARGET_DIR", workspace::target());
-    steps([("venv", fresh), ("pip install maturin ziglang", pip), ("maturin build", maturin)])?;
-    let made = made_wheel(&out)?;
-    let size = std::fs::metadata(&made).map_err(|e| format!("{}: {e}", made.display()))?.len();
-    println!("{}: {size} bytes", made.display());
-    install(&made.display().to_string())
-}
-
-/// The one wheel in a folder.
-fn made_wheel(out: &Path) -> Result<PathBuf, Failure> {
-    let listed = std::fs::read_dir(out).and_then(|all| all.map(|e| Ok(e?.path())).collect());
-    let found: Vec<PathBuf> = listed.map_err(|e| format!("{}: {e}", out.display()))?;
-    match found.as_slice() {
-        [wheel] if wheel.extension() == Some("whl".as_ref()) => Ok(wheel.clone()),
-        _ => Err(Failure::Failed(format!("{} has not one wheel: {found:?}", out.display()))),
-    }
-}
-
-/// Packages that build a wheel, in the versions that were tried.
-const WHEEL_TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ziglang>=0.13,<0.17"];
-
-/// Oldest C library that a wheel runs with, as pip calls it.
-const PLATFORM: &str = "manylinux_2_17";
 
 /// A run that needs nothing but the package.
 const TRIED: &str = "from thermocline import cache, trace; \
