@@ -82,6 +82,8 @@ def test_what_makes_no_sense_is_refused():
         ({"write": "sideways"}, "write: "),
         ({"policies": "./none.so:lru"}, "none.so: it cannot be loaded"),
         ({"policies": [3]}, "neither a policy's name nor a class"),
+        ({"policies": []}, "an empty list names nothing"),
+        ({"sizes": []}, "an empty list names nothing"),
     ]:
         with pytest.raises(ValueError, match=expected):
             cache.simulate(made, **words)
@@ -100,6 +102,7 @@ def test_ctrl_c_ends_a_run(policy):
 
 INTERRUPTED = """
 import sys
+import time
 from thermocline import cache, trace
 
 class Bypass:
@@ -109,10 +112,17 @@ class Bypass:
     def access(self, lines):
         return [cache.BYPASSED] * len(lines)
 
+class Slow(Bypass):
+    """It comes back when its run was left to itself, and the interpreter may have ended."""
+
+    def access(self, lines):
+        time.sleep(1.5)
+        return super().access(lines)
+
 def told(what, done, total):
     print("under way", flush=True)
 
-policy = Bypass if sys.argv[1] == "class" else sys.argv[1]
+policy = {"class": Bypass, "slow": Slow}.get(sys.argv[1], sys.argv[1])
 try:
     cache.simulate(trace.synth("mixed", requests="900M", seed=1), policy, "1GiB", progress=told)
 except KeyboardInterrupt:
@@ -123,7 +133,7 @@ PATIENCE_S = 60
 """Far longer than the second that is promised: the machine may be busy with other things."""
 
 
-@pytest.mark.parametrize("policy", ["lru", "belady", "class"])
+@pytest.mark.parametrize("policy", ["lru", "belady", "class", "slow"])
 def test_a_signal_from_outside_ends_a_run_that_is_under_way(policy):
     words = [sys.executable, "-c", INTERRUPTED, policy]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:

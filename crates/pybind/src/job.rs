@@ -6,13 +6,17 @@
 //! 3. After Ctrl-C, or an exception of the callback, the work is stopped at its next word about
 //!    progress: that call unwinds. If it does not come to that within [`LEAVE_AFTER`], the work is
 //!    left to itself; it ends at its next word, and its result is dropped.
+//! 4. When the interpreter ends, work that was left calls no policy in Python any more, and is
+//!    waited for, [`END_WITHIN`] at most: a thread that comes back to an interpreter that has ended
+//!    aborts the process.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thermocline_sim::progress::{Amount, Watch};
 
@@ -21,6 +25,32 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// Time that stopped work has to end.
 const LEAVE_AFTER: Duration = Duration::from_millis(500);
+
+/// Time that work which was left has to end when the interpreter does.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Work that was left to itself.
+static LEFT: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+/// True from when the interpreter begins to end.
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// True if nothing may be called in Python any more.
+pub(crate) fn interpreter_ends() -> bool {
+    ENDS.load(Ordering::Relaxed)
+}
+
+/// Waits for work that was left to itself. Python calls it at its exit, once.
+#[pyfunction]
+pub(crate) fn end_left_work(py: Python<'_>) {
+    ENDS.store(true, Ordering::Relaxed);
+    let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
+    let until = Instant::now() + END_WITHIN;
+    py.detach(|| {
+        while left.iter().any(|work| !work.is_finished()) && Instant::now() < until {
+            std::thread::park_timeout(STEP);
+        }
+    });
+}
 
 /// Progress of a job, and whether it is to stop.
 #[derive(Default)]
@@ -80,7 +110,7 @@ pub(crate) fn run<T: Send + 'static>(
     let told = Arc::new(Told::default());
     let theirs = Arc::clone(&told);
     let (send, received) = channel();
-    std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("thermocline".to_string())
         .spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(|| work(&theirs)));
@@ -113,6 +143,9 @@ pub(crate) fn run<T: Send + 'static>(
             let left_at = Instant::now() + LEAVE_AFTER;
             while Instant::now() < left_at && matches!(wait(STEP), Err(RecvTimeoutError::Timeout)) {
             }
+            let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+            left.retain(|work| !work.is_finished());
+            left.push(thread);
             return Err(error);
         }
     }

@@ -20,6 +20,8 @@ use pyo3::prelude::*;
 #[pymodule]
 #[pyo3(name = "_native")]
 mod thermocline_native {
+    use super::*;
+
     #[pymodule_export]
     use super::cache::{cache_mrc, cache_simulate};
     #[pymodule_export]
@@ -32,4 +34,10 @@ mod thermocline_native {
     use super::table::Table;
     #[pymodule_export]
     use super::traces::{Trace, open, synth_trace};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let at_exit = wrap_pyfunction!(super::job::end_left_work, module)?;
+        module.py().import("atexit")?.call_method1("register", (at_exit,)).map(drop)
+    }
 }

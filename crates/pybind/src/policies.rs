@@ -6,6 +6,7 @@
 //! unsigned 32-bit numbers, which NumPy takes without a copy. Answers are checked like those of
 //! every policy from outside. An exception of the class ends the run, and is raised again.
 
+use crate::job::interpreter_ends;
 use crate::options::{items, refused};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -79,8 +80,17 @@ struct Class {
     raised: Raised,
 }
 
+/// Refuses to call Python when it ends: who waits for its lock then does not come back.
+fn check_interpreter() -> Result<(), String> {
+    match interpreter_ends() {
+        true => Err("Python ends".to_string()),
+        false => Ok(()),
+    }
+}
+
 impl ForeignPolicy for Class {
     fn create(&self, geometry: &Geometry) -> Result<Box<dyn ForeignCache>, String> {
+        check_interpreter()?;
         let made = Python::attach(|py| {
             let arguments = PyDict::new(py);
             arguments.set_item("lines", geometry.lines)?;
@@ -170,11 +180,13 @@ impl ForeignCache for Object {
         _tags: &[Tag],
         out: &mut [Outcome],
     ) -> Result<(), String> {
+        check_interpreter()?;
         let done = Python::attach(|py| self.try_access(py, lines, out));
         done.map_err(|error| raise(&self.raised, error))
     }
 
     fn invalidate(&mut self, line: LineId) -> Result<(), String> {
+        check_interpreter()?;
         let done = Python::attach(|py| {
             let object = self.object.bind(py);
             match object.getattr_opt("invalidate")? {

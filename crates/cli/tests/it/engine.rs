@@ -348,7 +348,7 @@ fn what_the_policy_has_learnt_survives_a_restart_and_its_file_is_no_obstacle() {
     let up = Up::start_with(&folder, words);
     assert!(events().contains("auto goes on from what it had learnt"), "{}", events());
     assert!(
-        events().contains("1 ranges of hints are known again, 0 no longer fit"),
+        events().contains("1 range of hints is known again, 0 no longer fit"),
         "{}",
         events()
     );

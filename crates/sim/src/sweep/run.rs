@@ -3,7 +3,8 @@
 //! 1. A file is hashed (BLAKE3), so that a result says what it is about.
 //! 2. Where sizes are shares or a warm-up is, the trace is counted first; a bound that is told the
 //!    future makes it be held whole. Otherwise it is read once and replayed as it comes.
-//! 3. A file that was changed meanwhile has no result: its hash would be another's.
+//! 3. A file that was changed meanwhile has no result: its hash would be another's. Nor has one of
+//!    another length than when the sweep began.
 //! 4. An error of the system, such as a file that is not there, may pass: the job has no result.
 //!    All else is the trace's own fault, if its bytes can be read again and are the same.
 
@@ -88,10 +89,18 @@ fn replay(
     facts: &mut Facts,
     progress: Progress<'_>,
 ) -> Result<Vec<Tried>, Fault> {
-    let JobTrace::File { path, .. } = &job.trace else {
+    let JobTrace::File { path, bytes: listed, .. } = &job.trace else {
         return replay_once(ready, job, facts, progress);
     };
     let hashed = Hashed::new(path).map_err(Fault::Passing)?;
+    let there = hashed.metadata.len();
+    if there != *listed {
+        // Rows of its other seeds would be of another trace.
+        return Err(Fault::Passing(format!(
+            "{}: {there} bytes, and {listed} when the sweep began; restore it, or begin anew",
+            path.display()
+        )));
+    }
     facts.file = Some((hashed.metadata.len(), hashed.hash.clone()));
     let replayed = replay_once(ready, job, facts, progress);
     match &replayed {

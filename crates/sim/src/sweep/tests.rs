@@ -611,3 +611,20 @@ fn a_trace_counts_once_however_it_is_reached() {
     let elsewhere = format!("{PLAN}\n[[traces]]\nfamily = \"more\"\nfiles = [\"a.csv\"]\n");
     assert_eq!(plan(&elsewhere).unwrap().len(), plan(PLAN).unwrap().len() + 2);
 }
+
+#[test]
+fn a_trace_of_another_length_than_when_the_sweep_began_has_no_result() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let folder = begin(out.path(), traces.path()).unwrap();
+    fs::write(traces.path().join("a.csv"), msr(801)).unwrap();
+    let unread = std::sync::Mutex::new(Vec::new());
+    let told = |_: &Job, ran: &Ran| {
+        if let Ran::Unread { problem } = ran {
+            unread.lock().unwrap().push(problem.clone());
+        }
+    };
+    let done = drive(&folder, Drive { workers: 1 }, &AtomicBool::new(false), &told).unwrap();
+    let unread = unread.into_inner().unwrap();
+    assert_eq!((done, unread.len()), (8, 2), "{unread:?}");
+    assert!(unread[0].contains("a.csv: ") && unread[0].contains("when the sweep began"));
+}
