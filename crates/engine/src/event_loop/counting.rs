@@ -170,7 +170,9 @@ impl Engine {
         let was_well = std::mem::replace(&mut self.counts.pools[at].health, health);
         self.tell_health(id, &status.name, was_well);
         self.tell_full(&status.name, was_full, status.full);
-        if was.is_some_and(|was| was != status.state) {
+        // One that was removed before the first look at it, whose device is still held.
+        let is_removed = status.state == PoolState::Removed && self.disks[at].is_some();
+        if was.map_or(is_removed, |was| was != status.state) {
             self.tell_state(&status.name, status.state);
         }
         if stuck == STUCK_SECONDS {
