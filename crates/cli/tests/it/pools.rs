@@ -607,9 +607,10 @@ fn a_configured_pool_that_was_removed_is_not_missed_at_the_next_start() {
     let remedy = "the volume group has removed pool `ssd`, or given it up: take it out of the \
                   configuration";
     let ssd = folder.join("pools/ssd.pool");
+    let notes = vec![b'n'; 1 << 20];
     for (found, change) in [
         ("ssd.pool is left over", None),
-        ("ssd.pool holds no pool", Some(&b"notes, which are dear to somebody"[..])),
+        ("ssd.pool holds no pool", Some(&notes[..])),
         ("ssd.pool is missing or empty", Some(&b""[..])),
     ] {
         change.into_iter().for_each(|bytes| std::fs::write(&ssd, bytes).unwrap());
