@@ -113,8 +113,7 @@ class Bypass:
         return [cache.BYPASSED] * len(lines)
 
 class Slow(Bypass):
-    """It comes back when its run was left to itself, and the interpreter may have ended."""
-
+    # It comes back when its run was left to itself, and the interpreter may have ended.
     def access(self, lines):
         time.sleep(1.5)
         return super().access(lines)
