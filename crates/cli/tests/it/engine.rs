@@ -347,11 +347,7 @@ fn what_the_policy_has_learnt_survives_a_restart_and_its_file_is_no_obstacle() {
     assert!(learnt.is_file(), "it is kept at the end");
     let up = Up::start_with(&folder, words);
     assert!(events().contains("auto goes on from what it had learnt"), "{}", events());
-    assert!(
-        events().contains("1 range of hints is known again, 0 no longer fit"),
-        "{}",
-        events()
-    );
+    assert!(events().contains("1 range of hints is known again, 0 no longer fit"), "{}", events());
     assert_eq!(json(&up, "hint list")["ranges"], 1);
     assert_eq!(up.stop("-TERM"), Some(0));
     // A source that was wrong before is not followed again because of a restart.
