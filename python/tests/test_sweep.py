@@ -92,6 +92,8 @@ def test_a_library_beside_the_plan_runs_here_and_by_the_command(command, plan, p
     subprocess.run(words, check=True, capture_output=True)
     assert thermocline.sweep(path, tmp_path / "ours")["errors_now"] == 2
     assert results(tmp_path / "ours") == results(tmp_path / "theirs")
+    # As linkers do it: a library that is written over while it is loaded ends its process.
+    (path.parent / "own.so").unlink()
     (path.parent / "own.so").write_bytes(b"another")
     with pytest.raises(ValueError, match="not the library that this sweep began with"):
         thermocline.sweep(path, tmp_path / "ours")
