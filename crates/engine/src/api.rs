@@ -233,6 +233,10 @@ pub struct PolicySetting {
     pub summary: String,
 }
 
+/// Work that is left to people when a pool was removed.
+pub const TAKE_OUT: &str =
+    "its device may be taken away; where a configuration names it, take it out there";
+
 /// A pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {

@@ -39,6 +39,7 @@ mod program;
 mod record;
 mod record_real;
 mod redis;
+mod removed_pools;
 mod scrub;
 mod shadows;
 mod shell;

@@ -6,7 +6,7 @@ use super::Engine;
 use super::clients::RequestKind;
 use super::health::health_of;
 use super::heat::{HeatMap, ROW};
-use crate::api::{PoolSecond, Second};
+use crate::api::{PoolSecond, Second, TAKE_OUT};
 use std::collections::BTreeMap;
 use thermocline_admin::api::Severity;
 use thermocline_admin::past::{Events, Seconds, wall_clock};
@@ -17,9 +17,6 @@ use thermocline_volume::{Action, PoolCounters, PoolState};
 /// A drain that moved nothing for so many seconds is told of.
 const STUCK_SECONDS: u32 = 10;
 const SECOND: Nanos = Nanos::from_secs(1);
-/// Event of a pool that was removed.
-const REMOVED: &str = "is removed; its device may be taken away; where a configuration names it, \
-                       take it out there";
 
 /// A pool as it was a second ago.
 #[derive(Default)]
@@ -221,6 +218,7 @@ impl Engine {
                 ledger.strike(name);
             }
         }
+        let removed = format!("is removed; {TAKE_OUT}");
         let (severity, text) = match state {
             PoolState::Dead => (Severity::Error, "failed; chunks that were only there are lost"),
             PoolState::Active => (Severity::Info, "is in service"),
@@ -228,7 +226,7 @@ impl Engine {
             PoolState::Draining => (Severity::Info, "is being drained"),
             PoolState::Drained => (Severity::Info, "is empty and can be removed"),
             PoolState::Removing => (Severity::Info, "is being removed"),
-            PoolState::Removed => (Severity::Info, REMOVED),
+            PoolState::Removed => (Severity::Info, &removed[..]),
         };
         self.event(severity, "pool", format!("{name} {text}"));
     }

@@ -10,7 +10,7 @@ use device::NewDevice;
 use hyper::Method;
 use std::time::Duration;
 use thermocline_admin::client::{Client, segment};
-use thermocline_engine::api::{GrownPool, NewPool, Pool, PoolGrowth, Status};
+use thermocline_engine::api::{GrownPool, NewPool, Pool, PoolGrowth, Status, TAKE_OUT};
 use thermocline_units::Bytes;
 
 const EXAMPLES: &str = "\
@@ -29,10 +29,6 @@ record of it (added-pools.toml), so that the next start finds it.";
 
 /// Time between two looks at something that takes time.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// Work that is left when a pool was removed.
-const TAKE_OUT: &str =
-    "its device may be taken away; where a configuration names it, take it out there";
 
 /// Pools: list, add, grow, drain, undrain, replace, remove.
 #[derive(clap::Args)]

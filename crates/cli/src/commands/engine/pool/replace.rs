@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::progress::{Progress, Unit};
 use hyper::Method;
 use thermocline_admin::client::{Client, segment};
-use thermocline_engine::api::{NewPool, Pool};
+use thermocline_engine::api::{NewPool, Pool, TAKE_OUT};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -60,7 +60,7 @@ fn told(old: &Pool, new: &Pool) -> String {
     let (old_name, new_name) = (&old.name, &new.name);
     match old.state.as_str() {
         "removed" => {
-            format!("{old_name} is replaced by {new_name}; {}\n", super::TAKE_OUT)
+            format!("{old_name} is replaced by {new_name}; {}\n", TAKE_OUT)
         }
         "removing" => format!("{old_name} is replaced by {new_name}, and is being removed\n"),
         state => format!(
