@@ -17,7 +17,7 @@ use super::estimate::{Estimate, of_ready};
 use super::libraries::{self, Libraries, LibraryHash};
 use super::list::{Job, parse_jobs, write_jobs};
 use super::plan::Contest;
-use super::rows::{Measured, Origin, read_origin, read_rows};
+use super::rows::{Measured, Origin, read_origin, read_rows_of};
 use super::run::Progress;
 use super::worker::{Ran, Worker, file_of, partition, put};
 use serde::{Deserialize, Serialize};
@@ -78,10 +78,9 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// True if a file of results was written by this sweep, in this version.
-    fn is_of(&self, file: File) -> bool {
-        let own = Origin { version: self.version.clone(), plan_blake3: self.plan_blake3.clone() };
-        read_origin(file).is_some_and(|origin| origin == own)
+    /// Origin of the files that this sweep writes, in this version.
+    fn origin(&self) -> Origin {
+        Origin { version: self.version.clone(), plan_blake3: self.plan_blake3.clone() }
     }
 }
 
@@ -219,11 +218,11 @@ impl Folder {
             let folder = self.worker.path.join("results").join(partition(family));
             done.extend(entries(&folder)?);
         }
-        let head = &self.worker.head;
+        let own = Some(self.worker.head.origin());
         let is_done = |job: &Job| {
             let path = self.worker.file("results", job);
-            let of_this = |path: &PathBuf| File::open(path).is_ok_and(|file| head.is_of(file));
-            done.get(&path).is_some_and(of_this)
+            let origin = |path: &PathBuf| File::open(path).ok().and_then(read_origin);
+            done.get(&path).and_then(origin) == own
         };
         Ok(self.jobs.iter().filter(|job| !is_done(job)).collect())
     }
@@ -335,13 +334,13 @@ pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     let text = fs::read_to_string(&list).map_err(io_error(&list))?;
     let jobs = parse_jobs(&text, &list.display().to_string());
     let jobs = jobs.map_err(|error| other(&list, error))?;
-    let (mut rows, mut done) = (Vec::new(), 0);
+    let (own, mut rows, mut done) = (head.origin(), Vec::new(), 0);
     for job in &jobs {
-        let Some(more) = rows_of(&head, &file_of(path, "results", job))? else { continue };
+        let Some(more) = rows_of(&own, &file_of(path, "results", job))? else { continue };
         done += 1;
         let mut times: BTreeMap<(String, String), f64> = BTreeMap::new();
         // Times are no results: where they cannot be read, they were not measured.
-        for row in rows_of(&head, &file_of(path, "times", job)).ok().flatten().unwrap_or_default() {
+        for row in rows_of(&own, &file_of(path, "times", job)).ok().flatten().unwrap_or_default() {
             if let Some(seconds) = row.processor_s {
                 times.insert((row.policy, row.size), seconds);
             }
@@ -360,18 +359,15 @@ pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     })
 }
 
-/// Rows of a job's file; `None`: it is not there, or not of this sweep, and the job is not done.
-fn rows_of(head: &Head, path: &Path) -> Result<Option<Vec<Measured>>, FolderError> {
-    let open = || match File::open(path) {
+/// Rows of a job's file; `None`: it is not there, or not of this origin, and the job is not done.
+fn rows_of(own: &Origin, path: &Path) -> Result<Option<Vec<Measured>>, FolderError> {
+    match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => file.map(Some).map_err(io_error(path)),
-    };
-    let Some(file) = open()? else { return Ok(None) };
-    if !head.is_of(file) {
-        return Ok(None);
+        file => {
+            let file = file.map_err(io_error(path))?;
+            read_rows_of(file, own).map_err(|error| other(path, error))
+        }
     }
-    let Some(file) = open()? else { return Ok(None) };
-    read_rows(file).map(Some).map_err(|error| other(path, error))
 }
 
 /// Way of locking: alone or shared.

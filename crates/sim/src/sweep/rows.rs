@@ -226,7 +226,24 @@ pub(super) struct Origin {
 
 /// Origin of a file of results or times by its metadata; `None`: it is none, or broken.
 pub(super) fn read_origin(file: impl ChunkReader + 'static) -> Option<Origin> {
-    let reader = SerializedFileReader::new(file).ok()?;
+    origin_of(&SerializedFileReader::new(file).ok()?)
+}
+
+/// Rows of a file of results or times; `None`: it is none, broken, or of another origin.
+///
+/// # Errors
+/// As [`read_rows`].
+pub(super) fn read_rows_of(
+    file: impl ChunkReader + 'static,
+    origin: &Origin,
+) -> Result<Option<Vec<Measured>>, String> {
+    match SerializedFileReader::new(file) {
+        Ok(reader) if origin_of(&reader).as_ref() == Some(origin) => rows_in(&reader).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn origin_of(reader: &SerializedFileReader<impl ChunkReader + 'static>) -> Option<Origin> {
     let known = reader.metadata().file_metadata().key_value_metadata()?;
     let of = |key: &str| known.iter().find(|pair| pair.key == key)?.value.clone();
     let (version, plan) = (of("thermocline.version")?, of("thermocline.plan_blake3")?);
@@ -241,7 +258,12 @@ const ROWS_MAX: i64 = 1 << 20;
 /// # Errors
 /// When it is no such file; the text says what is wrong, without the file's name.
 pub fn read_rows(file: impl ChunkReader + 'static) -> Result<Vec<Measured>, String> {
-    let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
+    rows_in(&SerializedFileReader::new(file).map_err(|error| error.to_string())?)
+}
+
+fn rows_in(
+    reader: &SerializedFileReader<impl ChunkReader + 'static>,
+) -> Result<Vec<Measured>, String> {
     let metadata = reader.metadata().file_metadata();
     let schema = metadata.schema();
     if !matches!(schema.name(), "sweep_results" | "sweep_times") {
