@@ -34,9 +34,12 @@ static LEFT: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 /// True from when the interpreter begins to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// True if nothing may be called in Python any more.
-pub(crate) fn interpreter_ends() -> bool {
-    ENDS.load(Ordering::Relaxed)
+/// Refuses to call Python when it ends: who waits for its lock then does not come back.
+pub(crate) fn check_interpreter() -> Result<(), String> {
+    match ENDS.load(Ordering::Relaxed) {
+        true => Err("Python ends".to_string()),
+        false => Ok(()),
+    }
 }
 
 /// Waits for work that was left to itself. Python calls it at its exit, once.

@@ -6,7 +6,7 @@
 //! unsigned 32-bit numbers, which NumPy takes without a copy. Answers are checked like those of
 //! every policy from outside. An exception of the class ends the run, and is raised again.
 
-use crate::job::interpreter_ends;
+use crate::job::check_interpreter;
 use crate::options::{items, refused};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -78,14 +78,6 @@ fn class(class: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<PolicySpec> {
 struct Class {
     class: Py<PyAny>,
     raised: Raised,
-}
-
-/// Refuses to call Python when it ends: who waits for its lock then does not come back.
-fn check_interpreter() -> Result<(), String> {
-    match interpreter_ends() {
-        true => Err("Python ends".to_string()),
-        false => Ok(()),
-    }
 }
 
 impl ForeignPolicy for Class {

@@ -15,19 +15,26 @@ use std::time::{Duration, Instant};
 use thermocline_admin::client::Client;
 use thermocline_engine::api::{HintsTaken, NewHint, NewHints};
 
+/// Hints of files in a folder, which last a minute and go to this socket.
+fn sender_of(folder: &Path, socket: &Path) -> HintSender {
+    let device = folder.metadata().expect("it is there").dev();
+    let mount = Mounts::read().expect("the mounts").holding(folder).expect("one holds it");
+    let place = Place::on_its_own(mount, device);
+    HintSender::new(place, Client::new(socket), "test".to_string(), Duration::from_secs(60))
+}
+
+fn whole() -> PendingHint {
+    PendingHint { hint: NewHint::default(), within: 0..u64::MAX, is_advice: false }
+}
+
 #[test]
 fn a_file_that_is_deleted_before_it_had_hints_is_not_held_open() {
     let folder = tempfile::tempdir().expect("a folder");
-    let device = folder.path().metadata().expect("it is there").dev();
-    let mount = Mounts::read().expect("the mounts").holding(folder.path()).expect("one holds it");
-    let client = Client::new(&folder.path().join("nobody.sock"));
-    let place = Place::on_its_own(mount, device);
-    let mut sender = HintSender::new(place, client, "test".to_string(), Duration::from_secs(60));
-    let said = PendingHint { hint: NewHint::default(), within: 0..u64::MAX, is_advice: false };
+    let mut sender = sender_of(folder.path(), &folder.path().join("nobody.sock"));
     let now = Instant::now();
     for name in ["stays", "goes"] {
         let file = File::create(folder.path().join(name)).expect("a file");
-        sender.note(now, OwnedFd::from(file), said.clone());
+        sender.note(now, OwnedFd::from(file), whole());
     }
     assert_eq!(sender.waiting.len(), 2);
     std::fs::remove_file(folder.path().join("goes")).expect("it is there");
@@ -110,20 +117,12 @@ fn scattered(path: &Path, extents: u64) -> Option<File> {
     (found.ranges.len() as u64 >= extents).then_some(file)
 }
 
-fn whole() -> PendingHint {
-    PendingHint { hint: NewHint::default(), within: 0..u64::MAX, is_advice: false }
-}
-
 /// Whoever ended sent one turn's hints and forgot the others, without a word.
 #[test]
 fn the_end_sends_what_is_beyond_a_turn() {
     let folder = tempfile::tempdir().expect("a folder");
-    let device = folder.path().metadata().expect("it is there").dev();
-    let mount = Mounts::read().expect("the mounts").holding(folder.path()).expect("one holds it");
     let api = Api::in_folder(folder.path());
-    let place = Place::on_its_own(mount, device);
-    let lasts = Duration::from_secs(60);
-    let mut sender = HintSender::new(place, Client::new(&api.path), "test".to_string(), lasts);
+    let mut sender = sender_of(folder.path(), &api.path);
     let now = Instant::now();
     let mut ranges = 0;
     for name in ["a", "b", "c", "d"] {
@@ -144,12 +143,8 @@ fn the_end_sends_what_is_beyond_a_turn() {
 #[test]
 fn what_was_sent_is_sent_again_when_half_of_its_time_is_over() {
     let folder = tempfile::tempdir().expect("a folder");
-    let device = folder.path().metadata().expect("it is there").dev();
-    let mount = Mounts::read().expect("the mounts").holding(folder.path()).expect("one holds it");
     let api = Api::in_folder(folder.path());
-    let place = Place::on_its_own(mount, device);
-    let lasts = Duration::from_secs(60);
-    let mut sender = HintSender::new(place, Client::new(&api.path), "test".to_string(), lasts);
+    let mut sender = sender_of(folder.path(), &api.path);
     // More extents than a turn may have: what is left out made it look new each time.
     let Some(file) = scattered(&folder.path().join("file"), 2500) else {
         return eprintln!("SKIPPED: this file system does not say where its files lie");

@@ -51,7 +51,7 @@ use self::pulse::{LANES, Pulse};
 use self::refusals::Refusals;
 use super::plan::{Plan, Rooms};
 use super::price::{Ask, Price};
-use super::{Budget, ChunkAccess, Move, Placement, SlaClass, Unreadable, VolumeView};
+use super::{Budget, ChunkAccess, Move, Placement, Unreadable, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{ChunkId, Nanos, PoolId};
@@ -303,16 +303,13 @@ impl Auto {
     /// Chunks that may leave the fastest pool for the pool `to`, with what they lose by it, those
     /// first that lose least.
     fn residents(&self, view: &dyn VolumeView, to: usize) -> Vec<(f32, u32)> {
-        let strict = |number: u32| {
-            let sla = view.sla(self.pulse.chunks.id(number).volume);
-            sla.is_some_and(|sla| sla.class == SlaClass::Strict)
-        };
         // Moves of a pinned chunk are refused: it would be chosen each time, and paid for.
         let stays = |number: u32| {
-            view.is_pinned(self.pulse.chunks.id(number)) || self.refusals.rests(number)
+            view.is_pinned(self.pulse.chunks.id(number))
+                || self.refusals.rests(number)
+                || self.is_strict(number, view)
         };
-        let there =
-            (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !strict(n) && !stays(n));
+        let there = (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !stays(n));
         let mut there: Vec<(f32, u32)> =
             there.map(|number| (self.loses(number, 0, &[], 0, to), number)).collect();
         let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);

@@ -118,10 +118,12 @@ impl Auto {
     /// True if a chunk may be made to go for another: strict promises do not give way to looser
     /// ones.
     fn gives_way(&self, victim: u32, to: u32, view: &dyn VolumeView) -> bool {
-        let strict = |number: u32| {
-            let volume = self.pulse.chunks.id(number).volume;
-            view.sla(volume).is_some_and(|sla| sla.class == SlaClass::Strict)
-        };
-        !strict(victim) || strict(to)
+        !self.is_strict(victim, view) || self.is_strict(to, view)
+    }
+
+    /// True if a chunk is of a volume with a strict promise.
+    pub(super) fn is_strict(&self, number: u32, view: &dyn VolumeView) -> bool {
+        let sla = view.sla(self.pulse.chunks.id(number).volume);
+        sla.is_some_and(|sla| sla.class == SlaClass::Strict)
     }
 }
