@@ -6,6 +6,7 @@
 //! there.
 
 mod report;
+mod room;
 
 use crate::{Failure, api, deny, hdl, python, tidy, workspace};
 use report::{Row, Tests};
@@ -54,6 +55,9 @@ pub(crate) fn step_names() -> Vec<&'static str> {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let chosen = choose(arguments)?;
     let start = Instant::now();
+    if let Some(warning) = room::warning() {
+        println!("warning: {warning}");
+    }
     let rows: Vec<Row> = chosen.iter().map(|step| run_step(step)).collect();
     let failed: Vec<&str> = rows.iter().filter(|r| r.result.is_err()).map(|r| r.name).collect();
     println!("\n{}", report::summary(&rows, start.elapsed()));
@@ -87,7 +91,7 @@ fn run_step(step: &Step) -> Row {
     println!("\n==== {}: {}", step.name, step.what);
     let start = Instant::now();
     let result = (step.run)().map_err(|failure| match failure {
-        Failure::Failed(message) | Failure::Usage(message) => message,
+        Failure::Failed(message) | Failure::Usage(message) => room::explained(message),
     });
     let elapsed = start.elapsed();
     match &result {
@@ -137,14 +141,18 @@ fn python_step() -> Result<Passed, Failure> {
 }
 
 fn test() -> Result<Passed, Failure> {
+    room::delete_folders_of_tests();
     // --show-output: a test that found no data says SKIPPED, and the runner would hide it.
-    tests(
+    let passed = tests(
         &[
             &["test", "--workspace", "--lib", "--bins", "--tests", "--examples"][..],
             &["--locked", "--no-fail-fast", "--", "--show-output"],
         ]
         .concat(),
-    )
+    )?;
+    // What a failed test left behind is left for whoever looks for its cause.
+    room::delete_folders_of_tests();
+    Ok(passed)
 }
 
 fn doctest() -> Result<Passed, Failure> {

@@ -1,7 +1,7 @@
 //! The gate reads its test runner right, and chooses the steps it was asked for.
 
 use super::report::{Row, Tests, summary};
-use super::{Passed, STEPS, choose};
+use super::{Passed, STEPS, choose, room};
 use crate::Failure;
 use std::time::Duration;
 
@@ -103,4 +103,19 @@ fn steps_are_chosen_by_name_and_unknown_ones_refused() {
     assert_eq!(named, ["deny", "fmt"]);
     let Err(Failure::Usage(message)) = choose(&words("fmt tset")) else { panic!("accepted") };
     assert!(message.contains("`tset`") && message.contains("clippy"), "{message}");
+}
+
+#[test]
+fn df_tells_the_free_space() {
+    let table = "Filesystem     1024-blocks     Used Available Capacity Mounted on\n\
+                 /dev/vda         263174212 31952996  63512812      34% /\n";
+    assert_eq!(room::available(table), Some(63_512_812 << 10));
+    assert_eq!(room::available("df: no such file\n"), None);
+}
+
+#[test]
+fn too_little_space_is_told_with_what_is_needed() {
+    assert_eq!(room::short_of(5 << 30, 5 << 30), None);
+    let words = room::short_of((5 << 30) - 1, 5 << 30).unwrap();
+    assert!(words.starts_with("4 GiB are free") && words.contains("need 5 GiB"), "{words}");
 }
