@@ -112,7 +112,7 @@ fn release_binary() -> Result<PathBuf, Failure> {
     if !build.status().is_ok_and(|status| status.success()) {
         return Err(Failure::Failed("the release build failed".to_string()));
     }
-    Ok(workspace::root().join("target").join("release").join("thermocline"))
+    Ok(workspace::target().join("release/thermocline"))
 }
 
 fn read() -> Result<(), Failure> {

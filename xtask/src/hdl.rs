@@ -78,7 +78,7 @@ fn script(python: &PathBuf, arguments: &[&str]) -> Result<(), Failure> {
         return Err("the reference (chunking's example `expected`) does not build".into());
     }
     let root = workspace::root();
-    let expected = root.join("target/debug/examples/expected");
+    let expected = workspace::target().join("debug/examples/expected");
     let mut command = Command::new(python);
     command.arg(root.join("hdl/run.py")).args(arguments).env("EXPECTED", expected);
     let status = command.stdin(Stdio::null()).status().map_err(|e| e.to_string())?;
