@@ -24,6 +24,8 @@
 //! - `tunnel [ARGUMENT…]`: a set of files and its next version through a tunnel over a slow link,
 //!   beside plain TCP and the laboratory's forecast; needs root; arguments go to
 //!   `xtask/bench/tunnel.py`;
+//! - `functions [ARGUMENT…]`: a live pool of accelerators beside the kernel's masquerade, in
+//!   network namespaces; needs root; arguments go to `xtask/bench/functions.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -56,6 +58,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "tunnel" => {
             measure(Path::new("python3"), "tunnel.py", what, rest)
         }
+        Some((what, rest)) if what == "functions" => {
+            measure(Path::new("python3"), "functions.py", what, rest)
+        }
         Some((what, rest)) if what == "redis" => {
             measure(Path::new("python3"), "redis.py", what, rest)
         }
@@ -68,7 +73,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, [])) if what == "read" => read(),
         _ => {
             let known = "caches, sweep, nbd, moving, tiers, forecast, placements, redis, hintstor, \
-                         balance, tunnel or read";
+                         balance, tunnel, functions or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }
