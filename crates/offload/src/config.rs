@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 /// Network functions by name, in the order of their numbers.
 pub const FUNCTIONS: [&str; 2] = ["nat", "dpi"];
+/// Scheduler of a pool whose configuration names none. A slot is a thread here, no faster than the
+/// pool's own, and the way there takes a packet longer than its work does. So a slot is only given
+/// where it relieves the pool's thread.
+pub const SCHEDULER: &str = "by-cost:from=0.2";
 /// External ports are given out from this one on.
 pub(crate) const FIRST_PORT: u16 = 1024;
 /// Slots of all cards.

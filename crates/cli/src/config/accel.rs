@@ -81,7 +81,7 @@ fn read(text: &str, path: &Path) -> Result<AccelServe, ConfigError> {
         outside,
         tenants,
         cards,
-        scheduler: scheduler.unwrap_or(thermocline_policy::accel::DEFAULT.to_string()),
+        scheduler: scheduler.unwrap_or(thermocline_offload::SCHEDULER.to_string()),
         shares,
         flows_max: flows as usize,
         rules,

@@ -2,6 +2,8 @@
 //!
 //! 1. The *level* of a function is what was offered lately: it rises at once, and falls by half in
 //!    `fade`. So a pause does not cost a function its slots.
+//!    A level that keeps less than `from` of the processor busy counts as none; once the function
+//!    has been above it, less than half of `from` does.
 //! 2. A function is *short* when its level is above `high` of what its slots can do, by the costs
 //!    that were measured on each slot.
 //! 3. The functions that are short are served in order of the processor time that a slot would
@@ -28,6 +30,12 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "slots go where they save most; reloads must pay; one slot in reserve",
     source: "ours; one port a card and two sizes of slots after VersaSlot 2025",
     settings: &[
+        Setting {
+            name: "from",
+            default: "0",
+            unit: "share of the processor",
+            help: "a function that would keep less of it busy gets no slot",
+        },
         Setting {
             name: "high",
             default: "0.8",
@@ -77,6 +85,7 @@ pub(crate) const ENTRY: Entry = Entry {
 /// Settings of the rules.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
+    pub(super) from: f64,
     pub(super) high: f64,
     pub(super) fade: Nanos,
     pub(super) linger: Nanos,
@@ -89,6 +98,7 @@ pub(super) struct Rules {
 impl Rules {
     fn of(settings: &Settings) -> Result<Rules, SettingsError> {
         Ok(Rules {
+            from: settings.number("from", 0.0, 1.0)?,
             high: settings.number("high", 0.05, 1.0)?,
             fade: settings.duration("fade")?,
             linger: settings.duration("linger")?,
@@ -237,7 +247,9 @@ impl Scheduler for ByCost {
             let before = self.known.get(at).map_or(0.0, |known| known.level);
             // Less than a packet in a hundred seconds is nothing.
             let level = function.offered.max(before * kept);
-            if level < 0.01 { 0.0 } else { level }
+            let from = if before > 0.0 { self.rules.from / 2.0 } else { self.rules.from };
+            let is_little = function.processor.is_some_and(|cost| level * cost / 1e9 < from);
+            if level < 0.01 || is_little { 0.0 } else { level }
         };
         let levels: Vec<f64> = view.functions.iter().enumerate().map(level).collect();
         self.plan_for(view, &levels, plan);

@@ -30,6 +30,7 @@ pub(crate) const ENTRY: Entry = Entry {
     ],
     build: Build::AccelBound(|settings, coming| {
         let rules = Rules {
+            from: 0.0,
             high: settings.number("high", 0.05, 1.0)?,
             fade: Nanos(1),
             linger: Nanos(0),

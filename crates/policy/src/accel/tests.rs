@@ -124,6 +124,28 @@ fn a_pause_costs_no_slot_until_it_has_lasted() {
 }
 
 #[test]
+fn little_load_stays_on_the_processor() {
+    // A packet takes 100 µs there: 1,000 of them keep a tenth of it busy.
+    let mut by_cost = scheduler("by-cost:from=0.1:fade=1ms:linger=500ms:prefetch=no");
+    let plan = |holds: Holding, offered: f64, at: u64, by_cost: &mut dyn Scheduler| {
+        Pool::new(&[(LITTLE, holds)], &[(offered, LITTLE)]).plan(by_cost, Nanos(at * 1_000_000))
+    };
+    assert_eq!(plan(Holding::Nothing, 999.0, 10, &mut *by_cost), []);
+    let first = plan(Holding::Nothing, 1_001.0, 20, &mut *by_cost);
+    assert!(matches!(first[..], [Act::Provision { .. }]), "{first:?}");
+    // Half of it is enough to keep the slot, for however long.
+    for at in (30..2_000).step_by(10) {
+        assert_eq!(plan(Holding::Running(F), 501.0, at, &mut *by_cost), [], "at {at} ms");
+    }
+    let less: Vec<Act> = (2_000..3_000)
+        .step_by(10)
+        .flat_map(|at| plan(Holding::Running(F), 499.0, at, &mut *by_cost))
+        .take(1)
+        .collect();
+    assert!(matches!(less[..], [Act::Release { .. }]), "{less:?}");
+}
+
+#[test]
 fn a_reload_must_pay() {
     // G has two slots and needs one; F has none: F gets a slot.
     let slots = [(LITTLE, Holding::Running(G)), (LITTLE, Holding::Running(G))];
