@@ -25,19 +25,16 @@ import subprocess
 import tempfile
 import time
 
+import balance_processes
+from namespaces import LIBC, inside, run
+
 NAMES = ("tcf-client", "tcf-router", "tcf-server")
 CLIENT, ROUTER, SERVER = NAMES
 SERVER_ADDRESS, SINK, ECHO = "198.51.100.2", 9, 7
 FLOWS, BATCH = 64, 32
 SIZES = (64, 1460)
 CHAINS = {"kernel, masquerade": None, "pool, nat": ["nat"], "pool, nat and dpi": ["nat", "dpi"]}
-CLONE_NEWNET = 0x40000000
-LIBC = ctypes.CDLL(None, use_errno=True)
 HEADERS = 28
-
-
-def run(*words, **more):
-    return subprocess.run([str(word) for word in words], check=True, **more)
 
 
 def ip(*words):
@@ -51,9 +48,7 @@ def forked(name, work):
         return child
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        with open(f"/run/netns/{name}") as namespace:
-            if LIBC.setns(namespace.fileno(), CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), f"namespace {name}")
+        inside(name)
         work()
     finally:
         os._exit(1)
@@ -152,15 +147,15 @@ class Kernel:
     def __init__(self):
         for device, address in (("in0", "10.0.0.1/24"), ("out0", "198.51.100.1/24")):
             ip("-n", ROUTER, "addr", "add", address, "dev", device)
-        inside = ["ip", "netns", "exec", ROUTER]
-        run(*inside, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        within = ["ip", "netns", "exec", ROUTER]
+        run(*within, "sysctl", "-qw", "net.ipv4.ip_forward=1")
         rules = 'table ip t {\nchain c {\ntype nat hook postrouting priority 100\noifname "out0" masquerade\n}\n}\n'
-        run(*inside, "nft", "-f", "-", input=rules, text=True)
+        run(*within, "nft", "-f", "-", input=rules, text=True)
 
     def end(self):
-        inside = ["ip", "netns", "exec", ROUTER]
-        run(*inside, "nft", "flush", "ruleset")
-        run(*inside, "sysctl", "-qw", "net.ipv4.ip_forward=0")
+        within = ["ip", "netns", "exec", ROUTER]
+        run(*within, "nft", "flush", "ruleset")
+        run(*within, "sysctl", "-qw", "net.ipv4.ip_forward=0")
         for device in ("in0", "out0"):
             ip("-n", ROUTER, "addr", "flush", "dev", device)
 
@@ -244,7 +239,8 @@ def measured(args, chain, size):
 
 
 def spread(values, digits=0):
-    return f"{statistics.median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
+    middle, least, most = (f"{value:,.{digits}f}" for value in balance_processes.spread(values))
+    return f"{middle} ({least} to {most})"
 
 
 def table(figures):

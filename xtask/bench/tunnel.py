@@ -16,7 +16,6 @@ has other times everywhere and 20 to 400 bytes put into one file of twenty. Need
 """
 
 import argparse
-import ctypes
 import hashlib
 import io
 import json
@@ -36,6 +35,7 @@ import time
 
 import tunnel_router
 from balance_processes import cpu_seconds
+from namespaces import inside, run
 
 NEAR, FAR = "tcl-near", "tcl-far"
 DEVICES = ("tcl0", "tcl1")
@@ -45,12 +45,6 @@ SET_BYTES = 110_000_000
 # Seeds of losses that the laboratory plays.
 FORECASTS = 9
 ROOM_BYTES = 1 << 27
-CLONE_NEWNET = 0x40000000
-LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-def run(*words, **more):
-    return subprocess.run([str(word) for word in words], check=True, **more)
 
 
 class Shaper:
@@ -100,13 +94,6 @@ class Link:
     def end(self):
         self.between.end()
         self.close()
-
-
-def inside(namespace):
-    """Brings the calling thread into a namespace; its sockets stay there."""
-    with open(f"/run/netns/{namespace}") as file:
-        if LIBC.setns(file.fileno(), CLONE_NEWNET) != 0:  # os.setns came with Python 3.12
-            raise OSError(ctypes.get_errno(), f"setns {namespace}")
 
 
 def serve(files, ready, congestion):

@@ -31,9 +31,6 @@ pub(crate) const ENTRIES: &[crate::registry::Entry] = &[by_cost::ENTRY, first_fi
 /// Schedulers that are told the demand to come: bounds of the laboratory.
 pub(crate) const BOUNDS: &[crate::registry::Entry] = &[foresight::ENTRY];
 
-/// The policy when nobody names one.
-pub const DEFAULT: &str = "by-cost";
-
 /// Number of a network function, dense from 0 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u16);

@@ -60,7 +60,7 @@ fn told(old: &Pool, new: &Pool) -> String {
     let (old_name, new_name) = (&old.name, &new.name);
     match old.state.as_str() {
         "removed" => {
-            format!("{old_name} is replaced by {new_name}; {}\n", TAKE_OUT)
+            format!("{old_name} is replaced by {new_name}; {TAKE_OUT}\n")
         }
         "removing" => format!("{old_name} is replaced by {new_name}, and is being removed\n"),
         state => format!(
