@@ -1,6 +1,7 @@
-//! CPU time of NAT and inspection by packet, beside bare automata, and memory of a million flows.
+//! CPU time of NAT and inspection by packet, beside bare automata; with texts that are chosen to
+//! cost much; memory of a million flows.
 //!
-//! `cargo run --release -p thermocline-functions --example functions_cost -- nat|dpi|memory`
+//! `cargo run --release -p thermocline-functions --example functions_cost -- nat|dpi|hard|memory`
 
 #![allow(clippy::print_stdout, clippy::disallowed_macros)]
 
@@ -16,6 +17,9 @@ use thermocline_units::{Nanos, Rng};
 
 const ROUNDS: usize = 5;
 const PIECE: usize = 1460;
+
+/// Bytes of text in one run. The kernel counts CPU time in steps of 4 ms.
+const TEXT_BYTES: usize = 256_000_000;
 
 /// CPU time of this thread, seconds.
 fn cpu() -> f64 {
@@ -117,7 +121,7 @@ fn dpi() {
     for (count, like_text) in
         [100, 1000, 5000].into_iter().flat_map(|count| [(count, true), (count, false)])
     {
-        let (text, mut literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
+        let (text, mut literals) = text_and_literals(count, TEXT_BYTES / PIECE * PIECE);
         if !like_text {
             literals = other_literals(count);
         }
@@ -138,19 +142,8 @@ fn dpi() {
             gbit / (cpu() - start)
         });
         println!("bare DFA, {count} literals: {bare_rate} Gbit a CPU second, {found} found");
-        let rules: String = (1..)
-            .zip(&literals)
-            .map(|(sid, literal)| {
-                let literal = String::from_utf8(literal.clone())
-                    .expect("settings, rules and literals that fit");
-                format!("alert tcp any any -> any any (content:\"{literal}\"; sid:{sid};)\n")
-            })
-            .collect();
         let start = cpu();
-        let rules = Arc::new(
-            Ruleset::compile("bench", &rules, Limits::default())
-                .expect("settings, rules and literals that fit"),
-        );
+        let rules = rules_of(&literals);
         let (states, memory) = rules.cost();
         let compiled = cpu() - start;
         println!("compiled in {compiled:.2} CPU s: {states} states, {memory} bytes");
@@ -161,6 +154,57 @@ fn dpi() {
                  second, {found} told"
             );
         }
+    }
+}
+
+/// A rule for each literal.
+fn rules_of(literals: &[Vec<u8>]) -> Arc<Ruleset> {
+    let rules: String = (1..)
+        .zip(literals)
+        .map(|(sid, literal)| {
+            let hex: Vec<String> = literal.iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = hex.join(" ");
+            format!("alert tcp any any -> any any (content:\"|{hex}|\"; sid:{sid};)\n")
+        })
+        .collect();
+    Arc::new(Ruleset::compile("literals", &rules, Limits::default()).expect("literals that fit"))
+}
+
+/// Texts and literals that are hard to tell from matches, beside the same number of usual ones.
+fn hard() {
+    let literals = other_literals(1000);
+    let (usual, _) = text_and_literals(1, TEXT_BYTES / 4 / PIECE * PIECE);
+    let mut rng = Rng::seeded(4);
+    // The last bytes of literals, five of each: nearly a match in every five bytes.
+    let ends = std::iter::repeat_with(|| {
+        let literal = &literals[rng.below(1000) as usize];
+        &literal[literal.len() - 5..]
+    });
+    let ends: Vec<u8> = ends.flatten().copied().take(usual.len()).collect();
+    // Whole literals but for the last byte.
+    let mut rng = Rng::seeded(5);
+    let beginnings = std::iter::repeat_with(|| {
+        let literal = &literals[rng.below(1000) as usize];
+        &literal[..literal.len() - 1]
+    });
+    let beginnings: Vec<u8> = beginnings.flatten().copied().take(usual.len()).collect();
+    let mut rng = Rng::seeded(6);
+    let short = || {
+        let marks = b"{}[]()<>=;:&%$!?\r\n\0\x7f";
+        (0..2 + rng.below(2)).map(|_| marks[rng.below(20) as usize]).collect::<Vec<u8>>()
+    };
+    let mut mixed: Vec<Vec<u8>> = std::iter::repeat_with(short).take(50).collect();
+    mixed.extend_from_slice(&literals);
+    mixed.sort_unstable();
+    mixed.dedup();
+    for (name, literals, text) in [
+        ("usual text", &literals, &usual),
+        ("ends of literals", &literals, &ends),
+        ("beginnings of literals", &literals, &beginnings),
+        ("usual text, 50 literals of 2 and 3 bytes beside", &mixed, &usual),
+    ] {
+        let (rate, found) = inspection(&rules_of(literals), text, true);
+        println!("{name}: {rate} Gbit a CPU second, {found} told");
     }
 }
 
@@ -237,7 +281,7 @@ fn memory() {
 /// Writes the text and the literals of `dpi` into the current folder, for other programs.
 fn files() {
     for count in [100, 1000, 5000] {
-        let (text, literals) = text_and_literals(count, 32_000_000 / PIECE * PIECE);
+        let (text, literals) = text_and_literals(count, TEXT_BYTES / PIECE * PIECE);
         fs::write("text", text).expect("a folder that can be written to");
         fs::write(format!("literals-{count}-true"), literals.join(&b"\n"[..]))
             .expect("settings, rules and literals that fit");
@@ -252,16 +296,9 @@ fn files() {
 fn told() {
     let text = fs::read("text").expect("a file `text`");
     let literals = fs::read("literals").expect("a file `literals`, one a line");
-    let rules: String = (1..)
-        .zip(literals.split(|&byte| byte == b'\n'))
-        .map(|(sid, literal)| {
-            let hex: Vec<String> = literal.iter().map(|byte| format!("{byte:02x}")).collect();
-            let hex = hex.join(" ");
-            format!("alert tcp any any -> any any (content:\"|{hex}|\"; sid:{sid};)\n")
-        })
-        .collect();
-    let rules = Ruleset::compile("literals", &rules, Limits::default());
-    let rules = Arc::new(rules.expect("literals that fit"));
+    let literals: Vec<Vec<u8>> =
+        literals.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
+    let rules = rules_of(&literals);
     let mut dpi = Dpi::new(rules, dpi::Settings::default());
     for (piece, nth) in text.chunks(PIECE).zip(0u32..) {
         let mut output = Output::default();
@@ -280,9 +317,10 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("nat") => nat(),
         Some("dpi") => dpi(),
+        Some("hard") => hard(),
         Some("memory") => memory(),
         Some("files") => files(),
         Some("told") => told(),
-        _ => println!("say nat, dpi, memory, files or told"),
+        _ => println!("say nat, dpi, hard, memory, files or told"),
     }
 }

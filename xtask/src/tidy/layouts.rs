@@ -18,13 +18,14 @@ const PAGES: &str = "docs/formats/";
 const CONVERSIONS: [&str; 4] = ["to_le_bytes", "from_le_bytes", "to_be_bytes", "from_be_bytes"];
 
 /// Beginnings of paths that may convert numbers outside of a `format.rs`, each with the reason.
-const ELSEWHERE: [(&str, &str); 27] = [
+const ELSEWHERE: [(&str, &str); 28] = [
     ("crates/accel/src/nsh.rs", "a header of RFC 8300"),
     ("crates/chunking/src/rabin16/avx2.rs", "halves of numbers for registers"),
     ("crates/cli/src/commands/calibrate/", "random contents"),
     ("crates/content/src/name.rs", "a number out of a hash"),
     ("crates/fs/src/", "layouts of file systems, which others define"),
     ("crates/functions/src/dpi/automaton.rs", "input of a checksum"),
+    ("crates/functions/src/dpi/filter.rs", "words to compare"),
     ("crates/functions/src/packet/", "headers of RFCs"),
     ("crates/gateway/src/socks5.rs", "messages of RFC 1928"),
     ("crates/hostcache/src/agent/contents.rs", "a number out of a hash"),

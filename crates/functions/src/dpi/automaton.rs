@@ -6,6 +6,7 @@
 //! number of its row times the number of columns. States in which patterns end come last, so one
 //! comparison finds them.
 
+use super::filter::{Filter, GROUP};
 use aho_corasick::automaton::Automaton as _;
 use aho_corasick::{Anchored, MatchKind};
 use regex_automata::MatchKind as RegexMatchKind;
@@ -13,6 +14,8 @@ use regex_automata::dfa::{Automaton as _, dense};
 use regex_automata::nfa::thompson::NFA;
 use regex_automata::util::start;
 use std::collections::BTreeMap;
+use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 
 /// An automaton.
 #[derive(Debug, Clone)]
@@ -25,7 +28,16 @@ pub(super) struct Table {
     /// For each state from `first_match` on, where its patterns begin in `patterns`.
     ends: Vec<u32>,
     patterns: Vec<u32>,
+    /// Finds most of the bytes over which an automaton of literals need not run.
+    filter: Option<Filter>,
 }
+
+/// Share of a piece, 1 / this, over which the automaton may run piecemeal before the rest is no
+/// longer filtered. It bounds what bytes can cost that were chosen to pass the filter.
+const FILTERED_SHARE: usize = 4;
+
+/// Bytes of running that one candidate costs beside them.
+const CANDIDATE_COST: usize = 4;
 
 /// A reason why there is no automaton.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +60,8 @@ impl Table {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
-        self.next.capacity() * 4 + (self.ends.capacity() + self.patterns.capacity()) * 4
+        let filter = self.filter.as_ref().map_or(0, Filter::memory);
+        (self.next.capacity() + self.ends.capacity() + self.patterns.capacity()) * 4 + filter
     }
 
     /// Number of states.
@@ -69,18 +82,16 @@ impl Table {
     #[inline]
     pub(super) fn run(
         &self,
-        mut state: u32,
+        state: u32,
         bytes: &[u8],
         mut found: impl FnMut(usize, &[u32]),
     ) -> u32 {
-        let next = &self.next[..];
-        for (at, &byte) in bytes.iter().enumerate() {
-            state = next[state as usize + usize::from(self.classes[usize::from(byte)])];
-            if state >= self.first_match {
-                found(at + 1, self.ending(state));
-            }
+        let mut run = Run { table: self, at: 0, state };
+        if let Some(filter) = &self.filter {
+            run.skip(filter, bytes, &mut found);
         }
-        state
+        run.to(bytes.len(), bytes, &mut found);
+        run.state
     }
 
     #[cold]
@@ -99,7 +110,7 @@ impl Table {
         builder.match_kind(MatchKind::Standard).prefilter(false);
         let dfa = builder.build_from_noncontiguous(&nfa).map_err(library)?;
         let start = dfa.start_state(Anchored::No).map_err(|e| TooLarge::Library(e.to_string()))?;
-        build(
+        let table = build(
             literal_classes(literals),
             start,
             states_max,
@@ -108,7 +119,8 @@ impl Table {
                 let count = if dfa.is_match(state) { dfa.match_len(state) } else { 0 };
                 (0..count).map(|nth| dfa.match_pattern(state, nth).as_u32()).collect()
             },
-        )
+        )?;
+        Ok(Table { filter: Some(Filter::new(literals)), ..table })
     }
 
     /// An automaton of expressions, which look at nothing behind their end.
@@ -153,6 +165,67 @@ impl Table {
                 (0..count).map(|nth| dfa.match_pattern(end, nth).as_u32()).collect()
             },
         )
+    }
+}
+
+/// An automaton under way.
+struct Run<'t> {
+    table: &'t Table,
+    /// Bytes that are done.
+    at: usize,
+    /// State behind them.
+    state: u32,
+}
+
+impl Run<'_> {
+    /// Runs over the bytes up to `end`.
+    #[inline]
+    fn to(&mut self, end: usize, bytes: &[u8], found: &mut impl FnMut(usize, &[u32])) {
+        let table = self.table;
+        let next = &table.next[..];
+        let mut state = self.state;
+        for (at, &byte) in (self.at + 1..).zip(&bytes[self.at..end]) {
+            state = next[state as usize + usize::from(table.classes[usize::from(byte)])];
+            if state >= table.first_match {
+                found(at, table.ending(state));
+            }
+        }
+        (self.at, self.state) = (end, state);
+    }
+
+    /// Runs where literals may end, and where the state behind the last byte is decided. It stops
+    /// early if the filter is of little use.
+    fn skip(&mut self, filter: &Filter, bytes: &[u8], found: &mut impl FnMut(usize, &[u32])) {
+        if bytes.len() < 2 * GROUP {
+            return;
+        }
+        // Groups that reach back into the piece before are not known.
+        self.to(GROUP - 1, bytes, found);
+        let mut budget = bytes.len() / FILTERED_SHARE;
+        while let Some(end) = filter.next(bytes, self.at + 1) {
+            met("a literal may end here");
+            self.begin(filter.start(bytes, end, self.at));
+            let cost = end - self.at + CANDIDATE_COST;
+            self.to(end, bytes, found);
+            let Some(rest) = budget.checked_sub(cost) else {
+                met("the filter was of little use");
+                return;
+            };
+            budget = rest;
+        }
+        match mutant("state_behind_the_last_byte_is_not_decided") {
+            true => self.begin(bytes.len()),
+            false => self.begin(filter.start(bytes, bytes.len(), self.at)),
+        }
+    }
+
+    /// Begins anew at a later place, or goes on where it is.
+    fn begin(&mut self, at: usize) {
+        assert!(at >= self.at, "no byte is run over twice");
+        if at > self.at || mutant("state_before_a_skip_is_forgotten") {
+            met("bytes were skipped");
+            (self.at, self.state) = (at, self.table.start);
+        }
     }
 }
 
@@ -221,6 +294,7 @@ fn build<S: Copy + Ord>(
         start: place[0],
         ends: vec![0],
         patterns: Vec::new(),
+        filter: None,
     };
     for state in order {
         let row = &rows[state * columns..(state + 1) * columns];
@@ -232,3 +306,6 @@ fn build<S: Copy + Ord>(
     }
     Ok(table)
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@
 //! State: 176 bytes a flow, of them 64 for each direction; tables add 23.
 
 mod automaton;
+mod filter;
 mod gaps;
 mod header;
 mod reorder;

@@ -120,8 +120,8 @@ pub struct Ruleset {
     pub(super) uses: Vec<Vec<Vec<Use>>>,
     /// Rules without elements.
     pub(super) header_only: Vec<u16>,
-    /// Cases of earlier bytes are needed.
-    pub(super) keeps_cases: bool,
+    /// Of how many bytes before a segment the cases are needed: 0 to 127.
+    pub(super) cases_kept: usize,
     pub(super) fingerprint: u64,
 }
 
@@ -149,7 +149,7 @@ impl Ruleset {
             tables: Vec::new(),
             uses: Vec::new(),
             header_only: Vec::new(),
-            keeps_cases: false,
+            cases_kept: 0,
             fingerprint: 0,
         };
         let (mut literals, mut expressions) = (Literals::default(), Vec::new());
@@ -162,7 +162,9 @@ impl Ruleset {
             }
             for (nth, element) in elements.iter().enumerate() {
                 let found = element.as_use(number, nth as u8);
-                set.keeps_cases |= found.cases.is_some() && found.length > 1;
+                if found.cases.is_some() {
+                    set.cases_kept = set.cases_kept.max(found.length as usize - 1);
+                }
                 match &element.pattern {
                     Pattern::Literal(bytes, _) => literals.add(bytes, found),
                     Pattern::Expression(text) => {

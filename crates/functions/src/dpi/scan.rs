@@ -136,9 +136,7 @@ impl Scanner {
         let decision = self.weigh(rules, seen, (key, direction), (piece, &hits), tell);
         self.hits = hits;
         direction.position += piece.len() as u64;
-        if rules.keeps_cases {
-            direction.note_cases(piece);
-        }
+        direction.note_cases(piece, rules.cases_kept);
         decision
     }
 

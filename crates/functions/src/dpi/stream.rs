@@ -31,7 +31,8 @@ pub(super) struct Partial {
 /// One direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Direction {
-    /// Cases of the last 128 bytes, the last one lowest: 1 for a letter in upper case.
+    /// Cases of the last bytes, as many as the rules need, the last one lowest: 1 for a letter in
+    /// upper case.
     pub(super) cases: u128,
     /// Bytes that were inspected.
     pub(super) position: u64,
@@ -72,9 +73,9 @@ impl Direction {
         *self = Direction { position, next, flags, ..Direction::new(rules) };
     }
 
-    /// Notes the cases of bytes that were inspected.
-    pub(super) fn note_cases(&mut self, bytes: &[u8]) {
-        for byte in &bytes[bytes.len().saturating_sub(128)..] {
+    /// Notes the cases of bytes that were inspected, of the last `kept` ones at most.
+    pub(super) fn note_cases(&mut self, bytes: &[u8], kept: usize) {
+        for byte in &bytes[bytes.len().saturating_sub(kept)..] {
             self.cases = self.cases << 1 | u128::from(byte.is_ascii_uppercase());
         }
     }

@@ -12,7 +12,7 @@ mod world;
 use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 18] = [
+const SITUATIONS: [&str; 21] = [
     "a packet turned",
     "a host has all its ports",
     "ports are exhausted",
@@ -31,10 +31,13 @@ const SITUATIONS: [&str; 18] = [
     "a partial match found no room in its direction",
     "buffers stayed behind at an export",
     "an inspected flow gave way",
+    "a literal may end here",
+    "bytes were skipped",
+    "the filter was of little use",
 ];
 
 /// Bugs that a seed must catch.
-const MUTANTS: [&str; 12] = [
+const MUTANTS: [&str; 15] = [
     "checksum_with_the_wrong_sign",
     "udp_without_checksum_gets_one",
     "port_given_twice",
@@ -47,6 +50,9 @@ const MUTANTS: [&str; 12] = [
     "drop_goes_before_pass",
     "later_bytes_of_an_overlap_are_believed",
     "bytes_ahead_of_a_gap_are_not_kept",
+    "state_before_a_skip_is_forgotten",
+    "automaton_begins_a_byte_too_late",
+    "state_behind_the_last_byte_is_not_decided",
 ];
 
 /// Seeds in which a mutant must be caught.

@@ -20,10 +20,14 @@ alert tcp any any -> any any (content:\"d\"; content:\"ya\"; sid:5;)
 alert tcp any any -> any any (pcre:\"/b[cd]+a/\"; sid:6;)
 drop tcp any any -> any any (content:\"zxyzq\"; sid:7;)
 drop tcp any any -> any any (content:\"xyz\"; sid:8;)
+alert tcp any any -> any any (content:\"mnop--ponm\"; sid:9;)
 ";
 
+/// The content of rule 9, which letters that are drawn do not make by chance.
+const LONG: &[u8] = b"mnop--ponm";
+
 /// End of the first match of each rule in a stream, by hand; 0 where there is none.
-fn ends(stream: &[u8]) -> [usize; 8] {
+fn ends(stream: &[u8]) -> [usize; 9] {
     let find = |word: &[u8], from: usize, nocase: bool| -> usize {
         let same =
             |part: &[u8]| if nocase { part.eq_ignore_ascii_case(word) } else { part == word };
@@ -46,6 +50,7 @@ fn ends(stream: &[u8]) -> [usize; 8] {
         run,
         find(b"zxyzq", 0, false),
         find(b"xyz", 0, false),
+        find(LONG, 0, false),
     ]
 }
 
@@ -64,7 +69,7 @@ fn expected(stream: &[u8]) -> (BTreeSet<u32>, u8) {
         2 => drop.unwrap_or(0),
         _ => never,
     };
-    let told = (1..=8).filter(|sid| *sid != 3 && (1..=last).contains(&ends[sid - 1]));
+    let told = (1..=9).filter(|sid| *sid != 3 && (1..=last).contains(&ends[sid - 1]));
     (told.map(|sid| sid as u32).collect(), decision)
 }
 
@@ -98,13 +103,32 @@ pub(crate) fn run(seed: u64) {
 }
 
 impl Streams {
+    /// Letters that make matches by chance; in some streams there is the content of rule 9, or
+    /// stretches without any letter of a rule.
+    fn bytes(&mut self) -> Vec<u8> {
+        let letters = b"aabbccddxyzBXq";
+        let plain = self.rng.below(60);
+        let mut bytes: Vec<u8> = Vec::new();
+        let kind = self.rng.below(3);
+        for _ in 0..plain {
+            match self.rng.below(12) {
+                0 if kind == 1 => bytes.extend(LONG),
+                0 if kind == 2 => bytes.extend(vec![b'-'; self.rng.below(40) as usize]),
+                1 if kind == 2 => bytes.extend(&LONG[..1 + self.rng.below(10) as usize]),
+                _ if kind == 2 => bytes.push(b'.'),
+                _ => bytes.push(letters[self.rng.below(14) as usize]),
+            }
+        }
+        bytes
+    }
+
     /// One stream, in pieces.
     fn stream(&mut self, port: u16) {
         let end = |n, port| (IpAddr::V4(Ipv4Addr::new(10, 0, 0, n)), port);
         let ends = (end(2, port), end(3, 80));
-        let length = self.rng.below(60) as usize;
-        let letters = b"aabbccddxyzBXq";
-        let bytes: Vec<u8> = (0..length).map(|_| letters[self.rng.below(14) as usize]).collect();
+        let bytes = self.bytes();
+        let length = bytes.len();
+        let longest = [9, 9, 80][self.rng.below(3) as usize];
         let first = self.rng.next_u64() as u32;
         let mut received = vec![false; length];
         let (mut told, mut decision) = (BTreeSet::new(), 0);
@@ -114,7 +138,7 @@ impl Streams {
             let ahead = [0, 0, 0, self.rng.below(12)][self.rng.below(4) as usize] as usize;
             let back = self.rng.below(4) as usize;
             let start = (missing + ahead).saturating_sub(back).min(length - 1);
-            let stop = (start + 1 + self.rng.below(9) as usize).min(length);
+            let stop = (start + 1 + self.rng.below(longest) as usize).min(length);
             let mut piece = bytes[start..stop].to_vec();
             // Sometimes a segment contradicts bytes that are buffered ahead of the gap.
             let buffered = (missing.max(start)..stop).find(|&at| received[at]);
