@@ -9,9 +9,9 @@
 //!   the shortest literal has them. With all four, one test at every fourth position finds each
 //!   literal; only where it says yes are the ends tested.
 //! - *Inner* has every group of each literal. What the automaton knows at a position is the longest
-//!   beginning of a literal that ends there, and such a beginning consists of groups of this set. So
-//!   the nearest group before the position that is not in it bounds how far back the automaton has
-//!   to begin.
+//!   beginning of a literal that ends there, and such a beginning consists of groups of this set.
+//!   So the nearest group before the position that is not in it bounds how far back the automaton
+//!   has to begin.
 //!
 //! Literals of one to three bytes have no groups. They are found by their last two bytes, which are
 //! tested at each position if there are such literals.
