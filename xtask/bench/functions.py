@@ -207,12 +207,13 @@ def arrived():
     return json.loads(text)[0]["stats64"]["rx"]["packets"]
 
 
-def loaded(size, seconds):
+def loaded(size, seconds, count=arrived):
+    """Packets that `count` counts, a second and a processor second, while one process sends."""
     child = forked(CLIENT, lambda: flood(size))
     time.sleep(1)
-    packets, processor, start = arrived(), busy(), time.monotonic()
+    packets, processor, start = count(), busy(), time.monotonic()
     time.sleep(seconds)
-    packets, processor, took = arrived() - packets, busy() - processor, time.monotonic() - start
+    packets, processor, took = count() - packets, busy() - processor, time.monotonic() - start
     end(child)
     return {"a_second": packets / took, "a_cpu_second": packets / processor if processor else 0.0}
 
@@ -255,6 +256,15 @@ def table(figures):
     return "\n".join(lines) + "\n"
 
 
+def kept_pool(folder):
+    """Packets a CPU second of the pool with `nat`, by size, as the last run of this script left them: median, least and greatest."""
+    path = folder / "functions.json"
+    if not path.exists():
+        return {}
+    rows = json.loads(path.read_text())["figures"]["pool, nat"]
+    return {int(size): balance_processes.spread([one["a_cpu_second"] for one in rounds]) for size, rounds in rows.items()}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["functions"])
@@ -283,4 +293,5 @@ def main():
     print(json.dumps({"figures": figures, "table": table(figures)}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -26,6 +26,8 @@
 //!   `xtask/bench/tunnel.py`;
 //! - `functions [ARGUMENT…]`: a live pool of accelerators beside the kernel's masquerade, in
 //!   network namespaces; needs root; arguments go to `xtask/bench/functions.py`;
+//! - `openanfv [ARGUMENT…]`: NAT, DPI and Dedup with and without accelerators, per core (Ge 2017,
+//!   figure 4.16; experiments/openanfv); needs root; arguments go to `xtask/bench/openanfv.py`;
 //! - `read`: trace readers, in bytes of text or records a second.
 //!
 //! Timings are never assertions: this prints, and keeps what it measured under `target/bench`. What
@@ -61,6 +63,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, rest)) if what == "functions" => {
             measure(Path::new("python3"), "functions.py", what, rest)
         }
+        Some((what, rest)) if what == "openanfv" => {
+            measure(Path::new("python3"), "openanfv.py", what, rest)
+        }
         Some((what, rest)) if what == "redis" => {
             measure(Path::new("python3"), "redis.py", what, rest)
         }
@@ -73,7 +78,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         Some((what, [])) if what == "read" => read(),
         _ => {
             let known = "caches, sweep, nbd, moving, tiers, forecast, placements, redis, hintstor, \
-                         balance, tunnel, functions or read";
+                         balance, tunnel, functions, openanfv or read";
             Err(Failure::Usage(format!("bench takes {known}")))
         }
     }

@@ -1,6 +1,6 @@
 //! Processor time of a tunnel's parts: a chunk, a byte, a fingerprint, a packet.
-//!  `cargo run --release -p thermocline-tunnel --example costs -- FILE… [--repeat 7]` takes the
-//! files as one stream of 256 MiB at most.
+//!  `cargo run --release -p thermocline-tunnel --example costs -- FILE… [--repeat 7] [--fits]`
+//! takes the files as one stream of 256 MiB at most; `--fits` stops after the first part.
 //! 1. *Fit*: a · bytes + b · chunks for cutting, fingerprint, index and store, by content
 //!    (rabin16, and the source's function) and by count, over the sizes; without compression.
 //!    `source's` has the source's parts: MurmurHash3 of 128 bits and a Bloom filter (0.025 %).
@@ -28,7 +28,7 @@ const BYTES_MAX: usize = 256 << 20;
 const PACKET_BYTES: usize = 1460;
 
 fn main() {
-    let (mut bytes, mut repeats) = (Vec::new(), 7);
+    let (mut bytes, mut repeats, mut only_fits) = (Vec::new(), 7, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -36,6 +36,7 @@ fn main() {
                 let text = arguments.next().expect("a number behind --repeat");
                 repeats = text.parse().expect("a number behind --repeat");
             }
+            "--fits" => only_fits = true,
             path => bytes.extend(std::fs::read(path).expect("a file that can be read")),
         }
         bytes.truncate(BYTES_MAX);
@@ -44,6 +45,9 @@ fn main() {
     assert_eq!(murmur3(b"The quick brown fox jumps over the lazy dog", 0), FOX, "murmur3 is wrong");
     println!("{} MiB, {repeats} repeats, processor time of one thread", bytes.len() >> 20);
     fits(&bytes, repeats);
+    if only_fits {
+        return;
+    }
     fingerprints(&bytes, repeats);
     packets(&bytes, repeats);
 }
