@@ -37,6 +37,8 @@ pub(crate) struct Lane {
     queue: VecDeque<Carried>,
     batches: VecDeque<Batch>,
     last_done: Nanos,
+    /// Packets that were answered, since the start.
+    answered: u64,
 }
 
 /// Nanoseconds that a worker took for a packet.
@@ -61,6 +63,11 @@ impl Lane {
     /// Packets that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Packets that the worker has answered, since the start.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -107,6 +114,7 @@ impl Lane {
         if batch.verdicts.is_some() || verdicts.len() != batch.packets.len() {
             return None;
         }
+        self.answered += verdicts.len() as u64;
         batch.verdicts = Some(verdicts);
         let (sent, count) = (batch.sent, batch.packets.len() as f64);
         // A worker does one batch after the other, so it began this one when the last was done. If

@@ -94,6 +94,8 @@ pub struct SlotStatus {
     pub version: u32,
     /// Nanoseconds a packet, measured; `None` if it has not run this function.
     pub cost: Option<f64>,
+    /// Packets that it has processed since the start, whatever it held.
+    pub processed: u64,
 }
 
 /// A card: the source's ⟨accelerator, number of running ones⟩.
@@ -122,6 +124,10 @@ pub struct FunctionStatus {
     pub offered: f64,
     /// Flows that go through the processor for it.
     pub on_processor: u32,
+    /// Packets that the processor has processed for it since the start.
+    pub processor_processed: u64,
+    /// Nanoseconds a packet on the processor, measured; `None` if it has not run there.
+    pub processor_cost: Option<f64>,
 }
 
 /// The whole.

@@ -13,7 +13,7 @@ mod reference;
 
 pub use answers::{Answer, Onward};
 pub use body::{Body, refused, unknown_key};
-pub use pages::Dashboard;
+pub use pages::{Dashboard, is_page};
 pub use query::Query;
 pub use reference::reference;
 

@@ -11,6 +11,7 @@ mod deciding;
 mod error;
 mod handed;
 mod listeners;
+mod live_view;
 mod open_files;
 mod origin;
 mod output;

@@ -7,7 +7,7 @@
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use regex_automata::Input;
-use regex_automata::dfa::Automaton as _;
+use regex_automata::dfa::{Automaton as _, dense};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -300,13 +300,13 @@ fn figure() {
     }
 }
 
-type Dense = regex_automata::dfa::dense::DFA<Vec<u32>>;
+type Dense = dense::DFA<Vec<u32>>;
 
 /// The automaton of one expression without regard to case: an engine that backtracks is slower.
 fn automaton_of(expression: &str) -> Dense {
     let syntax = regex_automata::util::syntax::Config::new();
     let syntax = syntax.unicode(false).utf8(false).case_insensitive(true);
-    Dense::builder().syntax(syntax).build(expression).expect("an expression that fits")
+    dense::Builder::new().syntax(syntax).build(expression).expect("an expression that fits")
 }
 
 fn memory() {

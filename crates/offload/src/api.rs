@@ -75,6 +75,8 @@ pub struct Slot {
     pub waiting: usize,
     /// Nanoseconds a packet, measured.
     pub cost_ns: Option<f64>,
+    /// Packets that it has processed since the start, whatever it held.
+    pub processed: u64,
 }
 
 /// A function.
@@ -90,6 +92,10 @@ pub struct FunctionStatus {
     pub offered_per_s: f64,
     /// Shares whose packets go through the processor for it.
     pub on_processor: u32,
+    /// Packets that the processor has processed for it since the start.
+    pub processor_processed: u64,
+    /// Nanoseconds a packet on the processor, measured.
+    pub processor_cost_ns: Option<f64>,
     /// Flows that it knows, on all slots and on the processor.
     pub flows: usize,
 }
@@ -148,6 +154,40 @@ pub struct Packets {
     pub moved: u64,
     /// States that were lost with a slot.
     pub states_lost: u64,
+}
+
+/// A second of a pool: growth of its figures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PoolSecond {
+    /// Its number since the start.
+    pub number: u64,
+    /// Packets that came to the functions.
+    pub offered: u64,
+    /// Packets that left them.
+    pub passed: u64,
+    /// Packets that functions dropped.
+    pub dropped: u64,
+    /// Packets before full queues, full tables or failed slots, and of tenants without a chain.
+    pub lost: u64,
+    /// Bytes that came to both interfaces.
+    pub received_bytes: u64,
+    /// Functions that were loaded.
+    pub loads: u64,
+    /// Each slot.
+    pub slots: Vec<WorkerSecond>,
+    /// The processor, for each function.
+    pub processor: Vec<WorkerSecond>,
+}
+
+/// A second of a slot, or of the processor for one function.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerSecond {
+    /// Its function at the end of the second.
+    pub function: Option<String>,
+    /// Packets that it processed.
+    pub packets: u64,
+    /// Share of the second that these took, by the measured cost of a packet: 0 to 1.
+    pub load: f64,
 }
 
 /// A chain that is wanted.

@@ -11,7 +11,7 @@
 //! sockets, threads and clock. `pool` is the one thread that has all state, `side` an interface,
 //! `ethernet` what finds neighbours, `tenants` whose a packet is, `workers` the instances of
 //! functions, `wishes` what administrators ask of the scheduler, `saved` and `kept` what survives a
-//! restart. `routes` and `cyborg` are the API.
+//! restart, `past` the last five minutes. `routes` and `cyborg` are the API, `web/` is its page.
 //!
 //! IPv4 alone is carried. Functions run on threads of this process; there are no cards yet.
 
@@ -22,6 +22,7 @@ pub mod ethernet;
 mod figures;
 mod inbox;
 mod kept;
+mod past;
 mod pool;
 mod routes;
 pub mod saved;

@@ -17,6 +17,7 @@ use crate::api;
 use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
 use crate::inbox::Inbox;
 use crate::kept::{self, Kept};
+use crate::past::Past;
 use crate::saved::{self, Saved};
 use crate::side::{Side, hopped};
 use crate::tenants::Tenants;
@@ -123,6 +124,7 @@ pub(crate) struct Core {
     /// Second, and events of functions that were told in it.
     told: (u64, u32),
     next_second: Nanos,
+    past: Past,
 }
 
 /// The saver's thread: dropped, it saves once more and ends.
@@ -186,6 +188,7 @@ impl Pool {
             counts: Counts::default(),
             told: (0, 0),
             next_second: Nanos(0),
+            past: Past::default(),
             maker: maker.clone(),
             benches: benches.clone(),
         };
@@ -382,6 +385,8 @@ impl Core {
         if now >= self.next_second {
             self.next_second = Nanos(now.0 + 1_000_000_000);
             self.sides.iter_mut().for_each(|side| side.tick(now));
+            let status = self.status();
+            self.past.end(status);
         }
         self.carry_on();
         let now = self.now();
@@ -547,5 +552,10 @@ impl Core {
 
     pub(crate) fn status(&self) -> api::PoolStatus {
         asking::status(self)
+    }
+
+    /// The last five minutes, from this second on.
+    pub(crate) fn history(&self, from: u64) -> Vec<api::PoolSecond> {
+        self.past.from(from)
     }
 }

@@ -1,7 +1,7 @@
 //! The API of a pool: which request does what, and who may ask. The OpenAPI document is made from
 //! the same declarations; what `cyborg` answers is Cyborg's.
 
-use crate::api::{NewCardState, NewChain, NewCount, NewLoad, PoolStatus};
+use crate::api::{NewCardState, NewChain, NewCount, NewLoad, PoolSecond, PoolStatus};
 use crate::pool::{Caller, PoolApi};
 use crate::{cyborg, figures};
 use axum::extract::{DefaultBodyLimit, Path, Request, State};
@@ -12,7 +12,7 @@ use axum::routing::get;
 use axum::{Extension, Json, Router};
 use std::sync::Arc;
 use thermocline_admin::api::{Event, Refused};
-use thermocline_admin::http::{Answer, Body, Onward, Query, is_equal};
+use thermocline_admin::http::{Answer, Body, Dashboard, Onward, Query, is_equal, is_page};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -42,15 +42,21 @@ fn api() -> OpenApiRouter<PoolApi> {
         .routes(routes!(scale))
         .routes(routes!(load))
         .routes(routes!(drain))
+        .routes(routes!(history))
         .routes(routes!(events))
 }
 
 /// The routes for whoever may open the socket, and those for whoever has a token.
 pub(crate) fn of_pool(admin: PoolApi, token: String) -> (Router, Router) {
-    let (router, document) = api().split_for_parts();
-    let router = router
-        .route("/v1/openapi.json", get(async move || Json(document)))
-        .route("/metrics", get(metrics))
+    let dashboard = Dashboard {
+        title: "thermocline accel",
+        token: "This pool asks for the administrator's token. The address that \
+                <code>thermocline accel up</code> prints at its start carries it.",
+        sections: include_str!("../web/sections.html"),
+        script: include_str!("../web/app.js"),
+    };
+    let router = dashboard
+        .beside(api(), get(metrics))
         .merge(cyborg::router())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(admin.clone());
@@ -68,7 +74,11 @@ struct Tokens {
 }
 
 /// Finds out who asks: `Authorization: Bearer …`, or `X-Auth-Token` as OpenStack's clients send it.
+/// The page itself is for everybody, and tells nothing.
 async fn check_token(State(tokens): State<Tokens>, mut request: Request, next: Next) -> Response {
+    if is_page(request.uri().path()) {
+        return next.run(request).await;
+    }
     let headers = request.headers();
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let bearer = bearer.and_then(|value| value.strip_prefix("Bearer "));
@@ -174,6 +184,18 @@ async fn drain(
     only_admin(&who)?;
     api.inbox.ask(move |core| core.set_drained(&name, wish.drained)).await??;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The last five minutes, second by second.
+#[utoipa::path(get, path = "/v1/history", params(Onward),
+    responses((status = 200, body = [PoolSecond]), (status = 403, body = Refused)))]
+async fn history(
+    State(api): Asked,
+    Extension(who): Who,
+    Query(second): Query<Onward>,
+) -> Answer<Vec<PoolSecond>> {
+    only_admin(&who)?;
+    api.inbox.ask(move |core| core.history(second.from)).await.map(Json)
 }
 
 /// The last thousand events.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use thermocline_admin::client::Client;
 use thermocline_admin::http::{HttpListeners, TcpListen};
 use thermocline_admin::notes::Notes;
-use thermocline_offload::api::{NewCardState, NewChain, NewCount, PoolStatus};
+use thermocline_offload::api::{NewCardState, NewChain, NewCount, PoolSecond, PoolStatus};
 use thermocline_offload::saved::decode;
 use thermocline_offload::{
     CardConfig, Pool, PoolConfig, Rules, SideConfig, TenantConfig, serve_pool,
@@ -264,6 +264,16 @@ impl World {
         self.api().get("/v1/status").unwrap()
     }
 
+    /// HTTP status of a path of the pool's API over TCP, without a token.
+    fn status_without_token(&self, path: &str) -> String {
+        let done = Command::new("ip")
+            .args(["netns", "exec", &self.names()[1], "curl", "-s", "-o", "/dev/null"])
+            .args(["-w", "%{http_code}", &format!("http://127.0.0.1:6666{path}")])
+            .output()
+            .unwrap();
+        String::from_utf8(done.stdout).unwrap()
+    }
+
     /// Fetches a path with curl; its body, or nothing.
     fn curl(&self, path: &str, seconds: u32) -> Option<Vec<u8>> {
         let done = Command::new("ip")
@@ -353,6 +363,20 @@ fn packets_go_through_a_chain_whose_slots_and_order_change() {
     world.api().tell(hyper::Method::PUT, "/v1/cards/card0", &wish).unwrap();
     world.until("the card is empty", |world| world.status().cards[0].running == 0);
     client.ping("after a drained card");
+
+    // All of it is in the last five minutes.
+    world.until("the seconds have what was carried", |world| {
+        let seconds: Vec<PoolSecond> = world.api().get("/v1/history").unwrap();
+        let of_slots = seconds.iter().flat_map(|second| &second.slots);
+        let of_processor = seconds.iter().flat_map(|second| &second.processor);
+        of_slots.map(|slot| slot.packets).sum::<u64>() > 0
+            && of_processor.map(|one| one.packets).sum::<u64>() > 0
+            && seconds.iter().map(|second| second.passed).sum::<u64>() > 0
+    });
+    // The page is for everybody; what it asks for is not.
+    for (path, status) in [("/", "200"), ("/app.js", "200"), ("/v1/history", "401")] {
+        assert_eq!(world.status_without_token(path), status, "{path}");
+    }
     drop(pool);
 }
 

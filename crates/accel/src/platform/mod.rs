@@ -506,6 +506,8 @@ impl Platform {
                 running: self.slots.iter().filter(runs).count() as u32,
                 offered: self.meter.offered(id),
                 on_processor: self.switch.users(Place::Processor(id)),
+                processor_processed: self.processor[number].answered(),
+                processor_cost: self.meter.cost(id, Place::Processor(id)),
             }
         };
         Status {
@@ -541,6 +543,7 @@ impl Platform {
             waiting: known.lane.waiting(),
             version: known.image.map_or(0, |image| image.version),
             cost: function.and_then(|function| self.meter.cost(function, place)),
+            processed: known.lane.answered(),
         }
     }
 }

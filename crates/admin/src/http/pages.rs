@@ -52,8 +52,8 @@ async fn nowhere(uri: Uri) -> Refused {
     Refused::missing(format!("there is no {path}; /v1/openapi.json lists what there is"))
 }
 
-/// True if a path belongs to the page, which tells nothing about the engine.
-pub(super) fn is_page(path: &str) -> bool {
+/// True if a path belongs to the page, which tells nothing about the program behind it.
+pub fn is_page(path: &str) -> bool {
     matches!(path, "/" | "/app.js" | "/page.js" | "/style.css" | "/icon.svg")
 }
 

@@ -219,6 +219,8 @@ pub(super) fn status(core: &Core) -> PoolStatus {
             wanted: wishes.counts.get(&id).copied(),
             offered_per_s: known.offered,
             on_processor: known.on_processor,
+            processor_processed: known.processor_processed,
+            processor_cost_ns: known.processor_cost,
             flows: core.benches.iter().map(|bench| bench.flows(id)).sum(),
         }
     };
@@ -289,6 +291,7 @@ fn slot(core: &Core, id: SlotId, known: &SlotStatus, chosen: bool) -> Slot {
         flows: function.map_or(0, |function| core.benches[id.index()].flows(function)),
         waiting: known.waiting,
         cost_ns: known.cost,
+        processed: known.processed,
     }
 }
 

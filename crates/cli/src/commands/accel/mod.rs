@@ -1,6 +1,7 @@
 //! `thermocline accel …`: a pool of accelerators for network functions.
 
 mod admin;
+mod top;
 mod up;
 
 use crate::config::accel::SOCKET;
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     Drain(admin::DrainArgs),
     /// A running pool at a glance.
     Status(admin::StatusArgs),
+    /// A running pool, live, in the terminal.
+    Top(top::Args),
 }
 
 /// The pool.
@@ -51,5 +54,6 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Scale(args) => admin::scale(&args),
         Command::Drain(args) => admin::drain(&args),
         Command::Status(args) => admin::status(&args),
+        Command::Top(args) => top::run(&args),
     }
 }

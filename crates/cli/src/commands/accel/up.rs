@@ -47,6 +47,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
         | OffloadError::Open(_) => CliError::input(error),
         OffloadError::Interface { .. } | OffloadError::System(_) => CliError::failed(error),
     })?;
+    let mut page = None;
     let tcp = match tcp {
         None => None,
         Some((address, token, files)) => {
@@ -56,14 +57,19 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
                 client_authority: files.client_ca,
             });
             let tls = files.map(|files| tls(&files).map_err(CliError::input)).transpose()?;
-            Some(TcpListen { address, any_port: false, token: listeners::token(&token)?, tls })
+            let token = listeners::token(&token)?;
+            page = Some((if tls.is_some() { "https" } else { "http" }, token.clone()));
+            Some(TcpListen { address, any_port: false, token, tls })
         }
     };
     let listeners = HttpListeners { unix: Some(socket.clone()), tcp, ..Default::default() };
     let http = serve_pool(listeners, pool.api()).map_err(CliError::failed)?;
     let _ = writeln!(text, "API: {}", socket.display());
-    if let Some(address) = http.address {
+    if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "API: {address}, with tokens; OpenStack: /accelerator/v2");
+        let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
+    } else {
+        text.push_str("no dashboard: `tcp` and `token-file` under [api] in the configuration\n");
     }
     output::print(&(text + "stop with Ctrl-C or SIGTERM\n"))?;
     let ended = pool.run(&stop).map_err(CliError::failed);

@@ -1,19 +1,16 @@
 //! `thermocline top`: a running engine, live, in a terminal.
 //!
-//! Asks once a second and draws; q, Esc or Ctrl-C end it.
+//! `live_view` asks once a second, and has what all such views share.
 
 use super::{EngineArgs, micros, span};
 use crate::error::CliError;
-use crate::listeners::moment;
+use crate::live_view::{self, colour, columns_within, titled};
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event as Key, KeyCode, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
-use std::io::IsTerminal;
-use std::time::Duration;
-use thermocline_admin::api::{Event, Severity};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
+use thermocline_admin::api::Event;
 use thermocline_admin::client::{CallError, Client};
 use thermocline_engine::api::{Operations, Pool, PoolSecond, Second, Status};
 use thermocline_units::Bytes;
@@ -25,16 +22,6 @@ Examples:
   thermocline top --data /mnt/pools
 
 Keys: q ends it.";
-
-/// Time between two questions.
-const EVERY: Duration = Duration::from_secs(1);
-/// Pools by number, in Okabe and Ito's colours.
-const COLOURS: [Color; 4] = [
-    Color::Rgb(230, 159, 0),
-    Color::Rgb(86, 180, 233),
-    Color::Rgb(0, 158, 115),
-    Color::Rgb(204, 121, 167),
-];
 
 /// Columns of the table of pools: heading and width.
 const COLUMNS: [(&str, u16); 10] = [
@@ -86,35 +73,8 @@ impl Scene {
 
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let client = args.engine.client();
-    let first = Scene::ask(&client)?;
-    if !std::io::stdout().is_terminal() {
-        let text = "top draws on a terminal; `thermocline status` prints the same once";
-        return Err(CliError::input(text));
-    }
-    let mut terminal = ratatui::init();
-    let ended = watch(&mut terminal, &client, first);
-    ratatui::restore();
-    ended
-}
-
-fn watch(
-    terminal: &mut ratatui::DefaultTerminal,
-    client: &Client,
-    mut scene: Scene,
-) -> Result<(), CliError> {
-    loop {
-        terminal.draw(|frame| draw(frame, &scene)).map_err(CliError::failed)?;
-        while event::poll(EVERY).map_err(CliError::failed)? {
-            let Key::Key(key) = event::read().map_err(CliError::failed)? else { break };
-            let control = key.modifiers.contains(KeyModifiers::CONTROL);
-            match key.code {
-                KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
-                KeyCode::Char('c') if control => return Ok(()),
-                _ => {}
-            }
-        }
-        scene = Scene::ask(client)?;
-    }
+    let instead = "`thermocline status` prints the same once";
+    live_view::watch(|| Scene::ask(&client), draw, instead)
 }
 
 /// Draws the whole view.
@@ -133,15 +93,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     draw_pools(frame, table, scene);
     draw_sparks(frame, sparks, scene);
     draw_moves(frame, moves, scene);
-    draw_events(frame, events, scene);
-}
-
-fn colour(pool: usize) -> Style {
-    Style::new().fg(COLOURS[pool % COLOURS.len()])
-}
-
-fn titled(title: &str) -> Block<'static> {
-    Block::bordered().title(format!(" {title} ")).border_style(Style::new().fg(Color::DarkGray))
+    live_view::draw_events(frame, events, &scene.events);
 }
 
 fn header(scene: &Scene) -> Paragraph<'static> {
@@ -168,22 +120,8 @@ fn header(scene: &Scene) -> Paragraph<'static> {
     Paragraph::new(vec![Line::styled(first, bold), Line::raw(second)])
 }
 
-/// Columns of the table of pools that fit, by number.
-fn columns_within(width: u16) -> Vec<usize> {
-    let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
-    for spare in SPARE {
-        // A blank stands between two columns.
-        let wanted: u16 = shown.iter().map(|&column| COLUMNS[column].1 + 1).sum();
-        if wanted.saturating_sub(1) <= width {
-            break;
-        }
-        shown.retain(|&column| column != spare);
-    }
-    shown
-}
-
 fn draw_pools(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
-    let shown = columns_within(area.width);
+    let shown = columns_within(&COLUMNS, &SPARE, area.width);
     let chunk = scene.status.chunk_bytes;
     let rows = scene.pools().map(|pool| {
         let at = usize::from(pool.id);
@@ -246,20 +184,6 @@ fn draw_moves(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     let lines: Vec<Line<'_>> = jobs.chain(chunks).collect();
     let block = titled(&format!("moves, {} to go", scene.operations.pending));
     frame.render_widget(Paragraph::new(lines).block(block), area);
-}
-
-fn draw_events(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
-    let lines = scene.events.iter().rev().map(|event| {
-        let style = match event.severity {
-            Severity::Info => Style::new(),
-            Severity::Warning => Style::new().fg(Color::Yellow),
-            Severity::Error => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
-        };
-        let time = moment(event.at_ms);
-        Line::styled(format!("{} {}: {}", &time[11..19], event.subject, event.text), style)
-    });
-    let lines: Vec<Line<'_>> = lines.collect();
-    frame.render_widget(Paragraph::new(lines).block(titled("events, newest first")), area);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The view, drawn into memory.
 
-use super::{COLUMNS, Scene, columns_within, draw};
+use super::{COLUMNS, SPARE, Scene, columns_within, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use thermocline_admin::api::Latency;
@@ -55,7 +55,8 @@ fn what_is_shown_of_pools_is_whole_on_a_narrow_terminal() {
         for wanted in whole {
             assert!(text.contains(wanted), "{width}: {wanted}\n{text}");
         }
-        let widths: u16 = columns_within(width).iter().map(|&at| COLUMNS[at].1 + 1).sum();
+        let widths: u16 =
+            columns_within(&COLUMNS, &SPARE, width).iter().map(|&at| COLUMNS[at].1 + 1).sum();
         assert!(widths - 1 <= width, "{width}");
     }
 }
