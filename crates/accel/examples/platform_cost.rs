@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p thermocline-accel --example platform_cost`. Workers are part of this
 //! program and pass every packet at once, so what is counted is the platform and the lists of
-//! verdicts that they make. Packets come in rows of 32, as from a device. Median of seven runs, with
-//! the least and the greatest.
+//! verdicts that they make. Packets come in rows of 32, as from a device. Median of seven runs,
+//! with the least and the greatest.
 
 #![allow(clippy::print_stdout, clippy::disallowed_macros)]
 

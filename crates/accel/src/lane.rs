@@ -44,7 +44,7 @@ pub(crate) struct Lane {
 /// Nanoseconds that a worker took for a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Took {
-    /// It had another batch before this one.
+    /// It had another batch before this one, or measured the time itself.
     Exactly(f64),
     /// The way to the worker and back may be part of it.
     AtMost(f64),
@@ -103,12 +103,13 @@ impl Lane {
     }
 
     /// Takes an answer, and what it says of the worker's speed; `None` if the answer does not fit
-    /// the batch.
+    /// the batch. `worked` is the time that the worker itself measured.
     pub(crate) fn answer(
         &mut self,
         now: Nanos,
         ticket: Ticket,
         verdicts: Vec<Verdict>,
+        worked: Option<Nanos>,
     ) -> Option<Took> {
         let batch = self.batches.iter_mut().find(|batch| batch.ticket == ticket)?;
         if batch.verdicts.is_some() || verdicts.len() != batch.packets.len() {
@@ -125,6 +126,11 @@ impl Lane {
         self.last_done = now;
         let is_first = self.batches.front().is_some_and(|batch| batch.ticket == ticket);
         met_if(!is_first, "an answer came before that of an earlier batch");
+        if let Some(worked) = worked {
+            // It cannot have worked on the batch for longer than it had it.
+            let worked = worked.min(now.saturating_sub(sent));
+            return Some(Took::Exactly(worked.0 as f64 / count));
+        }
         Some(if was_busy { Took::Exactly(took) } else { Took::AtMost(took) })
     }
 

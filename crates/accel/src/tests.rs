@@ -131,3 +131,27 @@ fn demand_loads_a_slot_and_its_packets_go_there() {
     assert_eq!((platform.counters().passed, platform.counters().alerts), (1, 1));
     platform.check();
 }
+
+/// On a busy machine a slot's thread waited for its turn, and 25 µs a packet seemed to be 3 ms.
+#[test]
+fn the_cost_of_a_packet_is_what_a_worker_measures_if_it_does() {
+    let (mut platform, _) = platform();
+    let settings = FunctionSettings {
+        name: "nat".to_string(),
+        stateful: true,
+        alters: true,
+        processor: Some(1_000.0),
+    };
+    let function = platform.declare(settings).unwrap();
+    platform.set_chain(Nanos(0), GroupId(1), &[function]).unwrap();
+    let mut worked = |began: u64, ended: u64, worked: u64| {
+        platform.offer(Nanos(began), GroupId(1), FlowKey(1), Bytes::from_static(b"packet"));
+        let ticket = platform.next_work().expect("a batch").ticket();
+        let answer = Answer::Processed(vec![Verdict::Pass]);
+        platform.complete_after(Nanos(ended), ticket, answer, Nanos(worked));
+        platform.status().functions[function.index()].processor_cost
+    };
+    assert_eq!(worked(1_000, 3_000_000, 500), Some(500.0));
+    // No worker works on a batch for longer than it has it: 500 + (1,300 - 500) / 8.
+    assert_eq!(worked(4_000_000, 4_001_300, 9_000_000), Some(600.0));
+}

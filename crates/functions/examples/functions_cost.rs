@@ -1,7 +1,8 @@
 //! CPU time of NAT and inspection by packet, beside bare automata; with texts that are chosen to
 //! cost much; memory of a million flows.
 //!
-//! `cargo run --release -p thermocline-functions --example functions_cost -- nat|dpi|hard|figure|memory`
+//! `cargo run --release -p thermocline-functions --example functions_cost -- PART`, with a part of
+//! nat, dpi, hard, figure, memory, files and told.
 
 #![allow(clippy::print_stdout, clippy::disallowed_macros)]
 

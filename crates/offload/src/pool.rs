@@ -410,7 +410,7 @@ impl Core {
     fn hear(&mut self, inbox: &Inbox) {
         for (ticket, answer, told) in inbox.answers() {
             let now = self.now();
-            self.platform.complete(now, ticket, answer);
+            self.platform.complete_after(now, ticket, answer, told.worked);
             self.tell(told);
         }
     }
@@ -456,7 +456,7 @@ impl Core {
                     let (ticket, mut told) = (work.ticket(), Told::default());
                     let answer = bench.work(&self.maker, work, &mut told);
                     let now = self.now();
-                    self.platform.complete(now, ticket, answer);
+                    self.platform.complete_after(now, ticket, answer, told.worked);
                     self.tell(told);
                 }
             }

@@ -209,6 +209,14 @@ pub(crate) struct Told {
     pub(crate) drops: Vec<Reason>,
     /// Sentences for people.
     pub(crate) notes: Vec<String>,
+    /// Processor time of the work.
+    pub(crate) worked: Nanos,
+}
+
+/// Processor time of this thread. By the clock, a thread that waits for its turn seems to work.
+fn processor_time() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 impl Bench {
@@ -226,6 +234,13 @@ impl Bench {
 
     /// Does a piece of work that [`Maker::hand_out`] noted.
     pub(crate) fn work(&self, maker: &Maker, work: Work, told: &mut Told) -> Answer {
+        let begun = processor_time();
+        let answer = self.done(maker, work, told);
+        told.worked = processor_time().saturating_sub(begun);
+        answer
+    }
+
+    fn done(&self, maker: &Maker, work: Work, told: &mut Told) -> Answer {
         let mut instances = locked(&self.0);
         match work {
             Work::Load { .. } => {

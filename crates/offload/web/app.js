@@ -12,7 +12,7 @@ function share(ratio) {
 // The colour of a function: its place among all functions of the pool.
 function colour(status, name) {
   const place = status.functions.findIndex((one) => one.name === name);
-  return place < 0 ? "var(--line)" : COLORS[place % COLORS.length];
+  return place < 0 ? "gray" : COLORS[place % COLORS.length];
 }
 
 function last() {
@@ -48,7 +48,7 @@ function packets() {
 // A box of a chain's picture, with lines of text.
 function box(svg, x, lines, fill) {
   const node = drawing("g", { transform: "translate(" + x + " 4)" });
-  node.append(drawing("rect", { width: 170, height: 52, rx: 6, class: "stage", style: "stroke: " + fill }));
+  node.append(drawing("rect", { width: 170, height: 52, rx: 6, class: "stage", stroke: fill }));
   lines.forEach((text, i) => {
     const label = drawing("text", { x: 85, y: 21 + 18 * i, class: i ? "quiet" : "" });
     label.textContent = text.length > 26 ? text.slice(0, 25) + "…" : text;
@@ -73,10 +73,10 @@ function chains(status) {
       ["the world", tenant.chain.includes("nat") ? "as " + tenant.external.join(", ") : "addresses unchanged"]];
     if (!tenant.chain.length) stages.splice(1, 1, ["no chain", "its packets are dropped"]);
     const width = stages.length * 170 + (stages.length - 1) * 40 + 4;
-    const svg = drawing("svg", { class: "chain", viewBox: "0 0 " + width + " 60", style: "max-width: " + width + "px" });
+    const svg = drawing("svg", { class: "chain", viewBox: "0 0 " + width + " 60", width });
     stages.forEach(([title, text], i) => {
       const isFunction = i > 0 && i < stages.length - 1;
-      box(svg, 2 + i * 210, [title, text], isFunction ? colour(status, title) : "var(--line)");
+      box(svg, 2 + i * 210, [title, text], isFunction ? colour(status, title) : "gray");
       if (i) svg.append(drawing("path", { class: "way", d: "M" + (2 + i * 210 - 38) + " 30h34m-6 -5l6 5l-6 5" }));
     });
     svg.append(caption("chain of " + tenant.name));
@@ -102,7 +102,7 @@ function slots(status) {
     const figures = element("div", undefined, "figures");
     for (const word of ["load", share(now.load), number(now.packets) + " packets/s",
       "a packet", slot.cost_ns === null ? "–" : (slot.cost_ns / 1000).toFixed(2) + " µs", number(slot.waiting) + " wait",
-      "flows", number(slot.flows), number(slot.shares) + " shares of hosts"]) figures.append(element("span", word));
+      "flows", number(slot.flows), number(slot.shares) + (slot.shares === 1 ? " share of hosts" : " shares of hosts")]) figures.append(element("span", word));
     const [svg, top] = line(state.seconds.map((second) => (second.slots[slot.slot] || { packets: 0 }).packets), 300, 34, "spark");
     svg.append(caption("packets a second over the last five minutes, at most " + number(top)));
     card.append(heading, element("small", notes.filter(Boolean).join(", ")), fill, figures, svg);

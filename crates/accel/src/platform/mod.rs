@@ -377,6 +377,16 @@ impl Platform {
 
     /// A worker has answered. Answers that nobody waits for are counted and ignored.
     pub fn complete(&mut self, now: Nanos, ticket: Ticket, answer: Answer) {
+        self.answered(now, ticket, answer, None);
+    }
+
+    /// A worker has answered that measures its own time: it worked on the batch for so long. What
+    /// the platform sees of a worker on a busy machine is mostly how long it waited for its turn.
+    pub fn complete_after(&mut self, now: Nanos, ticket: Ticket, answer: Answer, worked: Nanos) {
+        self.answered(now, ticket, answer, Some(worked));
+    }
+
+    fn answered(&mut self, now: Nanos, ticket: Ticket, answer: Answer, worked: Option<Nanos>) {
         let Some((errand, _)) = self.errands.remove(&ticket) else {
             met("an answer came too late or twice");
             self.counters.strays += 1;
@@ -385,7 +395,7 @@ impl Platform {
         match (errand, answer) {
             (Errand::Load(slot), Answer::Loaded) => self.loaded(now, slot),
             (Errand::Batch(place), Answer::Processed(verdicts)) => {
-                self.processed(now, ticket, place, verdicts);
+                self.processed(now, ticket, place, (verdicts, worked));
             }
             (Errand::Export(_), Answer::Exported(state)) => self.exported(now, ticket, state),
             (Errand::Import(_), Answer::Imported) => self.imported(now, ticket),
@@ -403,7 +413,13 @@ impl Platform {
         assert!(!self.errands.contains_key(&ticket), "it is answered");
     }
 
-    fn processed(&mut self, now: Nanos, ticket: Ticket, place: Place, verdicts: Vec<Verdict>) {
+    fn processed(
+        &mut self,
+        now: Nanos,
+        ticket: Ticket,
+        place: Place,
+        (verdicts, worked): (Vec<Verdict>, Option<Nanos>),
+    ) {
         let function = match place {
             Place::Slot(slot) => self.slots[slot.index()].takes().expect("it had a batch"),
             Place::Processor(function) => function,
@@ -414,7 +430,7 @@ impl Platform {
             Verdict::Pass | Verdict::Alert(_) | Verdict::Drop => true,
         };
         let is_honest = verdicts.iter().all(is_possible);
-        let took = self.lane_mut(place).answer(now, ticket, verdicts);
+        let took = self.lane_mut(place).answer(now, ticket, verdicts, worked);
         let Some(took) = took.filter(|_| is_honest) else {
             met("a worker lied");
             self.counters.lies += 1;

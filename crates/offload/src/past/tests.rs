@@ -1,4 +1,4 @@
-//! Seconds from totals.
+//! Seconds of a pool, made from the totals of two moments.
 
 use super::*;
 use crate::api::{FunctionStatus, Packets, Slot};

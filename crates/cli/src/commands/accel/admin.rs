@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use thermocline_admin::client::segment;
 use thermocline_offload::api::{NewCardState, NewChain, NewCount, NewLoad, PoolStatus, Slot};
 use thermocline_units::Bytes;
+use thermocline_units::text::{count as numbered, counted};
 
 /// Arguments of `status` and `slots`.
 #[derive(clap::Args)]
@@ -105,7 +106,7 @@ pub(super) fn scale(args: &ScaleArgs) -> Result<(), CliError> {
     let path = format!("/v1/functions/{}", segment(&args.function));
     args.pool.client().tell(Method::PUT, &path, &NewCount { slots: args.slots.0 })?;
     let slots = args.slots.0.map_or("as many slots as the scheduler gives".to_string(), |slots| {
-        format!("{slots} slots")
+        counted(slots as u64, "slot")
     });
     output::print(&format!("{}: {slots}\n", args.function))
 }
@@ -166,10 +167,10 @@ fn text(status: &PoolStatus) -> String {
             "{side} {}: {} in {} packets came, {} in {} were sent, {} lost",
             it.interface,
             Bytes(it.received_bytes),
-            it.received,
+            numbered(it.received),
             Bytes(it.sent_bytes),
-            it.sent,
-            it.refused + it.unanswered + it.unrouted
+            numbered(it.sent),
+            numbered(it.refused + it.unanswered + it.unrouted)
         );
     }
     let packets = &status.packets;
@@ -177,9 +178,9 @@ fn text(status: &PoolStatus) -> String {
         text,
         "{} packets through functions; dropped: {} by functions ({} by rules), {} of no tenant, {} \
          lost; {} alerts, {} mappings made",
-        packets.passed,
-        packets.dropped_by_functions,
-        packets.dropped_by_rules,
+        numbered(packets.passed),
+        numbered(packets.dropped_by_functions),
+        numbered(packets.dropped_by_rules),
         packets.dropped_strangers + packets.dropped_hops,
         packets.lost,
         packets.alerts,
@@ -194,8 +195,11 @@ fn text(status: &PoolStatus) -> String {
         let wanted = function.wanted.map_or("auto".to_string(), |wanted| wanted.to_string());
         let _ = writeln!(
             text,
-            "function {}: {} slots (wanted: {wanted}), {:.0} packets/s, {} flows",
-            function.name, function.running, function.offered_per_s, function.flows
+            "function {}: {} (wanted: {wanted}), {:.0} packets/s, {}",
+            function.name,
+            counted(function.running.into(), "slot"),
+            function.offered_per_s,
+            counted(function.flows as u64, "flow")
         );
     }
     for card in status.cards.iter().filter(|card| card.drained) {

@@ -67,7 +67,13 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let _ = writeln!(text, "API: {}", socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "API: {address}, with tokens; OpenStack: /accelerator/v2");
-        let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
+        // Ports of IRC, by the Fetch standard ("port blocking"). Cyborg's own is among them.
+        let _ = match address.port() {
+            port @ (6665..=6669 | 6697) => {
+                writeln!(text, "no dashboard: browsers refuse port {port}; `tcp` can have another")
+            }
+            _ => writeln!(text, "dashboard: {scheme}://{address}/#token={token}"),
+        };
     } else {
         text.push_str("no dashboard: `tcp` and `token-file` under [api] in the configuration\n");
     }
