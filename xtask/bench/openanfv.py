@@ -127,9 +127,9 @@ def row(function, what, unit, without, rate, note=""):
     """A row: its rate, and by how much it is above what it is without accelerators."""
     if rate is None:
         return f"| {function} | {what} | {note} | | |"
-    digits = 3 if rate[0] < 1 else 2
+    digits = 2 if rate[0] >= 1 else 3 if rate[0] >= 0.1 else 4
     text = f"{rate[0]:.{digits}f} ({rate[1]:.{digits}f} to {rate[2]:.{digits}f})" if rate[1] != rate[2] else f"{rate[0]:.{digits}f}"
-    return f"| {function} | {what} | {text} {unit} | ×{rate[0] / without[0]:.2f} | {note} |"
+    return f"| {function} | {what} | {text} {unit} | ×{rate[0] / without[0]:.3g} | {note} |"
 
 
 def table(figures):
@@ -180,6 +180,8 @@ def main():
         dedup_text = example("thermocline-tunnel", "costs", str(args.binary), "--fits", "--repeat", str(args.rounds), cwd=folder)
         best = hyperscan(args.hyperscan, folder)
     dpi = {count: {how: values(functions_text, f"DPI, {count} rules, {how}: ") for how in ("inspection", "one after the other")} for count in (100, 1000)}
+    for rates in dpi.values():
+        rates["one after the other"] = [rate / 1000 for rate in rates["one after the other"]]
     dedup = {name: as_gbit(values(dedup_text, f"{name:<14} {'2KiB':>10}")) for name in ("source's", "rabin16", "gear")}
     nat = {size: values(functions_text, f"NAT, {size} B, 64 flows: ") for size in functions.SIZES}
     pool = {size: figures for size, figures in functions.kept_pool(args.kept).items()}

@@ -282,7 +282,7 @@ fn figure() {
         // A hundredth of the text: each rule goes over all of it.
         let text = &text[..text.len() / 100 / PIECE * PIECE];
         let one_each: Vec<_> = expressions.iter().map(|text| automaton_of(text)).collect();
-        let gbit = text.len() as f64 * 8.0 / 1e9;
+        let mbit = text.len() as f64 * 8.0 / 1e6;
         let mut found = 0;
         let rate = spread(|| {
             let start = cpu();
@@ -293,7 +293,7 @@ fn figure() {
                 };
                 found += one_each.iter().filter(finds).count();
             }
-            gbit / (cpu() - start)
+            mbit / (cpu() - start)
         });
         println!(
             "DPI, {count} rules, one after the other: {rate} Gbit a CPU second, {found} found"

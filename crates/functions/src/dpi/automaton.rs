@@ -28,13 +28,19 @@ pub(super) struct Table {
     /// For each state from `first_match` on, where its patterns begin in `patterns`.
     ends: Vec<u32>,
     patterns: Vec<u32>,
-    /// Finds most of the bytes over which an automaton of literals need not run.
+    /// Finds most of the bytes over which the automaton need not run.
     filter: Option<Filter>,
+    /// States from which bytes may be skipped: those of expressions in which no match has begun.
+    /// `None`: any, because what an automaton of literals knows lies in the last bytes.
+    at_rest: Option<[u32; 2]>,
 }
 
 /// Share of a piece, 1 / this, over which the automaton may run piecemeal before the rest is no
 /// longer filtered. It bounds what bytes can cost that were chosen to pass the filter.
 const FILTERED_SHARE: usize = 4;
+
+/// Bytes between two looks whether an automaton of expressions is at rest.
+const REST_LOOK: usize = 4;
 
 /// Bytes of running that one candidate costs beside them.
 const CANDIDATE_COST: usize = 4;
@@ -90,7 +96,7 @@ impl Table {
         if let Some(filter) = &self.filter {
             run.skip(filter, bytes, &mut found);
         }
-        run.to(bytes.len(), bytes, &mut found);
+        run.run_to(bytes.len(), bytes, &mut found);
         run.state
     }
 
@@ -123,6 +129,22 @@ impl Table {
         Ok(Table { filter: Some(Filter::new(literals)), ..table })
     }
 
+    /// The same automaton of expressions with a filter, if each of its matches begins with one of
+    /// these bytes, and no expression looks around.
+    fn behind_filter_of(self, beginnings: &[Vec<u8>]) -> Table {
+        let firsts = || beginnings.iter().filter_map(|bytes| bytes.first());
+        let is_first = |byte: u8| firsts().any(|first| first.eq_ignore_ascii_case(&byte));
+        let Some(other) = (0..=255u8).find(|byte| !is_first(*byte)) else { return self };
+        let step =
+            |state: u32| self.next[state as usize + usize::from(self.classes[usize::from(other)])];
+        let rest = step(self.start);
+        if step(rest) != rest || rest >= self.first_match || self.start >= self.first_match {
+            return self;
+        }
+        let at_rest = Some([self.start, rest]);
+        Table { filter: Some(Filter::new(beginnings)), at_rest, ..self }
+    }
+
     /// An automaton of expressions, which look at nothing behind their end.
     pub(super) fn of_expressions(
         expressions: &[&str],
@@ -153,7 +175,7 @@ impl Table {
         for (byte, class) in (0..=255).zip(&mut classes) {
             *class = nfa.byte_classes().get(byte);
         }
-        build(
+        let table = build(
             classes,
             start,
             states_max,
@@ -164,7 +186,13 @@ impl Table {
                 let count = if dfa.is_match_state(end) { dfa.match_len(end) } else { 0 };
                 (0..count).map(|nth| dfa.match_pattern(end, nth).as_u32()).collect()
             },
-        )
+        )?;
+        let beginnings: Option<Vec<Vec<Vec<u8>>>> =
+            expressions.iter().map(|expression| beginnings(expression)).collect();
+        Ok(match beginnings {
+            Some(beginnings) => table.behind_filter_of(&beginnings.concat()),
+            None => table,
+        })
     }
 }
 
@@ -180,7 +208,7 @@ struct Run<'t> {
 impl Run<'_> {
     /// Runs over the bytes up to `end`.
     #[inline]
-    fn to(&mut self, end: usize, bytes: &[u8], found: &mut impl FnMut(usize, &[u32])) {
+    fn run_to(&mut self, end: usize, bytes: &[u8], found: &mut impl FnMut(usize, &[u32])) {
         let table = self.table;
         let next = &table.next[..];
         let mut state = self.state;
@@ -200,22 +228,41 @@ impl Run<'_> {
             return;
         }
         // Groups that reach back into the piece before are not known.
-        self.to(GROUP - 1, bytes, found);
+        self.run_to(GROUP - 1, bytes, found);
+        self.run_to_rest(bytes, found);
         let mut budget = bytes.len() / FILTERED_SHARE;
         while let Some(end) = filter.next(bytes, self.at + 1) {
             met("a literal may end here");
             self.begin(filter.start(bytes, end, self.at));
             let cost = end - self.at + CANDIDATE_COST;
-            self.to(end, bytes, found);
+            self.run_to(end, bytes, found);
+            let ended = self.at;
+            self.run_to_rest(bytes, found);
+            let cost = cost + (self.at - ended);
             let Some(rest) = budget.checked_sub(cost) else {
                 met("the filter was of little use");
                 return;
             };
             budget = rest;
         }
+        if self.at == bytes.len() {
+            return;
+        }
         match mutant("state_behind_the_last_byte_is_not_decided") {
             true => self.begin(bytes.len()),
             false => self.begin(filter.start(bytes, bytes.len(), self.at)),
+        }
+    }
+
+    /// Runs on until bytes may be skipped, or to the end.
+    fn run_to_rest(&mut self, bytes: &[u8], found: &mut impl FnMut(usize, &[u32])) {
+        let Some(at_rest) = self.table.at_rest else { return };
+        if mutant("a_match_that_has_begun_is_skipped") {
+            return;
+        }
+        while self.at < bytes.len() && !at_rest.contains(&self.state) {
+            met("a match of an expression has begun");
+            self.run_to((self.at + REST_LOOK).min(bytes.len()), bytes, found);
         }
     }
 
@@ -227,6 +274,23 @@ impl Run<'_> {
             (self.at, self.state) = (at, self.table.start);
         }
     }
+}
+
+/// The bytes with which each match of an expression begins, in lower case: a few literals, one of
+/// which it is. `None` if they are many or short, or if the expression looks around.
+pub(super) fn beginnings(expression: &str) -> Option<Vec<Vec<u8>>> {
+    let mut parser = regex_syntax::ParserBuilder::new().unicode(false).utf8(false).build();
+    let parsed = parser.parse(expression).ok()?;
+    if !parsed.properties().look_set().is_empty() {
+        return None;
+    }
+    let found = regex_syntax::hir::literal::Extractor::new().extract(&parsed);
+    let mut all: Vec<Vec<u8>> =
+        found.literals()?.iter().map(|literal| literal.as_bytes().to_ascii_lowercase()).collect();
+    all.sort_unstable();
+    all.dedup();
+    let is_long = !all.is_empty() && all.iter().all(|bytes| bytes.len() >= GROUP);
+    is_long.then_some(all)
 }
 
 /// A class for each byte that literals have, either case, and one for all others.
@@ -295,6 +359,7 @@ fn build<S: Copy + Ord>(
         ends: vec![0],
         patterns: Vec::new(),
         filter: None,
+        at_rest: None,
     };
     for state in order {
         let row = &rows[state * columns..(state + 1) * columns];

@@ -1,4 +1,4 @@
-//! A filter in front of the automaton of literals: it says where in a packet a literal may end, so
+//! A filter in front of an automaton of literals: it says where in a packet a literal may end, so
 //! that the automaton need not run over all bytes.
 //!
 //! It knows three sets of groups of four bytes, without regard to case. All may contain a group too
@@ -12,6 +12,9 @@
 //!   beginning of a literal that ends there, and such a beginning consists of groups of this set.
 //!   So the nearest group before the position that is not in it bounds how far back the automaton
 //!   has to begin.
+//!
+//! The same filter stands before an automaton of expressions if all their matches begin with
+//! literals. Then bytes are skipped only where no match has begun.
 //!
 //! Literals of one to three bytes have no groups. They are found by their last two bytes, which are
 //! tested at each position if there are such literals.

@@ -6,11 +6,13 @@
 //! 2. A content with `within` joins the one before it to an expression with a gap between them.
 //! 3. A content with `distance` alone is an element of its own that must begin behind the end of
 //!    the one before. The earliest end is the best one there, so one number is enough to remember.
-//! 4. Expressions share automata, as many in one as its limit of states allows.
+//! 4. Expressions share automata, as many in one as its limit of states allows. Those whose matches
+//!    begin with literals have automata of their own, if there are enough, because a filter stands
+//!    before these.
 //!
 //! A rule has matched when all of its elements were found.
 
-use super::automaton::{Table, TooLarge};
+use super::automaton::{self, Table, TooLarge};
 use super::header::{Addresses, Ports};
 use super::rules::{self, Action, Content, Rule, RuleError, RuleProtocol};
 use std::collections::BTreeMap;
@@ -228,18 +230,44 @@ impl Ruleset {
         Ok(())
     }
 
+    /// Expressions whose matches begin with literals have automata of their own, which a filter
+    /// stands before, unless that takes more automata than there may be.
     fn add_expressions(
         &mut self,
         file: &str,
-        expressions: &[(usize, String, Use)],
+        expressions: &[Expression],
         limits: &Limits,
     ) -> Result<(), RuleError> {
-        let max = limits.expression_states_max;
-        let mut rest = expressions;
-        let mut groups = 0;
+        let has_beginnings = |(_, text, _): &Expression| automaton::beginnings(text).is_some();
+        let (filtered, others): (Vec<_>, Vec<_>) =
+            expressions.iter().cloned().partition(has_beginnings);
+        let groups = match grouped(file, &[&filtered, &others], limits) {
+            Ok(groups) => groups,
+            Err(_) => grouped(file, &[expressions], limits)?,
+        };
+        for (table, uses) in groups {
+            self.tables.push(table);
+            self.uses.push(uses);
+        }
+        Ok(())
+    }
+}
+
+/// Line, text and use of an expression.
+type Expression = (usize, String, Use);
+
+/// An automaton of expressions, and for each of them its use.
+type Group = (Table, Vec<Vec<Use>>);
+
+/// Automata of expressions, each of expressions of one kind.
+fn grouped(file: &str, kinds: &[&[Expression]], limits: &Limits) -> Result<Vec<Group>, RuleError> {
+    let max = limits.expression_states_max;
+    let mut groups = Vec::new();
+    for kind in kinds {
+        let mut rest = *kind;
         while let Some((line, ..)) = rest.first() {
             let fail = |message| RuleError { file: file.to_string(), line: *line, message };
-            if groups == GROUPS_MAX {
+            if groups.len() == GROUPS_MAX {
                 let message = "expressions up to here fill all automata: simplify or remove some";
                 return Err(fail(message.to_string()));
             }
@@ -252,13 +280,11 @@ impl Ruleset {
                     Err(_) => count = count.div_ceil(2),
                 }
             };
-            self.tables.push(table);
-            self.uses.push(rest[..count].iter().map(|(.., found)| vec![*found]).collect());
+            groups.push((table, rest[..count].iter().map(|(.., found)| vec![*found]).collect()));
             rest = &rest[count..];
-            groups += 1;
         }
-        Ok(())
     }
+    Ok(groups)
 }
 
 fn said(error: &TooLarge, max: usize) -> String {

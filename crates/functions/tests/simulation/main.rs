@@ -12,7 +12,7 @@ mod world;
 use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 21] = [
+const SITUATIONS: [&str; 22] = [
     "a packet turned",
     "a host has all its ports",
     "ports are exhausted",
@@ -34,10 +34,11 @@ const SITUATIONS: [&str; 21] = [
     "a literal may end here",
     "bytes were skipped",
     "the filter was of little use",
+    "a match of an expression has begun",
 ];
 
 /// Bugs that a seed must catch.
-const MUTANTS: [&str; 15] = [
+const MUTANTS: [&str; 16] = [
     "checksum_with_the_wrong_sign",
     "udp_without_checksum_gets_one",
     "port_given_twice",
@@ -53,6 +54,7 @@ const MUTANTS: [&str; 15] = [
     "state_before_a_skip_is_forgotten",
     "automaton_begins_a_byte_too_late",
     "state_behind_the_last_byte_is_not_decided",
+    "a_match_that_has_begun_is_skipped",
 ];
 
 /// Seeds in which a mutant must be caught.

@@ -21,13 +21,14 @@ alert tcp any any -> any any (pcre:\"/b[cd]+a/\"; sid:6;)
 drop tcp any any -> any any (content:\"zxyzq\"; sid:7;)
 drop tcp any any -> any any (content:\"xyz\"; sid:8;)
 alert tcp any any -> any any (content:\"mnop--ponm\"; sid:9;)
+alert tcp any any -> any any (pcre:\"/ponm[.-]*mnop/\"; sid:10;)
 ";
 
 /// The content of rule 9, which letters that are drawn do not make by chance.
 const LONG: &[u8] = b"mnop--ponm";
 
 /// End of the first match of each rule in a stream, by hand; 0 where there is none.
-fn ends(stream: &[u8]) -> [usize; 9] {
+fn ends(stream: &[u8]) -> [usize; 10] {
     let find = |word: &[u8], from: usize, nocase: bool| -> usize {
         let same =
             |part: &[u8]| if nocase { part.eq_ignore_ascii_case(word) } else { part == word };
@@ -41,6 +42,17 @@ fn ends(stream: &[u8]) -> [usize; 9] {
         (end > at + 1 && stream.get(end) == Some(&b'a')).then_some(end + 1)
     });
     let run = run.min().unwrap_or(0);
+    // End of the first match of two words with nothing but dots and dashes between them.
+    let between = |first: &[u8], second: &[u8]| -> usize {
+        let starts = (0..stream.len()).filter(|&at| stream[at..].starts_with(first));
+        let ends = starts.filter_map(|at| {
+            let behind = at + first.len();
+            let gap = stream[behind..].iter().take_while(|byte| b".-".contains(byte)).count();
+            let is_match = stream[behind + gap..].starts_with(second);
+            is_match.then_some(behind + gap + second.len())
+        });
+        ends.min().unwrap_or(0)
+    };
     [
         find(b"aBc", 0, false),
         if ab == 0 { 0 } else { find(b"cd", ab + 3, false) },
@@ -51,6 +63,7 @@ fn ends(stream: &[u8]) -> [usize; 9] {
         find(b"zxyzq", 0, false),
         find(b"xyz", 0, false),
         find(LONG, 0, false),
+        between(b"ponm", b"mnop"),
     ]
 }
 
@@ -69,7 +82,7 @@ fn expected(stream: &[u8]) -> (BTreeSet<u32>, u8) {
         2 => drop.unwrap_or(0),
         _ => never,
     };
-    let told = (1..=9).filter(|sid| *sid != 3 && (1..=last).contains(&ends[sid - 1]));
+    let told = (1..=10).filter(|sid| *sid != 3 && (1..=last).contains(&ends[sid - 1]));
     (told.map(|sid| sid as u32).collect(), decision)
 }
 

@@ -70,3 +70,66 @@ fn a_literal_cut_in_two_is_found_behind_skipped_bytes() {
         assert_eq!(found.len(), 1, "cut at {cut}");
     }
 }
+
+/// Expressions that begin with literals: with loops over their own beginning, gaps, choices, case.
+const EXPRESSIONS: [&str; 8] = [
+    "abcd+e",
+    "ab(cd)+ab",
+    "(?:abca|bcab)[0-9]{1,3}c",
+    "(?i:abcab)x?a",
+    "cabc(?s:.{0,6})abca",
+    "(?:abcd)+a",
+    "bbbb+a",
+    "abc[ab]d*c",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_expressions_find_is_that_of_the_automaton_alone(
+        chosen in prop::sample::subsequence(&EXPRESSIONS[..], 1..=EXPRESSIONS.len()),
+        parts in prop::collection::vec(
+            prop_oneof![
+                "[xyz .]{0,30}",
+                "[abcd]{0,8}",
+                "[abcABd0-9x]{0,12}",
+                Just("abcdcd".to_string()),
+                Just("bcab12".to_string()),
+            ],
+            0..12,
+        ),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+    ) {
+        let text = parts.concat().into_bytes();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|cut| &text[cut[0]..cut[1]]).collect();
+        let table = Table::of_expressions(&chosen, 20_000).unwrap();
+        prop_assert!(table.filter.is_some());
+        let alone = Table { filter: None, ..table.clone() };
+        let found = |table: &Table| {
+            let mut all = everything(table, &pieces);
+            // The state at the beginning and the one without a match have two numbers.
+            for (_, end, state) in all.iter_mut().filter(|(_, end, _)| *end == usize::MAX) {
+                let is_at_rest = table.at_rest.unwrap().contains(&state[0]);
+                *state = if is_at_rest { vec![u32::MAX] } else { state.clone() };
+                assert_eq!(*end, usize::MAX);
+            }
+            all
+        };
+        prop_assert_eq!(found(&table), found(&alone));
+    }
+}
+
+#[test]
+fn expressions_that_look_around_or_begin_anyhow_have_no_filter() {
+    for expression in ["^abcd", "abcd\\b", "(?m:^)abcd", "[a-z]+abcd", "abc", "a?bcd", "(?s:.)abcd"]
+    {
+        assert_eq!(beginnings(expression), None, "{expression}");
+    }
+    let beginnings = |expression| beginnings(expression).unwrap();
+    assert_eq!(beginnings("abcd|efgh+"), [b"abcd".to_vec(), b"efgh".to_vec()]);
+    assert_eq!(beginnings("(?i:abcd)"), [b"abcd".to_vec()]);
+}
