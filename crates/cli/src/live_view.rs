@@ -31,7 +31,7 @@ const COLOURS: [Color; 4] = [
 /// When the program does not answer, or nothing can be drawn; without a terminal, `instead` says
 /// what to do.
 pub(crate) fn watch<S>(
-    ask: impl Fn() -> Result<S, CallError>,
+    mut ask: impl FnMut() -> Result<S, CallError>,
     draw: impl Fn(&mut Frame<'_>, &S),
     instead: &str,
 ) -> Result<(), CliError> {
@@ -48,7 +48,7 @@ pub(crate) fn watch<S>(
 fn watch_on<S>(
     terminal: &mut ratatui::DefaultTerminal,
     mut scene: S,
-    ask: impl Fn() -> Result<S, CallError>,
+    mut ask: impl FnMut() -> Result<S, CallError>,
     draw: impl Fn(&mut Frame<'_>, &S),
 ) -> Result<(), CliError> {
     loop {

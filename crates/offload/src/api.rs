@@ -156,7 +156,7 @@ pub struct Packets {
     pub states_lost: u64,
 }
 
-/// A second of a pool: growth of its figures.
+/// A second of a pool: growth of its figures. A pool that had no time to end it makes a longer one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolSecond {
     /// Its number since the start.

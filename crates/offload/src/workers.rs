@@ -9,7 +9,7 @@ use crate::saved::{self, Saved};
 use crate::tenants::Tenants;
 use bytes::{Buf, BufMut, Bytes};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use thermocline_accel::{Answer, Batched, FlowKey, FunctionId, GroupId, Verdict, Way, Work};
@@ -170,7 +170,7 @@ impl Maker {
         // Workers take the lock of what is saved while they hold their own, so not here.
         let mut states = Vec::new();
         for bench in benches {
-            let mut instances = locked(&bench.0);
+            let mut instances = locked(&bench.instances);
             instances.retain(|key, (turn, _)| self.turn(bench, key) == Some(*turn));
             for ((function, share), (_, instance)) in &mut *instances {
                 instance.expire(self.clock.now(), &mut Output::default());
@@ -198,7 +198,11 @@ type Instances = BTreeMap<(FunctionId, Share), (u64, Instance)>;
 
 /// The instances of one worker.
 #[derive(Clone, Default)]
-pub(crate) struct Bench(Arc<Mutex<Instances>>);
+pub(crate) struct Bench {
+    instances: Arc<Mutex<Instances>>,
+    /// Flows of each function when somebody asked last and the worker had time to answer.
+    known_flows: Arc<[AtomicUsize; FUNCTIONS.len()]>,
+}
 
 /// Results of work beside its answer.
 #[derive(Debug, Default)]
@@ -209,8 +213,10 @@ pub(crate) struct Told {
     pub(crate) drops: Vec<Reason>,
     /// Sentences for people.
     pub(crate) notes: Vec<String>,
-    /// Processor time of the work.
+    /// Processor time of the work, without `making`.
     pub(crate) worked: Nanos,
+    /// Processor time in which instances were made: it says nothing of what a packet costs.
+    making: Nanos,
 }
 
 /// Processor time of this thread. By the clock, a thread that waits for its turn seems to work.
@@ -222,26 +228,31 @@ fn processor_time() -> Nanos {
 impl Bench {
     /// Its name among workers.
     fn id(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
+        Arc::as_ptr(&self.instances).addr()
     }
 
-    /// Flows that the instances of a function know.
+    /// Flows that the instances of a function know; while the worker works, the last count. The
+    /// pool's thread asks, and must not wait for a worker that may never end.
     pub(crate) fn flows(&self, function: FunctionId) -> usize {
-        let instances = locked(&self.0);
-        let of = instances.iter().filter(|((own, _), _)| *own == function);
-        of.map(|(_, (_, instance))| instance.flows()).sum()
+        let known = &self.known_flows[function.index()];
+        if let Ok(instances) = self.instances.try_lock() {
+            let of = instances.iter().filter(|((own, _), _)| *own == function);
+            known.store(of.map(|(_, (_, instance))| instance.flows()).sum(), Ordering::Relaxed);
+        }
+        known.load(Ordering::Relaxed)
     }
 
     /// Does a piece of work that [`Maker::hand_out`] noted.
     pub(crate) fn work(&self, maker: &Maker, work: Work, told: &mut Told) -> Answer {
         let begun = processor_time();
         let answer = self.done(maker, work, told);
-        told.worked = processor_time().saturating_sub(begun);
+        let spent = processor_time().saturating_sub(begun);
+        told.worked = spent.saturating_sub(told.making);
         answer
     }
 
     fn done(&self, maker: &Maker, work: Work, told: &mut Told) -> Answer {
-        let mut instances = locked(&self.0);
+        let mut instances = locked(&self.instances);
         match work {
             Work::Load { .. } => {
                 instances.clear();
@@ -258,9 +269,12 @@ impl Bench {
                     if instances.get(&key).is_some_and(|(of, _)| *of != turn) {
                         instances.remove(&key);
                     }
-                    let (_, instance) = instances
-                        .entry(key)
-                        .or_insert_with(|| (turn, maker.make(function, share, &mut told.notes)));
+                    let (_, instance) = instances.entry(key).or_insert_with(|| {
+                        let begun = processor_time();
+                        let made = maker.make(function, share, &mut told.notes);
+                        told.making.0 += processor_time().saturating_sub(begun).0;
+                        (turn, made)
+                    });
                     process(instance, maker, packet, (&mut told.events, &mut told.drops))
                 };
                 Answer::Processed(packets.into_iter().map(one).collect())

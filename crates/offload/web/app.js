@@ -57,7 +57,7 @@ function box(svg, x, lines, fill) {
   svg.append(node);
 }
 
-// The workers of a function for a tenant, in words.
+// The workers that may do a function's work for a tenant, in words.
 function workers(status, tenant, name) {
   const mine = (slot) => slot.tenant === null || slot.tenant === tenant.name;
   const slots = status.slots.filter((slot) => slot.function === name && slot.state === "running" && mine(slot)).map((slot) => slot.slot);

@@ -231,7 +231,7 @@ impl Run<'_> {
         self.run_to(GROUP - 1, bytes, found);
         self.run_to_rest(bytes, found);
         let mut budget = bytes.len() / FILTERED_SHARE;
-        while let Some(end) = filter.next(bytes, self.at + 1) {
+        while let Some(end) = filter.next(bytes, self.at + 1, &mut budget) {
             met("a literal may end here");
             self.begin(filter.start(bytes, end, self.at));
             let cost = end - self.at + CANDIDATE_COST;

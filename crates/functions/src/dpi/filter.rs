@@ -35,6 +35,8 @@ const STRIDE_MAX: usize = 4;
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     stride: usize,
+    /// Bytes of the longest literal.
+    longest: usize,
     near_ends: Groups,
     ends: Groups,
     inner: Groups,
@@ -47,6 +49,7 @@ impl Filter {
     pub(super) fn new(literals: &[Vec<u8>]) -> Filter {
         let long = || literals.iter().filter(|literal| literal.len() >= GROUP);
         let shortest = long().map(Vec::len).min().unwrap_or(usize::MAX);
+        let longest = literals.iter().map(Vec::len).max().unwrap_or(0);
         let stride = (shortest - GROUP + 1).min(STRIDE_MAX);
         let groups = long().map(|literal| literal.len() - GROUP + 1).sum();
         let mut near_ends = Groups::for_count(long().count() * stride);
@@ -66,7 +69,7 @@ impl Filter {
             }
             pairs
         });
-        Filter { stride, near_ends, ends, inner, pairs }
+        Filter { stride, longest, near_ends, ends, inner, pairs }
     }
 
     /// Bytes of memory.
@@ -77,16 +80,17 @@ impl Filter {
     }
 
     /// The next position, `from` or a later one, at which a literal may end; `from` is [`GROUP`] or
-    /// more.
+    /// more. `budget` becomes less with each place that looked like an end at first. When it is
+    /// used up, the next place that does counts as one.
     #[inline]
-    pub(super) fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+    pub(super) fn next(&self, bytes: &[u8], from: usize, budget: &mut usize) -> Option<usize> {
         match &self.pairs {
-            None => self.next_group(bytes, from),
+            None => self.next_group(bytes, from, budget),
             Some(pairs) => self.next_group_or_pair(pairs, bytes, from),
         }
     }
 
-    fn next_group(&self, bytes: &[u8], from: usize) -> Option<usize> {
+    fn next_group(&self, bytes: &[u8], from: usize, budget: &mut usize) -> Option<usize> {
         let mut end = from;
         while let Some(group) = group_before(bytes, end) {
             if self.near_ends.has(group) {
@@ -94,6 +98,8 @@ impl Filter {
                 if let Some(end) = ends.find(|end| self.is_end(bytes, *end)) {
                     return Some(end);
                 }
+                let Some(rest) = budget.checked_sub(self.stride) else { return Some(end) };
+                *budget = rest;
             }
             end += self.stride;
         }
@@ -127,6 +133,8 @@ impl Filter {
     /// A place where the automaton may begin anew, so that it knows at `end` and behind all that it
     /// would know if it had run over all bytes; `known` if no later place will do.
     pub(super) fn start(&self, bytes: &[u8], end: usize, known: usize) -> usize {
+        // What is under way at `end` began at most the longest literal's bytes before it.
+        let known = known.max(end.saturating_sub(self.longest));
         let mut end = end;
         while end >= known + GROUP {
             match group_before(bytes, end) {
@@ -177,7 +185,8 @@ struct Groups {
     shift: u32,
 }
 
-/// Bits for each group that is expected: about one test in sixteen says yes by chance at most.
+/// Bits for each group that is expected: one test in 32 says yes by chance at most, and more of
+/// them only in a set of more than 131,072 groups, whose bits are bounded.
 const BITS_BY_GROUP: usize = 32;
 
 impl Groups {

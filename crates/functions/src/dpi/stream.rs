@@ -31,8 +31,8 @@ pub(super) struct Partial {
 /// One direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Direction {
-    /// Cases of the last bytes, as many as the rules need, the last one lowest: 1 for a letter in
-    /// upper case.
+    /// Cases of the last bytes, the last one lowest: 1 for a letter in upper case. As many of them
+    /// count as the rules need; what is above is left from earlier.
     pub(super) cases: u128,
     /// Bytes that were inspected.
     pub(super) position: u64,

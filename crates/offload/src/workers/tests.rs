@@ -143,3 +143,28 @@ fn saved_mappings_with_ports_of_another_share_are_left_out() {
     assert_eq!(bench.work(&after, work, &mut told), Answer::Processed(vec![Verdict::Drop]));
     assert!(told.notes[0].contains("external port"), "{:?}", told.notes);
 }
+
+/// The pool's thread counts flows each second. It waited for a slot that hung, for ever.
+#[test]
+fn whoever_counts_flows_does_not_wait_for_a_worker() {
+    let (maker, bench) = (maker(Saved::new()), Bench::default());
+    opened(&bench, &maker);
+    assert_eq!(bench.flows(NAT), 1);
+    let at_work = super::locked(&bench.instances);
+    assert_eq!(bench.flows(NAT), 1, "as last time");
+    drop(at_work);
+}
+
+/// To make an instance takes longer than a packet, and is no part of a packet's cost.
+#[test]
+fn the_making_of_an_instance_is_no_work_on_packets() {
+    let (maker, bench) = (maker(Saved::new()), Bench::default());
+    let inside = ((Ipv4Addr::new(10, 0, 0, 2).into(), 5000), (EXTERNAL.into(), 80));
+    let work = batch(&maker, Side::Inside, build::udp(inside, b"first"));
+    maker.hand_out(&bench, &work);
+    let (begun, mut told) = (super::processor_time(), Told::default());
+    bench.work(&maker, work, &mut told);
+    let all = super::processor_time().saturating_sub(begun);
+    assert!(told.making.0 > 0, "an instance was made");
+    assert!(told.worked.0 + told.making.0 <= all.0, "{told:?}, {all}");
+}

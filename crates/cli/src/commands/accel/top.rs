@@ -20,6 +20,12 @@ Examples:
 
 Keys: q ends it.";
 
+/// Seconds that are drawn, at most.
+const SECONDS_MAX: usize = 300;
+
+/// Tenants whose chains are shown.
+const CHAINS_MAX: usize = 6;
+
 /// Cells of a bar.
 const BAR: usize = 10;
 
@@ -54,12 +60,18 @@ struct Scene {
 }
 
 impl Scene {
-    fn ask(client: &Client) -> Result<Scene, CallError> {
-        Ok(Scene {
-            status: client.get("/v1/status")?,
-            seconds: client.get("/v1/history")?,
-            events: client.get("/v1/events")?,
-        })
+    /// Asks for what is new; `seconds` has what is known, and a pool that began anew empties it.
+    fn ask(client: &Client, seconds: &mut Vec<PoolSecond>) -> Result<Scene, CallError> {
+        let status: PoolStatus = client.get("/v1/status")?;
+        let next = seconds.last().map_or(0, |last| last.number + 1);
+        if (status.uptime_seconds as u64) < next {
+            seconds.clear();
+        }
+        let next = seconds.last().map_or(0, |last| last.number + 1);
+        let fresh: Vec<PoolSecond> = client.get(&format!("/v1/history?from={next}"))?;
+        seconds.extend(fresh);
+        seconds.drain(..seconds.len().saturating_sub(SECONDS_MAX));
+        Ok(Scene { status, seconds: seconds.clone(), events: client.get("/v1/events")? })
     }
 
     fn last(&self) -> PoolSecond {
@@ -77,7 +89,8 @@ impl Scene {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let client = args.pool.client();
     let instead = "`thermocline accel status` prints the same once";
-    live_view::watch(|| Scene::ask(&client), draw, instead)
+    let mut seconds = Vec::new();
+    live_view::watch(|| Scene::ask(&client, &mut seconds), draw, instead)
 }
 
 /// Draws the whole view.
@@ -86,7 +99,7 @@ fn draw(frame: &mut Frame<'_>, scene: &Scene) {
     let workers = (status.slots.len() + status.functions.len()) as u16;
     let rows = [
         Constraint::Length(2),
-        Constraint::Length(status.tenants.len() as u16 + 2),
+        Constraint::Length(status.tenants.len().min(CHAINS_MAX) as u16 + 2),
         Constraint::Length(workers + 1),
         Constraint::Length(5),
         Constraint::Min(3),
@@ -129,7 +142,11 @@ fn draw_chains(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
         Line::raw(format!("{} ({}) → {stages}", tenant.name, tenant.networks.join(", ")))
     };
     let lines: Vec<Line<'_>> = scene.status.tenants.iter().map(chain).collect();
-    frame.render_widget(Paragraph::new(lines).block(titled("chains")), area);
+    let title = match scene.status.tenants.len() {
+        many if many > CHAINS_MAX => format!("chains, {CHAINS_MAX} of {many}"),
+        _ => "chains".to_string(),
+    };
+    frame.render_widget(Paragraph::new(lines).block(titled(&title)), area);
 }
 
 /// The slots, then the processor for each function.

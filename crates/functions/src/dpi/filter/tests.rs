@@ -10,7 +10,7 @@ fn filter(literals: &[&str]) -> Filter {
 /// All ends at which the filter lets a literal end.
 fn ends(filter: &Filter, text: &[u8]) -> Vec<usize> {
     let (mut ends, mut from) = (Vec::new(), GROUP);
-    while let Some(end) = filter.next(text, from) {
+    while let Some(end) = filter.next(text, from, &mut usize::MAX.clone()) {
         ends.push(end);
         from = end + 1;
     }
@@ -46,6 +46,8 @@ fn the_automaton_begins_where_the_beginning_of_a_literal_may_lie() {
     // All eight bytes are a beginning; the first group that is none ends at 11.
     assert_eq!(filter.start(text, text.len(), 0), 8);
     assert_eq!(filter.start(text, text.len(), 9), 9);
+    // No further back than the longest literal.
+    assert_eq!(Filter::new(&[b"aaaaaaaa".to_vec()]).start(&[b'a'; 24], 24, 0), 16);
     // No group before 8 is known: the last three bytes are enough.
     assert_eq!(filter.start(text, 8, 0), 5);
     assert_eq!(filter.start(text, 2, 0), 0);
@@ -59,7 +61,7 @@ fn most_of_other_text_does_not_pass() {
     let text = word(1_000_000);
     let filter = Filter::new(&literals);
     let (mut candidates, mut from) = (0, GROUP);
-    while let Some(end) = filter.next(&text, from) {
+    while let Some(end) = filter.next(&text, from, &mut usize::MAX.clone()) {
         (candidates, from) = (candidates + 1, end + 1);
     }
     // 5,000 of 457,000 groups of letters are in the set of ends, and a few more by chance.
