@@ -51,9 +51,26 @@ pub(crate) fn admin_ways(
 pub(crate) fn tell_ways(http: &Http, config: &HttpConfig, token: Option<String>) -> String {
     let mut text = format!("API: {}\n", config.socket.display());
     if let (Some(address), Some(token)) = (http.address, token) {
-        text += &format!("dashboard: http://{address}/#token={token}\n");
+        text += &dashboard("http", address, &token);
     }
     text
+}
+
+/// Ports above 1024 that browsers refuse, by the Fetch standard ("port blocking"). Cyborg's own,
+/// 6666, is among them.
+const BROWSERS_REFUSE: [u16; 19] = [
+    1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669,
+    6679, 6697, 10080,
+];
+
+/// The line that tells where a dashboard is, with the token that opens it.
+pub(crate) fn dashboard(scheme: &str, address: SocketAddr, token: &str) -> String {
+    match address.port() {
+        port if BROWSERS_REFUSE.contains(&port) => {
+            format!("no dashboard: browsers refuse port {port}; give another one\n")
+        }
+        _ => format!("dashboard: {scheme}://{address}/#token={token}\n"),
+    }
 }
 
 /// A number that nobody can guess.

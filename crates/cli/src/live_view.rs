@@ -6,10 +6,10 @@ use crate::error::CliError;
 use crate::listeners::moment;
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event as Key, KeyCode, KeyModifiers};
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Paragraph};
+use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 use std::io::IsTerminal;
 use std::time::Duration;
 use thermocline_admin::api::{Event, Severity};
@@ -25,17 +25,17 @@ const COLOURS: [Color; 4] = [
     Color::Rgb(204, 121, 167),
 ];
 
-/// Asks and draws until somebody ends it.
+/// Asks and draws until somebody ends it. `ask` gets what was drawn last.
 ///
 /// # Errors
 /// When the program does not answer, or nothing can be drawn; without a terminal, `instead` says
 /// what to do.
 pub(crate) fn watch<S>(
-    mut ask: impl FnMut() -> Result<S, CallError>,
+    ask: impl Fn(Option<S>) -> Result<S, CallError>,
     draw: impl Fn(&mut Frame<'_>, &S),
     instead: &str,
 ) -> Result<(), CliError> {
-    let first = ask()?;
+    let first = ask(None)?;
     if !std::io::stdout().is_terminal() {
         return Err(CliError::input(format!("top draws on a terminal; {instead}")));
     }
@@ -48,7 +48,7 @@ pub(crate) fn watch<S>(
 fn watch_on<S>(
     terminal: &mut ratatui::DefaultTerminal,
     mut scene: S,
-    mut ask: impl FnMut() -> Result<S, CallError>,
+    ask: impl Fn(Option<S>) -> Result<S, CallError>,
     draw: impl Fn(&mut Frame<'_>, &S),
 ) -> Result<(), CliError> {
     loop {
@@ -62,7 +62,7 @@ fn watch_on<S>(
                 _ => {}
             }
         }
-        scene = ask()?;
+        scene = ask(Some(scene))?;
     }
 }
 
@@ -89,6 +89,44 @@ pub(crate) fn columns_within(columns: &[(&str, u16)], spare: &[usize], width: u1
         shown.retain(|&column| column != spare);
     }
     shown
+}
+
+/// Draws a table without the columns that do not fit. A row has a cell for each column.
+pub(crate) fn draw_table(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    (columns, spare): (&[(&str, u16)], &[usize]),
+    rows: impl Iterator<Item = (Vec<String>, Style)>,
+) {
+    let shown = columns_within(columns, spare, area.width);
+    let row = |(cells, style): (Vec<String>, Style)| {
+        Row::new(shown.iter().map(|&column| cells[column].clone()).collect::<Vec<_>>()).style(style)
+    };
+    let widths = shown.iter().map(|&column| Constraint::Length(columns[column].1));
+    let heading = shown.iter().map(|&column| columns[column].0);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let table = Table::new(rows.map(row), widths).header(Row::new(heading).style(bold));
+    frame.render_widget(table, area);
+}
+
+/// A bar of so many cells, of which a share (0 to 1) is full.
+pub(crate) fn bar(share: f64, cells: usize) -> String {
+    let full = ((share * cells as f64).round() as usize).min(cells);
+    "█".repeat(full) + &"░".repeat(cells - full)
+}
+
+/// Draws the last of the values, as many as fit.
+pub(crate) fn draw_spark(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    (title, style): (&str, Style),
+    values: impl Iterator<Item = u64>,
+) {
+    let width = usize::from(area.width.saturating_sub(2));
+    let values: Vec<u64> = values.collect();
+    let shown = values[values.len().saturating_sub(width)..].to_vec();
+    let spark = Sparkline::default().data(shown).style(style).block(titled(title));
+    frame.render_widget(spark, area);
 }
 
 /// Draws events, the newest first.

@@ -242,7 +242,7 @@ fn open(
         .map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", config.http.socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
-        let _ = writeln!(text, "dashboard: {scheme}://{address}/#token={token}");
+        text += &listeners::dashboard(scheme, address, &token);
     } else {
         text.push_str("no dashboard: `tcp` and `token-file` under [http] in the configuration\n");
     }

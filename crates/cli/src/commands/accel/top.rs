@@ -2,12 +2,12 @@
 
 use super::PoolArgs;
 use crate::error::CliError;
-use crate::live_view::{self, colour, columns_within, titled};
+use crate::live_view::{self, bar, colour, draw_spark, draw_table, titled};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::Paragraph;
 use thermocline_admin::api::Event;
 use thermocline_admin::client::{CallError, Client};
 use thermocline_offload::api::{PoolSecond, PoolStatus, Slot, WorkerSecond};
@@ -60,18 +60,18 @@ struct Scene {
 }
 
 impl Scene {
-    /// Asks for what is new; `seconds` has what is known, and a pool that began anew empties it.
-    fn ask(client: &Client, seconds: &mut Vec<PoolSecond>) -> Result<Scene, CallError> {
+    /// Asks for what is new since `before`; a pool that began anew is asked for all.
+    fn ask(client: &Client, before: Option<Scene>) -> Result<Scene, CallError> {
         let status: PoolStatus = client.get("/v1/status")?;
-        let next = seconds.last().map_or(0, |last| last.number + 1);
-        if (status.uptime_seconds as u64) < next {
+        let mut seconds = before.map_or(Vec::new(), |before| before.seconds);
+        let next = |seconds: &[PoolSecond]| seconds.last().map_or(0, |last| last.number + 1);
+        if (status.uptime_seconds as u64) < next(&seconds) {
             seconds.clear();
         }
-        let next = seconds.last().map_or(0, |last| last.number + 1);
-        let fresh: Vec<PoolSecond> = client.get(&format!("/v1/history?from={next}"))?;
-        seconds.extend(fresh);
+        let path = format!("/v1/history?from={}", next(&seconds));
+        seconds.extend(client.get::<Vec<PoolSecond>>(&path)?);
         seconds.drain(..seconds.len().saturating_sub(SECONDS_MAX));
-        Ok(Scene { status, seconds: seconds.clone(), events: client.get("/v1/events")? })
+        Ok(Scene { status, seconds, events: client.get("/v1/events")? })
     }
 
     fn last(&self) -> PoolSecond {
@@ -89,8 +89,7 @@ impl Scene {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let client = args.pool.client();
     let instead = "`thermocline accel status` prints the same once";
-    let mut seconds = Vec::new();
-    live_view::watch(|| Scene::ask(&client, &mut seconds), draw, instead)
+    live_view::watch(|before| Scene::ask(&client, before), draw, instead)
 }
 
 /// Draws the whole view.
@@ -152,11 +151,6 @@ fn draw_chains(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
 /// The slots, then the processor for each function.
 fn draw_workers(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     let (status, last) = (&scene.status, scene.last());
-    let shown = columns_within(&COLUMNS, &SPARE, area.width);
-    let row = |cells: [String; 8], note: String, style: Style| {
-        let cells: Vec<String> = cells.into_iter().chain([note]).collect();
-        Row::new(shown.iter().map(|&column| cells[column].clone()).collect::<Vec<_>>()).style(style)
-    };
     let slot = |slot: &Slot| {
         let second = last.slots.get(slot.slot).cloned().unwrap_or_default();
         let note = match (&slot.tenant, slot.chosen) {
@@ -166,8 +160,9 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
         };
         let names = [format!("slot {}", slot.slot), slot.state.clone()];
         let function = slot.function.as_deref();
-        let cells = cells(names, function, &second, slot.cost_ns, (slot.waiting, slot.flows));
-        row(cells, note, scene.colour_of(function))
+        let counts = (slot.waiting, slot.flows);
+        let cells = cells(names, function, &second, slot.cost_ns, counts, note);
+        (cells, scene.colour_of(function))
     };
     let processor = |known: &thermocline_offload::api::FunctionStatus| {
         let mut seconds = last.processor.iter();
@@ -175,16 +170,13 @@ fn draw_workers(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
         let second = seconds.find(|second| second.function.as_deref() == name).cloned();
         let cost = known.processor_cost_ns;
         let names = ["processor".to_string(), String::new()];
-        let cells = cells(names, name, &second.unwrap_or_default(), cost, (0, known.flows));
-        let note = counted(known.on_processor.into(), "share");
-        row(cells, note, scene.colour_of(name))
+        let (second, note) =
+            (second.unwrap_or_default(), counted(known.on_processor.into(), "share"));
+        let cells = cells(names, name, &second, cost, (0, known.flows), note);
+        (cells, scene.colour_of(name))
     };
     let rows = status.slots.iter().map(slot).chain(status.functions.iter().map(processor));
-    let heading = shown.iter().map(|&column| COLUMNS[column].0);
-    let widths = shown.iter().map(|&column| Constraint::Length(COLUMNS[column].1));
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let table = Table::new(rows, widths).header(Row::new(heading).style(bold));
-    frame.render_widget(table, area);
+    draw_table(frame, area, (&COLUMNS, &SPARE), rows);
 }
 
 fn cells(
@@ -193,26 +185,24 @@ fn cells(
     second: &WorkerSecond,
     cost_ns: Option<f64>,
     (waiting, flows): (usize, usize),
-) -> [String; 8] {
-    let full = (second.load * BAR as f64).round() as usize;
-    [
+    note: String,
+) -> Vec<String> {
+    vec![
         name,
         state,
         function.unwrap_or("-").to_string(),
-        "█".repeat(full.min(BAR)) + &"░".repeat(BAR - full.min(BAR)),
+        bar(second.load, BAR),
         count(second.packets),
         cost_ns.map_or("-".to_string(), |cost| format!("{:.2}", cost / 1e3)),
         waiting.to_string(),
         flows.to_string(),
+        note,
     ]
 }
 
 fn draw_packets(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
-    let width = usize::from(area.width.saturating_sub(2));
-    let values: Vec<u64> = scene.seconds.iter().map(|second| second.passed).collect();
-    let shown = values[values.len().saturating_sub(width)..].to_vec();
-    let block = titled("packets/s that left");
-    frame.render_widget(Sparkline::default().data(shown).style(colour(1)).block(block), area);
+    let values = scene.seconds.iter().map(|second| second.passed);
+    draw_spark(frame, area, ("packets/s that left", colour(1)), values);
 }
 
 #[cfg(test)]

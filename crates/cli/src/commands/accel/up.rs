@@ -20,13 +20,6 @@ Examples:
 The configuration names two interfaces, the tenants and their chains: docs/formats/accel.md. It
 takes root, or CAP_NET_RAW (for TUN devices CAP_NET_ADMIN).";
 
-/// Ports above 1024 that browsers refuse, by the Fetch standard ("port blocking"). Cyborg's own,
-/// 6666, is among them.
-const BROWSERS_REFUSE: [u16; 19] = [
-    1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669,
-    6679, 6697, 10080,
-];
-
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -74,12 +67,7 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let _ = writeln!(text, "API: {}", socket.display());
     if let (Some(address), Some((scheme, token))) = (http.address, page) {
         let _ = writeln!(text, "API: {address}, with tokens; OpenStack: /accelerator/v2");
-        let _ = match address.port() {
-            port if BROWSERS_REFUSE.contains(&port) => {
-                writeln!(text, "no dashboard: browsers refuse port {port}; `tcp` can have another")
-            }
-            _ => writeln!(text, "dashboard: {scheme}://{address}/#token={token}"),
-        };
+        text += &listeners::dashboard(scheme, address, &token);
     } else {
         text.push_str("no dashboard: `tcp` and `token-file` under [api] in the configuration\n");
     }

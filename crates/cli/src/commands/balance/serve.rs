@@ -262,7 +262,7 @@ fn open_admin(
     let http = serve_admin(listeners, admin).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", socket.display());
     if let (Some(address), Some(token)) = (http.address, token) {
-        let _ = writeln!(text, "dashboard: http://{address}/#token={token}");
+        text += &listeners::dashboard("http", address, &token);
     }
     Ok((http, text))
 }

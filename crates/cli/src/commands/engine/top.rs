@@ -4,12 +4,12 @@
 
 use super::{EngineArgs, micros, span};
 use crate::error::CliError;
-use crate::live_view::{self, colour, columns_within, titled};
+use crate::live_view::{self, bar, colour, draw_spark, draw_table, titled};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::Paragraph;
 use thermocline_admin::api::Event;
 use thermocline_admin::client::{CallError, Client};
 use thermocline_engine::api::{Operations, Pool, PoolSecond, Second, Status};
@@ -74,7 +74,7 @@ impl Scene {
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let client = args.engine.client();
     let instead = "`thermocline status` prints the same once";
-    live_view::watch(|| Scene::ask(&client), draw, instead)
+    live_view::watch(|_| Scene::ask(&client), draw, instead)
 }
 
 /// Draws the whole view.
@@ -121,34 +121,27 @@ fn header(scene: &Scene) -> Paragraph<'static> {
 }
 
 fn draw_pools(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
-    let shown = columns_within(&COLUMNS, &SPARE, area.width);
     let chunk = scene.status.chunk_bytes;
     let rows = scene.pools().map(|pool| {
         let at = usize::from(pool.id);
         let second = scene.seconds.last().and_then(|last| last.pools.get(at));
         let now = second.copied().unwrap_or_default();
         let part = pool.chunks_used as f64 / pool.chunks_total.max(1) as f64;
-        let bar = (part * 20.0).round() as usize;
-        let cells = [
+        let cells = vec![
             pool.name.clone(),
             pool.state.clone(),
             Bytes(pool.chunks_used * chunk).to_string(),
             Bytes(pool.chunks_total * chunk).to_string(),
-            "█".repeat(bar) + &"░".repeat(20 - bar.min(20)),
+            bar(part, 20),
             count(now.reads),
             count(now.writes),
             micros(now.p50_us),
             micros(now.p99_us),
             Bytes(now.moved_bytes).to_string(),
         ];
-        let cells = shown.iter().map(|&column| Cell::from(cells[column].clone()));
-        Row::new(cells.collect::<Vec<_>>()).style(colour(at))
+        (cells, colour(at))
     });
-    let widths = shown.iter().map(|&column| Constraint::Length(COLUMNS[column].1));
-    let heading = shown.iter().map(|&column| COLUMNS[column].0);
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let table = Table::new(rows, widths).header(Row::new(heading).style(bold));
-    frame.render_widget(table, area);
+    draw_table(frame, area, (&COLUMNS, &SPARE), rows);
 }
 
 fn draw_sparks(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
@@ -159,11 +152,8 @@ fn draw_sparks(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
         let at = usize::from(pool.id);
         let requests = |second: &PoolSecond| second.reads + second.writes;
         let values = scene.seconds.iter().map(|second| second.pools.get(at).map_or(0, requests));
-        let width = usize::from(area.width.saturating_sub(2));
-        let values: Vec<u64> = values.collect();
-        let shown = values[values.len().saturating_sub(width)..].to_vec();
-        let block = titled(&format!("{} requests/s", pool.name));
-        frame.render_widget(Sparkline::default().data(shown).style(colour(at)).block(block), *area);
+        let title = format!("{} requests/s", pool.name);
+        draw_spark(frame, *area, (&title, colour(at)), values);
     }
 }
 

@@ -316,7 +316,7 @@ fn open_admin(args: &CommonArgs, admin: Arc<AdminApi>) -> Result<(Http, String),
     let http = serve_admin(listeners, admin).map_err(CliError::failed)?;
     let mut text = format!("API: {}\n", args.socket.display());
     if let Some(address) = http.address {
-        let _ = writeln!(text, "dashboard: http://{address}/#token={token}");
+        text += &listeners::dashboard("http", address, &token);
     }
     Ok((http, text))
 }

@@ -1,6 +1,7 @@
 //! The view, drawn into memory.
 
-use super::{COLUMNS, SPARE, Scene, columns_within, draw};
+use super::{COLUMNS, SPARE, Scene, draw};
+use crate::live_view::columns_within;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use thermocline_admin::api::Latency;
