@@ -33,7 +33,7 @@ SOURCE = {"NAT": 10.0, "DPI": 20.0, "Dedup": 8.2}
 DROP = "table ip d {\nchain c {\ntype filter hook prerouting priority -300\ndrop\n}\n}\n"
 SPREAD = r"([\d.]+) \(([\d.]+)(?: to |-)([\d.]+)\)"
 HYPERSCAN = """
-import hyperscan, statistics, sys, time
+import hyperscan, time
 text = open("text", "rb").read()
 pieces = [text[at:at + 1460] for at in range(0, len(text), 1460)]
 for count in (100, 1000):
@@ -184,8 +184,7 @@ def main():
         rates["one after the other"] = [rate / 1000 for rate in rates["one after the other"]]
     dedup = {name: as_gbit(values(dedup_text, f"{name:<14} {'2KiB':>10}")) for name in ("source's", "rabin16", "gear")}
     nat = {size: values(functions_text, f"NAT, {size} B, 64 flows: ") for size in functions.SIZES}
-    pool = {size: figures for size, figures in functions.kept_pool(args.kept).items()}
-    figures = {"kernel": kernel(args), "nat": nat, "pool": pool, "dpi": dpi, "hyperscan": best, "dedup": dedup}
+    figures = {"kernel": kernel(args), "nat": nat, "pool": functions.kept_pool(args.kept), "dpi": dpi, "hyperscan": best, "dedup": dedup}
     print(json.dumps({"figures": figures, "table": table(figures)}))
 
 
