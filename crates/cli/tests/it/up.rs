@@ -328,12 +328,18 @@ fn of_several_first_starts_at_once_one_serves_and_loses_no_file() {
             alive.filter(|&alive| alive).count()
         };
         let began = Instant::now();
-        while running(&mut starts) > 1 || !folder.join("pools/nbd.sock").exists() {
-            assert!(began.elapsed() < Duration::from_secs(120), "two run, or none came up");
+        let pools = ["scm", "ssd", "hdd"].map(|pool| folder.join(format!("pools/{pool}.pool")));
+        // The socket alone says little: a start tries it out before it makes pools.
+        let is_up = || folder.join("pools/nbd.sock").exists() && pools.iter().all(|p| p.exists());
+        while running(&mut starts) > 1 || !is_up() {
+            assert!(
+                began.elapsed() < Duration::from_secs(120),
+                "round {round}: not one, or no pool"
+            );
             std::thread::yield_now();
         }
-        for pool in ["scm", "ssd", "hdd"] {
-            assert!(folder.join(format!("pools/{pool}.pool")).exists(), "round {round}: {pool}");
+        for pool in &pools {
+            assert!(pool.exists(), "round {round}: {}", pool.display());
         }
         for start in &mut starts {
             let pid = start.id().to_string();
