@@ -3,6 +3,7 @@
 use crate::api::{Event, Severity};
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thermocline_units::Nanos;
 
 /// Seconds that are remembered.
 const SECONDS_MAX: usize = 300;
@@ -69,6 +70,53 @@ impl<T: Clone> Seconds<T> {
     /// The seconds from this number on, as far as they are remembered.
     pub fn from(&self, number: u64) -> Vec<T> {
         self.0.from(number)
+    }
+}
+
+/// Totals since a start.
+pub trait Totals {
+    /// A second: what was added to the totals in it.
+    type Second: Clone;
+
+    /// What was added since `before`, as second `number`.
+    fn since(&self, before: &Self, number: u64) -> Self::Second;
+}
+
+/// The last five minutes, second by second, as the growth of totals.
+#[derive(Debug)]
+pub struct Growth<T: Totals> {
+    seconds: Seconds<T::Second>,
+    /// The totals at the end of the last second; none before the first look.
+    before: Option<T>,
+    ends: Nanos,
+}
+
+impl<T: Totals> Default for Growth<T> {
+    fn default() -> Growth<T> {
+        Growth { seconds: Seconds::default(), before: None, ends: Nanos(0) }
+    }
+}
+
+impl<T: Totals> Growth<T> {
+    /// True if the second is over.
+    pub fn is_over(&self, now: Nanos) -> bool {
+        now >= self.ends
+    }
+
+    /// Ends a second that is over. The first call begins the first second. A second that is
+    /// looked at late is longer than the others.
+    pub fn note(&mut self, now: Nanos, totals: T) {
+        if let Some(before) = &self.before {
+            let number = self.seconds.number();
+            self.seconds.end(totals.since(before, number));
+        }
+        self.before = Some(totals);
+        self.ends = Nanos(now.0 + 1_000_000_000);
+    }
+
+    /// The seconds from this number on, as far as they are remembered.
+    pub fn from(&self, number: u64) -> Vec<T::Second> {
+        self.seconds.from(number)
     }
 }
 

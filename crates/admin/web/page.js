@@ -89,6 +89,23 @@ function caption(text) {
   return node;
 }
 
+// A count in at most six characters.
+function number(count) {
+  return count >= 1e6 ? (count / 1e6).toFixed(1) + " M" : count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
+}
+
+function bytes(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  while (count >= 1024 && unit < units.length - 1) { count /= 1024; unit += 1; }
+  return (count >= 100 || unit === 0 ? count.toFixed(0) : count.toFixed(1)) + " " + units[unit];
+}
+
+// A ratio of 0 to 1 in per cent; `null` is one that is not known.
+function share(ratio) {
+  return ratio === null ? "–" : (100 * ratio).toFixed(1) + " %";
+}
+
 function micros(us) {
   if (!us) return "–";
   if (us < 1000) return us.toFixed(0) + " µs";
@@ -109,6 +126,34 @@ function line(values, width, height, kind) {
     svg.append(drawing("path", { class: "line", d: "M" + points.join("L") }));
   }
   return [svg, top];
+}
+
+// A second line over time, with steps, on the scale of the first one; places without a value are left out.
+function steps(svg, values, top, width, height) {
+  const first = width - values.length;
+  const points = values.map((value, i) => value === null ? null
+    : (first + i) + " " + (height - 1 - (height - 3) * Math.min(value / top, 1)).toFixed(1)).filter(Boolean);
+  if (points.length) svg.append(drawing("path", { class: "candidates", d: "M" + points.join("L") }));
+}
+
+// A picture of the last five minutes: a figure of each second, behind it a band where `band` holds, and before it a second
+// figure, on the same scale unless `top` says another. `unit` puts a figure in words. Gives the greatest first figure.
+function timeline(place, figure, second, unit, what, band, top) {
+  const width = 300, height = 90, first = width - state.seconds.length;
+  const [svg, most] = line(state.seconds.map(figure), width, height, "spark arrivals");
+  state.seconds.forEach((one, i) => {
+    if (band && band(one)) svg.prepend(drawing("rect", { class: "burst", x: first + i, y: 0, width: 1, height }));
+  });
+  steps(svg, state.seconds.map(second), top || most, width, height);
+  svg.append(caption(what + " a second over the last five minutes, at most " + unit(most)));
+  at(place).replaceChildren(svg);
+  return most;
+}
+
+// A table at a place of the page: columns of a heading and how a cell is made of an item; `none` is said when there is no item.
+function rows(place, columns, list, none) {
+  if (!list.length) return at(place).replaceChildren(element("small", none));
+  at(place).replaceChildren(table(columns.map(([text]) => text), list.map((one) => row(columns.map(([, figure]) => figure(one))))));
 }
 
 function events(fresh) {

@@ -3,6 +3,7 @@
 use crate::config::{self, HttpConfig};
 use crate::error::CliError;
 use crate::stderr;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -63,13 +64,17 @@ const BROWSERS_REFUSE: [u16; 19] = [
     6679, 6697, 10080,
 ];
 
-/// The line that tells where a dashboard is, with the token that opens it.
+/// The line that tells where a dashboard is, with the token that opens it. The page reads the token
+/// as a query's value, in which `+` and `&` have other meanings.
 pub(crate) fn dashboard(scheme: &str, address: SocketAddr, token: &str) -> String {
     match address.port() {
         port if BROWSERS_REFUSE.contains(&port) => {
             format!("no dashboard: browsers refuse port {port}; give another one\n")
         }
-        _ => format!("dashboard: {scheme}://{address}/#token={token}\n"),
+        _ => {
+            let token = utf8_percent_encode(token, NON_ALPHANUMERIC);
+            format!("dashboard: {scheme}://{address}/#token={token}\n")
+        }
     }
 }
 

@@ -6,17 +6,6 @@ const RAMP = [[0, 34, 78], [18, 53, 112], [59, 73, 108], [87, 93, 109], [112, 11
   [165, 157, 117], [195, 181, 105], [225, 206, 85], [254, 232, 56]];
 Object.assign(state, { status: null, heat: null, volume: null, forecasts: [] });
 
-function bytes(count) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-  let unit = 0;
-  while (count >= 1024 && unit < units.length - 1) { count /= 1024; unit += 1; }
-  return (count >= 100 || unit === 0 ? count.toFixed(0) : count.toFixed(1)) + " " + units[unit];
-}
-
-function number(count) {
-  return count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
-}
-
 function color(pool) { return COLORS[pool % COLORS.length]; }
 
 function ramp(part) {

@@ -1,7 +1,7 @@
 //! Data types of the API of a storage server and of a host's agent. Plain data; sizes are bytes.
 
-use super::history::Growing;
 use serde::{Deserialize, Serialize};
+use thermocline_admin::past::Totals;
 use utoipa::ToSchema;
 
 /// A storage server at a glance.
@@ -215,7 +215,9 @@ pub struct HostSecond {
     pub flash_blocks: u64,
 }
 
-impl Growing for HostSecond {
+impl Totals for HostSecond {
+    type Second = HostSecond;
+
     fn since(&self, before: &HostSecond, number: u64) -> HostSecond {
         let grown = |of: fn(&HostSecond) -> u64| of(self).saturating_sub(of(before));
         HostSecond {
@@ -245,7 +247,9 @@ pub struct StoreSecond {
     pub deduplicated_blocks: u64,
 }
 
-impl Growing for StoreSecond {
+impl Totals for StoreSecond {
+    type Second = StoreSecond;
+
     fn since(&self, before: &StoreSecond, number: u64) -> StoreSecond {
         let grown = |of: fn(&StoreSecond) -> u64| of(self).saturating_sub(of(before));
         StoreSecond {

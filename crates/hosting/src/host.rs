@@ -16,7 +16,6 @@ use super::api::{FlashStatus, HostSecond, HostStatus};
 use super::clients::{self, Clients};
 use super::config::HostConfig;
 use super::guests::{Ended, Guests};
-use super::history::History;
 use super::line::{Line, Traffic, WAITING_BYTES_MAX, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting;
@@ -32,6 +31,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::notes::Notes;
+use thermocline_admin::past::Growth;
 use thermocline_admin::secret::random_number;
 use thermocline_admin::unix_socket::{self, SocketName};
 use thermocline_hostcache::{
@@ -90,7 +90,7 @@ pub(super) struct Core {
     from_peers: u64,
     /// Device of the cache's second level.
     second: Option<Second>,
-    history: History<HostSecond>,
+    history: Growth<HostSecond>,
     config: HostConfig,
     clock: Clock,
     notes: Notes,
@@ -163,7 +163,7 @@ impl HostAgent {
             connections: 0,
             from_peers: 0,
             second: flash,
-            history: History::default(),
+            history: Growth::default(),
             clock: Clock(Instant::now()),
             notes,
             wakeup: Rc::new(Notify::new()),

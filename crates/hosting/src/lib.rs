@@ -23,7 +23,6 @@ mod clients;
 mod config;
 mod figures;
 mod guests;
-mod history;
 mod host;
 mod line;
 mod mailbox;

@@ -6,7 +6,6 @@
 use super::api::{HostLink, StoreSecond, StoreStatus, StoreVolume};
 use super::backing::{Backing, Told};
 use super::config::{STORE, StoreConfig};
-use super::history::History;
 use super::line::{Line, Traffic, carry, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
@@ -20,6 +19,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::notes::Notes;
+use thermocline_admin::past::Growth;
 use thermocline_admin::secret::{random_bytes, random_number};
 use thermocline_content::{
     Action, Completed, RequestError, Service, Settings, Status, Store, VolumeStatus, Worth,
@@ -73,7 +73,7 @@ pub(super) struct Core {
     before: Traffic,
     /// Time at which the device is told next which of its parts are worth more.
     tells_worth_at: Nanos,
-    history: History<StoreSecond>,
+    history: Growth<StoreSecond>,
     connections: u64,
     orders: BTreeMap<u64, Waiting>,
     next_order: u64,
@@ -174,7 +174,7 @@ impl StoreServer {
             hosts: BTreeMap::new(),
             before: Traffic::default(),
             tells_worth_at: clock.now(),
-            history: History::default(),
+            history: Growth::default(),
             connections: 0,
             orders: BTreeMap::new(),
             next_order: 0,

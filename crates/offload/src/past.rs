@@ -1,27 +1,13 @@
-//! The last five minutes of a pool, second by second.
+//! A second of a pool: what was added to its totals.
 
 use crate::api::{PoolSecond, PoolStatus, WorkerSecond};
-use thermocline_admin::past::Seconds;
+use thermocline_admin::past::Totals;
 
-/// Seconds, and the totals at the end of the last one.
-#[derive(Debug, Default)]
-pub(crate) struct Past {
-    seconds: Seconds<PoolSecond>,
-    before: Option<PoolStatus>,
-}
+impl Totals for PoolStatus {
+    type Second = PoolSecond;
 
-impl Past {
-    /// Ends a second. The first call only notes the totals.
-    pub(crate) fn end(&mut self, status: PoolStatus) {
-        if let Some(before) = &self.before {
-            self.seconds.end(second(self.seconds.number(), before, &status));
-        }
-        self.before = Some(status);
-    }
-
-    /// The seconds from this number on, as far as they are remembered.
-    pub(crate) fn from(&self, number: u64) -> Vec<PoolSecond> {
-        self.seconds.from(number)
+    fn since(&self, before: &PoolStatus, number: u64) -> PoolSecond {
+        second(number, before, self)
     }
 }
 

@@ -17,7 +17,6 @@ use crate::api;
 use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
 use crate::inbox::Inbox;
 use crate::kept::{self, Kept};
-use crate::past::Past;
 use crate::saved::{self, Saved};
 use crate::side::{Side, hopped};
 use crate::tenants::Tenants;
@@ -36,6 +35,7 @@ use thermocline_accel::{
 };
 use thermocline_admin::api::Severity;
 use thermocline_admin::notes::Notes;
+use thermocline_admin::past::Growth;
 use thermocline_admin::secret::random_number;
 use thermocline_functions::{Event as Said, Reason, Side as From};
 use thermocline_policy::accel::{FunctionId, NothingComing};
@@ -123,8 +123,7 @@ pub(crate) struct Core {
     counts: Counts,
     /// Second, and events of functions that were told in it.
     told: (u64, u32),
-    next_second: Nanos,
-    past: Past,
+    past: Growth<api::PoolStatus>,
 }
 
 /// The saver's thread: dropped, it saves once more and ends.
@@ -187,8 +186,7 @@ impl Pool {
             notes: notes.clone(),
             counts: Counts::default(),
             told: (0, 0),
-            next_second: Nanos(0),
-            past: Past::default(),
+            past: Growth::default(),
             maker: maker.clone(),
             benches: benches.clone(),
         };
@@ -382,11 +380,10 @@ impl Core {
             self.platform.tick(now);
             self.finish_bindings();
         }
-        if now >= self.next_second {
-            self.next_second = Nanos(now.0 + 1_000_000_000);
+        if self.past.is_over(now) {
             self.sides.iter_mut().for_each(|side| side.tick(now));
             let status = self.status();
-            self.past.end(status);
+            self.past.note(now, status);
         }
         self.carry_on();
         let now = self.now();

@@ -1,14 +1,6 @@
 // The page asks the API every second and draws what it is told; it decides nothing.
 "use strict";
 
-function number(count) {
-  return count >= 1e6 ? (count / 1e6).toFixed(1) + " M" : count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
-}
-
-function share(ratio) {
-  return (100 * ratio).toFixed(ratio < 0.1 ? 1 : 0) + " %";
-}
-
 // The colour of a function: its place among all functions of the pool.
 function colour(status, name) {
   const place = status.functions.findIndex((one) => one.name === name);
@@ -32,15 +24,7 @@ function facts(status) {
 
 // What came, and before it what left: the distance was dropped or lost.
 function packets() {
-  const width = 300, height = 90, seconds = state.seconds, first = width - seconds.length;
-  const [svg, top] = line(seconds.map((second) => second.offered), width, height, "spark arrivals");
-  const steps = seconds.map((second, i) => (first + i) + " " + (height - 1 - (height - 3) * Math.min(second.passed / top, 1)).toFixed(1));
-  if (steps.length) svg.append(drawing("path", { class: "candidates", d: "M" + steps.join("L") }));
-  seconds.forEach((second, i) => {
-    if (second.loads) svg.prepend(drawing("rect", { class: "burst", x: first + i, y: 0, width: 1, height }));
-  });
-  svg.append(caption("packets a second over the last five minutes, at most " + number(top)));
-  at("packets").replaceChildren(svg);
+  const top = timeline("packets", (one) => one.offered, (one) => one.passed, number, "packets", (one) => one.loads);
   at("legend").replaceChildren(key("came, at most " + number(top) + " a second", "var(--good)"), key("left", "var(--warn)"),
     key("a slot was loaded", "var(--burst)"));
 }

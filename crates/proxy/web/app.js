@@ -1,10 +1,6 @@
 // The page asks the API every second and draws what it is told; it decides nothing.
 "use strict";
 
-function number(count) {
-  return count >= 1e6 ? (count / 1e6).toFixed(1) + " M" : count >= 1e4 ? (count / 1e3).toFixed(1) + " k" : String(Math.round(count));
-}
-
 function mood(status) {
   return status.bursting === null ? "the rule does not ask" : status.bursting ? "burst" : "calm";
 }
@@ -23,19 +19,12 @@ function facts(status) {
 
 // Arrivals, with what the rule made of them behind: a band where it saw a burst, a step line for K.
 function arrivals(status) {
-  const width = 300, height = 90, first = width - state.seconds.length;
-  const [svg, top] = line(state.seconds.map((second) => second.requests), width, height, "spark arrivals");
-  state.seconds.forEach((second, i) => {
-    if (second.bursting) svg.prepend(drawing("rect", { class: "burst", x: first + i, y: 0, width: 1, height }));
-  });
   const of = Math.max(status.backends.length, 1);
-  const steps = state.seconds.map((second, i) => second.candidates === null ? null
-    : (first + i) + " " + (height - 1 - (height - 3) * Math.min(second.candidates / of, 1)).toFixed(1)).filter(Boolean);
-  if (steps.length) svg.append(drawing("path", { class: "candidates", d: "M" + steps.join("L") }));
-  svg.append(caption("requests a second over the last five minutes, at most " + number(top)));
-  at("arrivals").replaceChildren(svg);
+  const top = timeline("arrivals", (one) => one.requests, (one) => one.candidates, number, "requests", (one) => one.bursting, of);
   const entries = [["requests a second, at most " + number(top), "var(--good)"]];
-  if (steps.length) entries.push(["K, the backends it picks among: the top is all " + of, "var(--warn)"]);
+  if (state.seconds.some((one) => one.candidates !== null)) {
+    entries.push(["K, the backends it picks among: the top is all " + of, "var(--warn)"]);
+  }
   if (status.bursting !== null) entries.push(["seen as a burst", "var(--burst)"]);
   at("legend").replaceChildren(...entries.map(([text, color]) => key(text, color)));
 }

@@ -1,7 +1,8 @@
 //! The past is bounded, and keeps its numbers.
 
-use super::{EVENTS_MAX, Events, Seconds};
+use super::{EVENTS_MAX, Events, Growth, Seconds, Totals};
 use crate::api::Severity;
+use thermocline_units::Nanos;
 
 #[test]
 fn the_oldest_are_forgotten_and_numbers_stay() {
@@ -28,4 +29,28 @@ fn seconds_are_numbered_from_nought() {
     assert_eq!(seconds.from(0), (10..310).collect::<Vec<u64>>());
     assert_eq!(seconds.from(308), [308, 309]);
     assert!(seconds.from(310).is_empty());
+}
+
+#[derive(Debug)]
+struct Count(u64);
+
+impl Totals for Count {
+    type Second = (u64, u64);
+
+    fn since(&self, before: &Count, number: u64) -> (u64, u64) {
+        (number, self.0.saturating_sub(before.0))
+    }
+}
+
+#[test]
+fn seconds_are_what_was_added_and_the_first_look_begins_the_first() {
+    let mut growth = Growth::default();
+    for (ms, total) in [(0, 5), (500, 6), (1_010, 9), (1_500, 20), (2_100, 21), (3_200, 1)] {
+        let now = Nanos(ms * 1_000_000);
+        if growth.is_over(now) {
+            growth.note(now, Count(total));
+        }
+    }
+    assert_eq!(growth.from(0), [(0, 4), (1, 12), (2, 0)]);
+    assert_eq!(growth.from(2), [(2, 0)]);
 }

@@ -1,6 +1,6 @@
-//! Moments, against `date -u`.
+//! Moments against `date -u`, and the lines that tell of a dashboard.
 
-use super::moment;
+use super::{dashboard, moment};
 
 #[test]
 fn moments_are_those_of_the_calendar() {
@@ -13,4 +13,11 @@ fn moments_are_those_of_the_calendar() {
     ] {
         assert_eq!(moment(at_ms), text);
     }
+}
+
+#[test]
+fn a_token_in_a_link_is_what_the_page_reads_of_it() {
+    let at = |port: u16| dashboard("http", ([127, 0, 0, 1], port).into(), "a+b&c=d #1");
+    assert_eq!(at(8080), "dashboard: http://127.0.0.1:8080/#token=a%2Bb%26c%3Dd%20%231\n");
+    assert_eq!(at(6666), "no dashboard: browsers refuse port 6666; give another one\n");
 }

@@ -3,8 +3,8 @@ function facts(status) {
   const last = state.seconds.at(-1) || { sent_bytes: 0, received_bytes: 0 };
   const free = 1 - status.stored_bytes / Math.max(status.capacity_bytes, 1);
   head([
-    ["stored", size(status.stored_bytes)], ["room for", size(status.capacity_bytes)], ["volumes", status.volumes.length],
-    ["sent to hosts", size(last.sent_bytes) + "/s"], ["came", size(last.received_bytes) + "/s"], ["protocol", status.protocol],
+    ["stored", bytes(status.stored_bytes)], ["room for", bytes(status.capacity_bytes)], ["volumes", status.volumes.length],
+    ["sent to hosts", bytes(last.sent_bytes) + "/s"], ["came", bytes(last.received_bytes) + "/s"], ["protocol", status.protocol],
     ["on", status.device], ["up", span(status.uptime_seconds)],
   ], status.hosts.length + (status.hosts.length === 1 ? " host" : " hosts"), free > 0.05 ? "good" : "bad");
   at("service").title = free > 0.05 ? "" : "less than 5 % is free";
@@ -12,7 +12,7 @@ function facts(status) {
 
 function shared(status) {
   const live = status.stored_bytes - status.unreferenced_bytes;
-  rows("shared", [["what", (one) => one[0]], ["bytes", (one) => size(one[1])], ["of what volumes hold", (one) => share(one[1], status.mapped_bytes)]], [
+  rows("shared", [["what", (one) => one[0]], ["bytes", (one) => bytes(one[1])], ["of what volumes hold", (one) => part(one[1], status.mapped_bytes)]], [
     ["held by volumes, clones and snapshots", status.mapped_bytes], ["stored for them", live],
     ["saved", Math.max(status.mapped_bytes - live, 0)], ["stored, and in no volume any more", status.unreferenced_bytes],
   ], "");
@@ -21,7 +21,7 @@ function shared(status) {
 function blocks(status) {
   const read = status.blocks_by_id + status.blocks_by_bytes + status.blocks_by_peer;
   const written = status.known_writes + status.written_blocks;
-  const line = (text, count, whole) => [text, count, share(count, whole)];
+  const line = (text, count, whole) => [text, count, part(count, whole)];
   rows("blocks", [["blocks", (one) => one[0]], ["count", (one) => one[1]], ["share", (one) => one[2]]], [
     line("read: named alone, because the host has them", status.blocks_by_id, read), line("read: sent", status.blocks_by_bytes, read),
     line("read: sent by another host", status.blocks_by_peer, read), line("written: named alone, because they are here", status.known_writes, written),
@@ -34,12 +34,12 @@ function tick() {
     facts(status);
     shared(status);
     blocks(status);
-    two((second) => Math.max(second.sent_bytes, second.received_bytes), (second) => second.received_bytes, ["sent to hosts", "came from hosts"]);
-    rows("hosts", [["host", (one) => one.host], ["from", (one) => one.from], ["sent", (one) => size(one.sent_bytes)], ["came", (one) => size(one.received_bytes)]],
+    traffic((second) => Math.max(second.sent_bytes, second.received_bytes), (second) => second.received_bytes, ["sent to hosts", "came from hosts"]);
+    rows("hosts", [["host", (one) => one.host], ["from", (one) => one.from], ["sent", (one) => bytes(one.sent_bytes)], ["came", (one) => bytes(one.received_bytes)]],
       status.hosts, "none is connected");
     rows("volumes", [
-      ["name", (one) => one.name], ["size", (one) => size(one.size_bytes)], ["holds", (one) => size(one.mapped_bytes)],
-      ["charged", (one) => size(one.charged_bytes)], ["made of", (one) => one.origin || "–"], ["domain", (one) => one.domain],
+      ["name", (one) => one.name], ["size", (one) => bytes(one.size_bytes)], ["holds", (one) => bytes(one.mapped_bytes)],
+      ["charged", (one) => bytes(one.charged_bytes)], ["made of", (one) => one.origin || "–"], ["domain", (one) => one.domain],
       ["lease", (one) => one.host === null ? (one.read_only ? "snapshot" : "none") : "host " + one.host],
     ], status.volumes, "there are none");
   }, "this store is gone");

@@ -41,17 +41,14 @@ fn status(uptime_seconds: f64, processed: u64) -> PoolStatus {
 
 #[test]
 fn a_second_has_what_grew_in_it_and_how_long_a_slot_worked() {
-    let mut past = Past::default();
-    past.end(status(1.0, 100));
-    assert!(past.from(0).is_empty(), "no second has passed");
-    past.end(status(3.0, 200_100));
-    let [second] = &past.from(0)[..] else { panic!("one second") };
+    let (before, now) = (status(1.0, 100), status(3.0, 200_100));
+    let second = now.since(&before, 0);
     assert_eq!((second.number, second.offered, second.passed), (0, 200_000, 100_000));
     // 200,000 packets of 2 µs are 0.4 s, of 2 s.
     assert_eq!((second.slots[0].packets, second.slots[0].load), (200_000, 0.2));
     assert_eq!(second.slots[0].function.as_deref(), Some("nat"));
     // Without a measured cost nothing is said of the load.
     assert_eq!((second.processor[0].packets, second.processor[0].load), (600_000, 0.0));
-    past.end(status(3.0, 200_100));
-    assert_eq!(past.from(1)[0].slots[0].load, 0.0);
+    // Two looks within the same moment.
+    assert_eq!(now.since(&now, 1).slots[0].load, 0.0);
 }
