@@ -78,7 +78,7 @@ pub trait Totals {
     /// A second: what was added to the totals in it.
     type Second: Clone;
 
-    /// What was added since `before`, as second `number`.
+    /// The growth since `before`, as second `number`.
     fn since(&self, before: &Self, number: u64) -> Self::Second;
 }
 
