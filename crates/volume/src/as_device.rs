@@ -7,7 +7,7 @@
 //! Only words are translated here. Whoever makes a device of a volume brings requests to the group
 //! and answers back: in the live engine `VolumeDevice`, in tests a loop in virtual time.
 
-use crate::request::{Action, Fragment, RequestError};
+use crate::io::request::{Action, Fragment, RequestError};
 use thermocline_ports::{DeviceError, Io, Payload};
 
 impl Action {

@@ -1,8 +1,8 @@
 //! The machines that the scrub and operations are built on.
 
-use crate::block_checksums::BlockChecksums;
 use crate::group_state::GroupState;
-use crate::rate_control::CopyThrottle;
+use crate::map::block_checksums::BlockChecksums;
+use crate::moves::rate_control::CopyThrottle;
 use thermocline_units::{ChunkId, Nanos};
 
 /// The machines below the scrub and below operations, and the moment, for one step.

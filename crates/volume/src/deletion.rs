@@ -1,10 +1,10 @@
 //! Deleted volumes: their chunks are freed once nothing is under way on them.
 
-use crate::block_checksums::BlockChecksums;
 use crate::format::Record;
 use crate::group_state::GroupState;
-use crate::leaving::Leaving;
-use crate::settling::Settlement;
+use crate::io::leaving::Leaving;
+use crate::journal::settling::Settlement;
+use crate::map::block_checksums::BlockChecksums;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, VolumeId};
 

@@ -20,10 +20,10 @@ pub(crate) use table::{TableName, decode_table, encode_table};
 
 use bits::{decode_blocks, encode_blocks};
 
-use crate::layout::RECORD_BYTES_MAX;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table};
 use crate::naming::is_volume_name;
 use crate::pools::extents::RUNS_MAX;
+use crate::pools::layout::RECORD_BYTES_MAX;
 use crate::settings::{
     BLOCK, COPIES_MAX, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX,
 };

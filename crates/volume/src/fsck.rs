@@ -7,13 +7,13 @@
 //! slot was claimed twice, so the map is right if each pool has as many slots taken as the map
 //! names.
 
-use crate::block_checksums::table::table_places;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
+use crate::io::requests::Requests;
+use crate::map::block_checksums::table::table_places;
 use crate::map::{Place, Role};
 use crate::opening::OpenError;
 use crate::pools::flight::Owner;
-use crate::requests::Requests;
 use std::collections::BTreeMap;
 use thermocline_units::PoolId;
 

@@ -8,16 +8,16 @@
 
 use crate::creation;
 use crate::group_state::service::Service;
+use crate::io::request::{Reply, Request};
+use crate::io::shares::lane_of;
 use crate::machines::Machines;
+use crate::moves::operation::{Finished, Operation, OperationId, Refusal};
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
 use crate::opening::{CreateError, OpenError, Opened, Opening};
-use crate::operation::{Finished, Operation, OperationId, Refusal};
 use crate::pools::flight::Owner;
 use crate::pools::pool::PoolSpec;
-use crate::request::{Reply, Request};
 use crate::settings::Settings;
-use crate::shares::lane_of;
 use thermocline_ports::{Completion, Geometry, Io, Ticket};
 use thermocline_units::situations::met;
 use thermocline_units::{Nanos, PoolId};

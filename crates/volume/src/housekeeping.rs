@@ -1,11 +1,11 @@
 //! Periodic work of a group: epochs, commits that nobody waits for, cleaning up.
 
-use crate::copies::{drop_copy, settle_quiet_copies};
-use crate::evacuation;
-use crate::fullness::next_probe;
 use crate::group_state::service::Service;
 use crate::machines::Machines;
-use crate::operation::{Operation, OperationKind, Refusal};
+use crate::map::copies::{drop_copy, settle_quiet_copies};
+use crate::moves::evacuation;
+use crate::moves::operation::{Operation, OperationKind, Refusal};
+use crate::pools::fullness::next_probe;
 use crate::pools::pool::PoolState;
 use thermocline_units::Nanos;
 

@@ -9,6 +9,8 @@
 //! requests; it reads pools and map through [`Below`]. It answers with [`Outcome`]s, in the order
 //! in which they became true. Who waited for what is the business of those above.
 
+pub(crate) mod settling;
+
 mod checkpoint;
 mod commit;
 mod group_commit;
@@ -16,8 +18,8 @@ mod group_commit;
 use crate::format::{Record, Superblock};
 use crate::journal::checkpoint::Checkpoint;
 use crate::journal::commit::Commit;
-use crate::layout::Need;
 use crate::map::{ChunkMap, ChunkState, Place};
+use crate::pools::layout::Need;
 use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use thermocline_ports::Payload;

@@ -25,14 +25,16 @@
 //!
 //! State: 28 B a line and some 150 B a slot: 0.7 % of what is lent.
 
+pub(crate) mod lending;
+
 mod bucket;
 mod hashing;
 
 use crate::map::Place;
+use crate::map::sums::checksums;
 use crate::pools::Pools;
 use crate::pools::flight::Owner;
 use crate::settings::BLOCK;
-use crate::sums::checksums;
 use bucket::{Bucket, Held, Line};
 use std::ops::Range;
 use thermocline_ports::{DeviceError, Io, Payload};

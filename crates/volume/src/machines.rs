@@ -6,23 +6,19 @@
 //!
 //! The machines, each with state of its own:
 //!
-//! - [`crate::requests`] splits requests by chunk and answers them; [`crate::shares`] bounds how
-//!   many a pool may have under way;
-//! - [`crate::path`] brings the sub-requests past the hazard check ([`crate::hazards`]) to the
-//!   copies and back; [`crate::first_slot`] gives a new chunk its slot, [`crate::leaving`] frees
-//!   slots;
-//! - [`crate::moves`] carries operations out: it copies chunks while they are in use;
-//! - [`crate::scrub`] compares copies and repairs them; [`crate::block_checksums`] keeps checksums;
-//! - [`crate::settling`] lets the journal take its steps, and says what became durable;
-//! - [`crate::hinting`] acts on what is said of data, [`crate::epochs`] asks the placement;
-//! - [`crate::routing`] asks a placement's router; [`crate::slas`] judges answers;
-//! - [`crate::deletion`] frees the chunks of deleted volumes, [`crate::evacuation`] says what
+//! - [`crate::io`]: requests of clients, and their way to the devices and back;
+//! - [`crate::moves`]: operations, which copy chunks while they are in use;
+//! - [`crate::scrub`] compares copies and repairs them; [`crate::map::block_checksums`] keeps
+//!   checksums;
+//! - [`crate::journal::settling`] lets the journal take its steps, and says what became durable;
+//! - [`crate::epoch`]: hints, placements, and how well SLAs were kept;
+//! - [`crate::deletion`] frees the chunks of deleted volumes, [`crate::moves::evacuation`] says what
 //!   leaves pools that are drained; [`crate::housekeeping`] asks all what is due by the clock.
 //!
 //! Below them, in the shared state:
 //!
 //! - [`crate::pools`]: devices, slots, the order of speed, and requests under way;
-//! - [`crate::map`]: where chunks are; [`crate::copies`] drops copies;
+//! - [`crate::map`]: where chunks are; [`crate::map::copies`] drops copies;
 //! - [`crate::lines`]: copies of single blocks in slots that no chunk needs;
 //! - [`crate::journal`] makes changes of the map durable, and writes the map out.
 //!
@@ -30,35 +26,37 @@
 //! pool or which copy, are answered by [`thermocline_policy::tactics`].
 
 use crate::below::Below;
-use crate::block_checksums::BlockChecksums;
 use crate::deletion::Deletion;
-use crate::epochs::Epochs;
+use crate::epoch::epochs::Epochs;
+use crate::epoch::hinting::Hinting;
+use crate::epoch::view::View;
 use crate::format::Record;
 use crate::fsck::check_recovered;
 use crate::group_state::service::Service;
 use crate::group_state::{Effect, GroupState};
-use crate::hazards::{drop_durable, intent_durable, room_may_be_there};
-use crate::hinting::Hinting;
 use crate::housekeeping::Rounds;
+use crate::io::hazards::{drop_durable, intent_durable, room_may_be_there};
+use crate::io::leaving::Leaving;
+use crate::io::path::Path;
+use crate::io::request::{Reply, Request, RequestError};
+use crate::io::requests::Requests;
+use crate::io::routing::Routing;
+use crate::io::scheduler::Lane;
 use crate::journal::Waiter;
-use crate::kept::KeptCopies;
-use crate::leaving::Leaving;
+use crate::journal::settling::{
+    Settlement, checkpoint_in_force, checkpoint_is_due, commit_can_start,
+};
 use crate::map::Place;
+use crate::map::block_checksums::BlockChecksums;
 use crate::moves::Moves;
 use crate::moves::feeding::feed;
+use crate::moves::kept::KeptCopies;
+use crate::moves::operation::{Operation, OperationId, Refusal};
+use crate::moves::rate_control::CopyThrottle;
 use crate::opening::OpenError;
 use crate::opening::recovery::Recovered;
-use crate::operation::{Operation, OperationId, Refusal};
-use crate::path::Path;
 use crate::pools::flight::{Flight, Owner};
-use crate::rate_control::CopyThrottle;
-use crate::request::{Reply, Request, RequestError};
-use crate::requests::Requests;
-use crate::routing::Routing;
-use crate::scheduler::Lane;
 use crate::scrub::Scrub;
-use crate::settling::{Settlement, checkpoint_in_force, checkpoint_is_due, commit_can_start};
-use crate::view::View;
 use thermocline_ports::{DeviceError, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId};

@@ -6,8 +6,16 @@
 //! Invariants: the first copy of an entry is the one that survives when copies may differ; an entry
 //! without a copy reads as zeroes.
 
+pub(crate) mod block_checksums;
+pub(crate) mod copies;
+pub(crate) mod losses;
+pub(crate) mod overlay;
+pub(crate) mod presence;
+pub(crate) mod regions;
+pub(crate) mod sums;
+
 use crate::format::{Record, VolumeRecord};
-use crate::overlay::{Blocks, Overlay, Side};
+use crate::map::overlay::{Blocks, Overlay, Side};
 use crate::settings::{COPIES_MAX, POOLS_MAX, VOLUME_CHUNKS_MAX};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -151,7 +159,7 @@ impl Entry {
     }
 
     /// True if the table is right, but the journal does not say so: it expects writes to the chunk
-    /// ([`crate::regions`]).
+    /// ([`crate::map::regions`]).
     pub(crate) fn is_unsaid(&self) -> bool {
         self.bits & UNSAID != 0
     }

@@ -11,7 +11,7 @@
 //! foreground write overlapped. MIGRATE, REPLICATE and PREFETCH *mirror*: a write goes to the
 //! original, and to the destination as well where blocks of it are present. REDIRECT *forwards*:
 //! whole blocks go to the destination alone, and become present with that; the journal keeps the
-//! bits. MIRROR leaves both sides for good, whichever of them has a block ([`crate::overlay`]), and
+//! bits. MIRROR leaves both sides for good, whichever of them has a block ([`crate::map::overlay`]), and
 //! a mirrored chunk is brought together on one of them by MIGRATE. No piece is started that a write
 //! under way overlaps.
 //!
@@ -24,12 +24,17 @@
 //! that; flushes and forced writes wait for it, so nothing that was promised is on one of them
 //! only.
 //!
-//! The throttle ([`crate::rate_control`]): bytes a second and requests in flight for each pool, and
+//! The throttle ([`crate::moves::rate_control`]): bytes a second and requests in flight for each pool, and
 //! operations hold back while the foreground uses the pool, up to a bound on their patience.
 //!
 //! This file says what begins and what is cancelled; [`copying`] copies, [`feeding`] uses what
 //! clients read and write anyway, [`switching`] ends an operation, [`proposal`] keeps what a
 //! placement wants next, [`refusal`] says what makes no sense.
+
+pub(crate) mod evacuation;
+pub(crate) mod kept;
+pub(crate) mod operation;
+pub(crate) mod rate_control;
 
 mod copying;
 pub(crate) mod feeding;
@@ -40,16 +45,15 @@ pub(crate) mod switching;
 pub use proposal::{Flow, Proposed};
 
 use crate::below::Below;
-use crate::copies::keep_prefetched;
 use crate::group_state::GroupState;
 use crate::group_state::active::{ActiveOperation, Stage};
 use crate::group_state::service::Service;
 use crate::journal::SWITCHES_TOGETHER;
-use crate::kept;
+use crate::map::copies::keep_prefetched;
+use crate::map::overlay::{Blocks, Goal, Overlay};
+use crate::map::presence::Presence;
 use crate::map::{Place, Role};
-use crate::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
-use crate::overlay::{Blocks, Goal, Overlay};
-use crate::presence::Presence;
+use crate::moves::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use proposal::{Proposal, WINDOW};
 pub(crate) use refusal::{REDIRECT_CHUNK_MAX, refuse};
 use refusal::{goal_of, is_prefetched_there};

@@ -18,12 +18,12 @@ use crate::format::{
     BLOCK_BYTES, BlockKind, NAME_BYTES_MAX, Record, Stamp, Superblock, VERSION_WITH_COMMITS,
     decode_records, open_block, read_block,
 };
-use crate::layout;
 use crate::map::ChunkMap;
 use crate::opening::recovery::Recovered;
 use crate::opening::salvage::Salvage;
 use crate::pools::Pools;
 use crate::pools::flight::{Owner, TRIES_MAX};
+use crate::pools::layout;
 use crate::pools::pool::PoolState;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, Limits, POOLS_MAX};
 use std::collections::BTreeMap;

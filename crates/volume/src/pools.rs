@@ -4,6 +4,12 @@
 //! The lowest machine of the volume. It sends requests, takes the answers to them and keeps the
 //! counts. What an answer means, and what a pool's death means for chunks, is decided above.
 
+pub(crate) mod fullness;
+pub(crate) mod growing;
+pub(crate) mod label;
+pub(crate) mod layout;
+pub(crate) mod tables;
+
 pub(crate) mod extents;
 pub(crate) mod flight;
 pub(crate) mod pool;
@@ -15,8 +21,8 @@ use crate::map::Place;
 use crate::pools::flight::{Flight, Owner, TRIES_MAX};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::ranks::Ranks;
+use crate::pools::tables::Places;
 use crate::settings::Limits;
-use crate::tables::Places;
 use std::ops::{Index, IndexMut};
 use thermocline_policy::migration::{self, Allowance};
 use thermocline_policy::tactics::{Chosen, Probing, Waiting};

@@ -1,20 +1,20 @@
 //! Status of a group: volumes, pools, chunks, operations, journal. Read-only; nothing here changes
 //! what the machine does.
 
-use crate::block_checksums::ChecksumStatus;
+use crate::epoch::slas::SlaRecord;
 use crate::finding::Finding;
 use crate::fsck::Flaw;
 use crate::group::Group;
 use crate::lines::LinesStatus;
+use crate::map::block_checksums::ChecksumStatus;
+use crate::map::overlay::Side;
 use crate::map::{ChunkCopy, Role};
 use crate::moves::Proposed;
+use crate::moves::operation::{Operation, OperationId};
 use crate::opening::replicas::DamagedReplica;
 use crate::opening::salvage::Salvage;
-use crate::operation::{Operation, OperationId};
-use crate::overlay::Side;
 use crate::pools::pool::{PoolState, PoolStatus};
 use crate::scrub::ScrubStatus;
-use crate::slas::SlaRecord;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{Pattern, PoolTraits, Route};
 use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};

@@ -2,7 +2,7 @@
 
 use crate::format::PAYLOAD_BYTES;
 use crate::journal::COMMIT_BLOCKS_MAX;
-use crate::layout::RECORD_BYTES_MAX;
+use crate::pools::layout::RECORD_BYTES_MAX;
 use thermocline_policy::migration::Copying;
 use thermocline_policy::placement::{CHUNK, EPOCH};
 use thermocline_policy::tactics::VolumeTactics;

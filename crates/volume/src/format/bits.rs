@@ -1,7 +1,7 @@
 //! Blocks of a chunk as bits, little-endian, one a block. Drawn in docs/formats/volume.md.
 
-use crate::overlay::Blocks;
-use crate::presence::Presence;
+use crate::map::overlay::Blocks;
+use crate::map::presence::Presence;
 use crate::settings::BLOCK;
 
 /// Bits of the blocks that are present.

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::pools::extents::{Extents, RUNS_MAX, Run};
 use crate::pools::ranks::Ranks;
+use crate::pools::tables::Places;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX};
-use crate::tables::Places;
 use thermocline_units::fields::{put_at, u32_at};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, PoolId};

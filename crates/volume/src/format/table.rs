@@ -1,7 +1,7 @@
 //! Tables of block checksums. Drawn in docs/formats/volume.md.
 
-use crate::layout::table_bytes;
 use crate::map::Table;
+use crate::pools::layout::table_bytes;
 use crate::settings::BLOCK;
 use thermocline_ports::Payload;
 use thermocline_units::ChunkId;

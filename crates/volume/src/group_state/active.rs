@@ -1,10 +1,10 @@
 //! An operation on a chunk that has begun: what it copies, how far it is, and what the journal
 //! shall say of the chunk once it has switched.
 
+use crate::map::overlay::{Blocks, Goal};
+use crate::map::presence::Presence;
 use crate::map::{ChunkCopy, ChunkState, Place, Role, Table};
-use crate::operation::{Operation, OperationId, OperationKind};
-use crate::overlay::{Blocks, Goal};
-use crate::presence::Presence;
+use crate::moves::operation::{Operation, OperationId, OperationKind};
 use std::ops::{Deref, DerefMut, Range};
 use thermocline_policy::migration::Trial;
 use thermocline_units::mutants::mutant;

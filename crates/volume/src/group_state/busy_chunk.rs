@@ -1,9 +1,9 @@
 //! Requests under way, by chunk: the sub-requests of clients' requests, and what a chunk in use
 //! waits for.
 
+use crate::io::request::{Priority, RequestError};
+use crate::io::scheduler::Lane;
 use crate::map::Place;
-use crate::request::{Priority, RequestError};
-use crate::scheduler::Lane;
 use crate::settings::POOLS_MAX;
 use std::collections::VecDeque;
 use std::ops::Range;

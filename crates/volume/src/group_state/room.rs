@@ -1,7 +1,7 @@
 //! Room for the map on disk, as the group is now; [`crate::pools`] has it.
 
 use super::GroupState;
-use crate::layout::{self, Need};
+use crate::pools::layout::{self, Need};
 use thermocline_units::PoolId;
 
 impl GroupState {

@@ -24,8 +24,8 @@ use crate::format::{
     BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
     frame_block,
 };
-use crate::layout::super_offset;
 use crate::pools::flight::Owner;
+use crate::pools::layout::super_offset;
 use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use crate::settings::Limits;

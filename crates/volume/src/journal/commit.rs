@@ -14,7 +14,7 @@
 
 use crate::format::{Record, encode_record};
 use crate::map::Place;
-use crate::regions::Region;
+use crate::map::regions::Region;
 use std::collections::VecDeque;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;

@@ -4,17 +4,17 @@
 
 use super::Moves;
 use crate::below::Below;
-use crate::block_checksums::BlockChecksums;
 use crate::group_state::active::{ActiveOperation, Piece, Stage};
 use crate::group_state::busy_chunk::bit;
 use crate::group_state::{Effect, GroupState};
+use crate::io::sources::best_copy;
 use crate::map::Place;
-use crate::operation::{OperationKind, Outcome};
-use crate::overlay::Side;
+use crate::map::block_checksums::BlockChecksums;
+use crate::map::overlay::Side;
+use crate::map::sums::checksums;
+use crate::moves::operation::{OperationKind, Outcome};
 use crate::pools::flight::{Flight, Owner};
 use crate::settings::BLOCK;
-use crate::sources::best_copy;
-use crate::sums::checksums;
 use std::ops::Range;
 use thermocline_policy::migration::{Held, Tried};
 use thermocline_ports::{DeviceError, Io, Payload};

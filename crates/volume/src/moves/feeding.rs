@@ -15,7 +15,7 @@ use crate::group_state::active::{ActiveOperation, Piece, Stage};
 use crate::group_state::busy_chunk::Verb;
 use crate::group_state::{Effect, GroupState};
 use crate::map::Place;
-use crate::presence::{around_blocks, whole_blocks};
+use crate::map::presence::{around_blocks, whole_blocks};
 use std::ops::Range;
 use thermocline_ports::Payload;
 use thermocline_units::ChunkId;

@@ -3,9 +3,9 @@
 use super::Moves;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
-use crate::kept;
-use crate::operation::{Operation, OperationKind, Refusal};
-use crate::overlay::{Goal, Side};
+use crate::map::overlay::{Goal, Side};
+use crate::moves::kept;
+use crate::moves::operation::{Operation, OperationKind, Refusal};
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
 
 /// The largest chunk whose writes can be redirected: its bits fit into a record.

@@ -14,12 +14,12 @@
 
 use super::{OpenError, Opening, Reads, Step, replica_reads};
 use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
-use crate::layout::{self, Need};
+use crate::map::overlay::Side;
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, Place, Role, Table};
+use crate::moves::operation::{Operation, OperationKind};
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
-use crate::operation::{Operation, OperationKind};
-use crate::overlay::Side;
+use crate::pools::layout::{self, Need};
 use crate::pools::pool::{NO_DEVICE, Pool, PoolState};
 use crate::pools::{Pools, Sizes};
 use crate::settings::VOLUMES_MAX;

@@ -9,7 +9,7 @@
 //! 2. The blocks after those fill the extents' slots, in the order in which these were given.
 
 use crate::format::BLOCK_BYTES;
-use crate::layout;
+use crate::pools::layout;
 use crate::pools::slots::CHECKED_MAX;
 use std::ops::Range;
 use thermocline_units::Bytes;

@@ -6,7 +6,7 @@ use crate::opening::CreateError;
 use crate::pools::extents::Extents;
 use crate::pools::flight::{Flight, Owner};
 use crate::pools::slots::Slots;
-use crate::tables::Tables;
+use crate::pools::tables::Tables;
 use thermocline_policy::balance::Latency;
 use thermocline_policy::migration::{Allowance, WearBudget};
 use thermocline_policy::placement::{PoolLoad, PoolTraits};

@@ -11,12 +11,12 @@
 //!    one takes its place at the next checkpoint. If none is left, the new pool is refused.
 
 use crate::format::{BLOCK_BYTES, PoolRecord};
-use crate::layout::{self, Need};
 use crate::pools::Pools;
 use crate::pools::extents::{Area, Extents, RUNS_MAX};
+use crate::pools::layout::{self, Need};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::slots::{CHECKED_MAX, Slots};
-use crate::tables::Tables;
+use crate::pools::tables::Tables;
 use thermocline_units::PoolId;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;

@@ -119,7 +119,7 @@ fn a_pool_that_is_taken_away_again_leaves_the_order_as_it_was() {
 #[test]
 fn areas_grow_in_slots_only_where_these_are_free() {
     let mut pools = pools(2);
-    let need = crate::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
+    let need = crate::pools::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
     assert!(pools.lack_room(need) || pools.elect_replicas(need).is_empty());
     let before = pools.extents();
     let growth = pools.grow_areas(need);
@@ -130,5 +130,5 @@ fn areas_grow_in_slots_only_where_these_are_free() {
     for slot in 0..16 {
         assert!(pools[PoolId(0)].slots.take().is_some(), "{slot}");
     }
-    assert!(!pools.grow_areas(crate::layout::Need { slots: 100_000_000, ..need }).suffices);
+    assert!(!pools.grow_areas(crate::pools::layout::Need { slots: 100_000_000, ..need }).suffices);
 }

@@ -13,12 +13,12 @@
 
 use super::Scrub;
 use crate::below::Below;
-use crate::block_checksums::BlockChecksums;
-use crate::block_checksums::table::{can_have_tables, table_name};
-use crate::copies::copy_failed;
 use crate::finding::FindingKind;
 use crate::format::{decode_table, encode_table};
 use crate::group_state::{Effect, GroupState};
+use crate::map::block_checksums::BlockChecksums;
+use crate::map::block_checksums::table::{can_have_tables, table_name};
+use crate::map::copies::copy_failed;
 use crate::map::{NONE, Place, Table};
 use crate::pools::flight::Owner;
 use crate::settings::BLOCK;
@@ -233,7 +233,7 @@ impl Scrub {
             self.end_comparison(below, true);
             return true;
         }
-        let bytes = crate::layout::table_bytes(below.group.pools.chunk_bytes()) as u32;
+        let bytes = crate::pools::layout::table_bytes(below.group.pools.chunk_bytes()) as u32;
         let held = below.copy_throttle.hold_back(
             below.group,
             below.now,
@@ -583,7 +583,7 @@ fn verdict(
     found: &[Result<Payload, DeviceError>],
 ) -> Verdict {
     let hashes: Vec<Option<Vec<u32>>> =
-        found.iter().map(|found| found.as_ref().ok().map(crate::sums::checksums)).collect();
+        found.iter().map(|found| found.as_ref().ok().map(crate::map::sums::checksums)).collect();
     let known = checksums.sums(chunk);
     let mut verdict = Verdict { errors: vec![0; found.len()], ..Verdict::default() };
     for block in 0..(range.end - range.start) / BLOCK {

@@ -5,9 +5,9 @@ use crate::format::{
     BlockKind, Membership, PoolRecord, Record, Stamp, Superblock, VERSION, VolumeRecord,
     decode_records, encode_record, frame_block, open_block,
 };
-use crate::layout::{area_blocks, holds, super_offset};
+use crate::map::overlay::{Blocks, Side};
 use crate::map::{ChunkCopy, ChunkState, Place, Role, Table};
-use crate::overlay::{Blocks, Side};
+use crate::pools::layout::{area_blocks, holds, super_offset};
 use crate::pools::ranks::Ranks;
 use crate::{Group, Limits, OpenError, Service};
 use thermocline_ports::faulty::SimDisk;

@@ -4,7 +4,7 @@
 
 use super::{Bench, CHUNK};
 use crate::format::BLOCK_BYTES;
-use crate::layout::{journal_offset, region_bytes};
+use crate::pools::layout::{journal_offset, region_bytes};
 use crate::{DamagedReplica, Group, Salvage, Service};
 use std::collections::BTreeSet;
 use thermocline_ports::Device;

@@ -1,7 +1,7 @@
 //! Labels of devices, read before anybody opens them.
 
 use super::Bench;
-use crate::label::{LABEL_BYTES, Label};
+use crate::pools::label::{LABEL_BYTES, Label};
 use thermocline_ports::{Device, Io, Ticket};
 use thermocline_units::{Bytes, Nanos, PoolId, Rng};
 

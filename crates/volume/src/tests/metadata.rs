@@ -75,8 +75,10 @@ fn a_pool_for_whose_map_there_is_no_room_is_refused_and_nothing_has_changed() {
     let free = free.slots_total - free.slots_used;
     fill(&mut bench, 0, u64::from(free));
     // Too small to hold the metadata itself, too large for what the first has left: nothing.
-    let region =
-        crate::layout::region_bytes(64, bench.group.machines.state.pools.sizes().area_blocks);
+    let region = crate::pools::layout::region_bytes(
+        64,
+        bench.group.machines.state.pools.sizes().area_blocks,
+    );
     let mib = (region * 8 / (1 << 20)).saturating_sub(1).max(1);
     assert_eq!(add(&mut bench, mib), Err(AdminError::MetadataRoom("added1".to_string())));
     bench.check();

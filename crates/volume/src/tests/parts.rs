@@ -1,8 +1,8 @@
 //! The small parts of the machine against plain models.
 
 use crate::format::{decode_presence, encode_presence};
+use crate::map::presence::{Presence, whole_blocks};
 use crate::pools::slots::Slots;
-use crate::presence::{Presence, whole_blocks};
 use crate::settings::BLOCK;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

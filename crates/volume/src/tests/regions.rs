@@ -2,7 +2,7 @@
 //! leaves of them.
 
 use super::{Bench, CHUNK};
-use crate::layout::journal_offset;
+use crate::pools::layout::journal_offset;
 use crate::settings::Limits;
 use crate::{Group, OpenError, Service, Settings};
 use thermocline_ports::Device;
@@ -119,7 +119,7 @@ fn a_region_stays_open_while_chunks_of_it_are_written_in_turn() {
     let mut bench = at_rest(Limits::REAL);
     scatter(&mut bench, 2);
     let journal = |bench: &Bench, before: u64, tables: u64| {
-        let table = crate::layout::table_bytes(CHUNK as u32);
+        let table = crate::pools::layout::table_bytes(CHUNK as u32);
         metadata_bytes(bench) - before - tables * table
     };
     bench.pass(Nanos::from_secs(5));

@@ -1,8 +1,8 @@
 //! Tables of checksums: read back, damaged, and of another chunk.
 
 use super::{TableName, decode_table, encode_table};
-use crate::layout::table_bytes;
 use crate::map::Table;
+use crate::pools::layout::table_bytes;
 use thermocline_units::{ChunkId, VolumeId};
 
 const CHUNK: u32 = 64 << 10;

@@ -1,7 +1,7 @@
 //! Location of the blocks of an area.
 
 use super::{Area, Extents, Run};
-use crate::layout::area_offset;
+use crate::pools::layout::area_offset;
 use thermocline_units::Bytes;
 
 const CHUNK: u32 = 64 << 10;

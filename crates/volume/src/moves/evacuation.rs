@@ -1,0 +1,57 @@
+//! Chunks that leave pools which are being drained, and their ways out.
+
+use crate::group_state::GroupState;
+use crate::moves::Moves;
+use crate::moves::operation::{Operation, OperationKind};
+use crate::pools::pool::{Evacuation, Pool, PoolState};
+use thermocline_units::{ChunkId, PoolId};
+
+/// True if a pool is being drained.
+pub(crate) fn is_under_way(group: &GroupState) -> bool {
+    group.pools.iter().any(is_draining)
+}
+
+fn is_draining(pool: &Pool) -> bool {
+    pool.state == PoolState::Draining
+}
+
+/// The next chunks that leave, each with the draining pool that it is on: as many as may be copied
+/// at once, and none that has an operation.
+pub(crate) fn next_to_leave(group: &GroupState, moves: &Moves) -> Vec<(ChunkId, PoolId)> {
+    let batch = group.settings.copying.concurrent as usize;
+    let free = group.map.chunks().filter(|chunk| !moves.chunks.contains_key(chunk));
+    let leaving = free.filter_map(|chunk| {
+        let copies = group.map.copies(chunk).map(|copy| copy.place);
+        let above = group.map.overlay(chunk).map(|overlay| overlay.place);
+        let mut places = copies.chain(above);
+        let place = places.find(|place| is_draining(&group.pools[place.pool]))?;
+        Some((chunk, place.pool))
+    });
+    leaving.take(batch).collect()
+}
+
+/// Moves that take a chunk off `from`, the best first. What lies over a copy elsewhere may have to
+/// be brought together on `from` before it can leave.
+pub(crate) fn ways_out(group: &GroupState, chunk: ChunkId, from: PoolId) -> Vec<Operation> {
+    let others = group.pools.ranks().by_likeness(from).into_iter();
+    let others = others.filter(|&to| to != from && may_go(group, from, to));
+    let to = others.chain([from]);
+    to.map(|to| Operation { kind: OperationKind::Migrate, chunk, to }).collect()
+}
+
+/// True if a drain of `from` may send chunks to `to`.
+fn may_go(group: &GroupState, from: PoolId, to: PoolId) -> bool {
+    let (from, to) = (&group.pools[from], &group.pools[to]);
+    !to.geometry.far || from.geometry.far || from.evacuation == Evacuation::Anywhere
+}
+
+/// Pools that nothing is on any more are drained.
+pub(crate) fn end_drains(group: &mut GroupState) {
+    for pool in group.pools.iter_mut() {
+        if is_draining(pool) && pool.slots_used() == 0 && pool.lent == 0 {
+            assert_eq!(pool.prefetched, 0, "prefetched copies are on slots");
+            pool.state = PoolState::Drained;
+            group.journal.want_checkpoint();
+        }
+    }
+}
