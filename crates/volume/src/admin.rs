@@ -14,10 +14,9 @@ use crate::epoch::observer::Observer;
 use crate::format::Record;
 use crate::group::Group;
 use crate::group_state::service::Service;
-use crate::io::scheduler::Lane;
 use crate::machines::Machines;
+use crate::map::naming::is_volume_name;
 use crate::moves::operation::Refusal;
-use crate::naming::is_volume_name;
 use crate::pools::growing::{Before, enlarge};
 use crate::pools::pool::{Evacuation, PoolSpec, PoolState};
 use crate::settings::VOLUME_CHUNKS_MAX;
@@ -75,8 +74,7 @@ impl Group {
         let identity = self.machines.state.map.take_identity();
         assert!(self.machines.state.map.volume(id).is_none(), "the number is free");
         self.machines.state.map.set_volume(id, size, self.machines.state.pools.chunk_bytes());
-        let volume = self.machines.state.map.volume_mut(id).expect("just made");
-        (volume.identity, volume.name) = (identity, name);
+        self.machines.state.map.name_volume(id, identity, name);
         let record = self.machines.state.map.volume_record(id);
         self.machines.state.journal.record(&record);
         self.pump(now);
@@ -140,7 +138,7 @@ impl Group {
     /// The size of a volume that is not being deleted.
     fn living(&self, id: VolumeId) -> Result<Bytes, AdminError> {
         let volume = self.machines.state.map.living(id).ok_or(AdminError::NoVolume(id))?;
-        Ok(volume.size)
+        Ok(volume.size())
     }
 
     /// Adds a pool that counts as slower than all others; it takes chunks once its state is
@@ -297,7 +295,7 @@ impl Group {
         {
             return Err(Refusal::Unmapped);
         }
-        if self.machines.state.map.entry(chunk).pinned != pinned {
+        if self.machines.state.map.entry(chunk).is_pinned() != pinned {
             self.machines.state.map.set_pinned(chunk, pinned);
             assert!(self.machines.state.pool_of(chunk).is_some(), "nothing cannot be pinned");
             let state = self.machines.state.durable_state(chunk);
@@ -334,7 +332,7 @@ impl Group {
 
     fn place(&mut self, name: &str, placement: Option<Box<dyn Placement>>) {
         let Machines { moves, epochs, routing, state, .. } = &mut self.machines;
-        moves.proposal.replace(state.now, Vec::new());
+        moves.drop_proposal(state.now);
         let routes = epochs.place(state.now, name, placement);
         routing.begin(state.now, routes, &mut state.pools);
         assert_eq!(routing.route().is_some(), routes, "a router is asked, or nobody");
@@ -374,7 +372,7 @@ impl Group {
     /// settings say for all of them. Nothing happens when there is no such pool.
     pub fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
         if self.machines.state.pools.find(pool).is_some() {
-            self.machines.requests.scheduler.set_depth(Lane::of(pool), depth);
+            self.machines.requests.set_pool_depth(pool, depth);
         }
     }
 
@@ -511,12 +509,12 @@ impl Group {
         &mut self,
         observer: Option<Box<dyn Observer>>,
     ) -> Option<Box<dyn Observer>> {
-        std::mem::replace(&mut self.machines.epochs.observer, observer)
+        self.machines.epochs.set_observer(observer)
     }
 
     /// True if somebody listens.
     pub fn is_observed(&self) -> bool {
-        self.machines.epochs.observer.is_some()
+        self.machines.epochs.is_observed()
     }
 
     /// Hints in force, by source.
@@ -526,7 +524,7 @@ impl Group {
 
     /// Counts of what hints led to.
     pub fn hint_counts(&self) -> HintCounts {
-        self.machines.hinting.counts
+        self.machines.hinting.counts()
     }
 
     /// Withdraws what a source said of a range of a volume at a level.
@@ -572,7 +570,7 @@ impl Group {
             .map(|pool| state.pools.ranks().rank_of(PoolId(pool)))
             .map(|rank| (view.capacity_chunks(rank) as f64 * share) as u64)
             .collect();
-        for chunk in state.map.chunks().filter(|&chunk| state.map.entry(chunk).pinned) {
+        for chunk in state.map.chunks().filter(|&chunk| state.map.entry(chunk).is_pinned()) {
             if let Some(pool) = state.pool_of(chunk) {
                 let left = &mut left[usize::from(pool.0)];
                 *left = left.saturating_sub(1);

@@ -18,7 +18,7 @@ impl Deletion {
     /// The volume takes no more requests, and goes when those under way have ended.
     pub(crate) fn begin(&mut self, group: &mut GroupState, id: VolumeId) {
         assert!(!self.is_dying(id), "a volume is deleted once");
-        group.map.volume_mut(id).expect("the caller has found it").deleting = true;
+        group.map.begin_deletion(id);
         // Said now, for the next flush; and once more when the slots are given back.
         if !mutant("deletion_said_late") {
             group.journal.record(&Record::VolumeGone(id));
@@ -47,7 +47,7 @@ impl Deletion {
     ) {
         let before = self.dying.len();
         for volume in std::mem::take(&mut self.dying) {
-            let busy = group.map.volume(volume).is_some_and(|volume| volume.busy > 0);
+            let busy = group.map.volume(volume).is_some_and(|volume| volume.is_busy());
             if busy {
                 self.dying.push(volume);
                 continue;
@@ -67,13 +67,12 @@ fn bury(
     volume: VolumeId,
 ) {
     let found = group.map.volume(volume).expect("it is deleted, and still there");
-    assert!(found.deleting && found.busy == 0, "nothing is under way on it any more");
-    let count = found.entries.len() as u32;
+    assert!(found.is_deleting() && !found.is_busy(), "nothing is under way on it any more");
+    let count = found.chunks();
     let mut left = Vec::new();
     for index in 0..count {
         let chunk = ChunkId { volume, index };
         let state = group.map.state(chunk);
-        group.overlays -= usize::from(state.overlay.is_some());
         for copy in &state.copies {
             group.pools[copy.place.pool].uncount_copy(copy.role);
         }

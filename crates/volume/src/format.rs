@@ -20,8 +20,8 @@ pub(crate) use table::{TableName, decode_table, encode_table};
 
 use bits::{decode_blocks, encode_blocks};
 
+use crate::map::naming::is_volume_name;
 use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table};
-use crate::naming::is_volume_name;
 use crate::pools::extents::RUNS_MAX;
 use crate::pools::layout::RECORD_BYTES_MAX;
 use crate::settings::{

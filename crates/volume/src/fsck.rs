@@ -53,10 +53,8 @@ pub(crate) fn fsck(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
         own(place, "a queued record".to_string());
     }
     for (index, busy) in group.busy_chunks.iter() {
-        for (_, place) in &busy.left {
-            own(*place, format!("busy {index}"));
-        }
-        if let Some((sub_request, Some(place))) = busy.opening {
+        busy.slots_left().for_each(|place| own(place, format!("busy {index}")));
+        if let Some((sub_request, place)) = busy.slot_that_opens() {
             own(place, format!("sub-request {sub_request}, which opens it"));
         }
     }
@@ -97,7 +95,7 @@ pub(crate) fn check_recovered(group: &GroupState) -> Result<(), OpenError> {
             return Err(OpenError::Miscounted { pool: id, named, taken: pool.slots_used() });
         }
     }
-    assert_eq!(overlays, group.overlays, "chunks in two parts are counted as they are read");
+    assert_eq!(overlays, group.map.overlays(), "chunks in two parts are counted as they are read");
     Ok(())
 }
 
@@ -165,8 +163,8 @@ fn check_counts(group: &GroupState, requests: &Requests) -> Vec<Flaw> {
     }
     // Who fails answers all requests at once, whatever parts of them are still under way.
     let failed = matches!(group.service, Service::Failed(_));
-    let sub_requests = !group.sub_requests.is_empty() || requests.scheduler.queued() != (0, 0);
-    if requests.all.is_empty() && sub_requests && !failed {
+    let sub_requests = !group.sub_requests.is_empty() || requests.has_queued();
+    if requests.is_idle() && sub_requests && !failed {
         flaws.push(Flaw("parts without requests".to_string()));
     }
     flaws

@@ -157,7 +157,7 @@ impl Group {
     }
 
     fn cannot_open(&mut self, error: OpenError) {
-        assert!(self.machines.requests.all.is_empty(), "no requests before it is open");
+        assert!(self.machines.requests.is_idle(), "no requests before it is open");
         let state = &mut self.machines.state;
         if let Some(superblock) = self.opening.take().as_ref().and_then(Opening::superblock) {
             state.journal.set_identity(superblock.identity);
@@ -190,7 +190,7 @@ impl Group {
             self.pump(now);
         }
         let most = self.settings().limits.requests;
-        assert!(self.machines.requests.all.len() <= most, "no more are in flight than may");
+        assert!(self.machines.requests.count() <= most, "no more are in flight than may");
         Ok(())
     }
 
@@ -277,7 +277,7 @@ impl Group {
             Service::Closing => None,
             _ => return None,
         };
-        let deadline = self.machines.requests.scheduler.next_deadline();
+        let deadline = self.machines.requests.next_deadline();
         [deadline, self.machines.copy_throttle.wake(), keeps_house].into_iter().flatten().min()
     }
 

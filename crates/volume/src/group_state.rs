@@ -6,25 +6,23 @@
 //! what others must do in [`Effect`]s, which the group carries out when the step has ended. So no
 //! machine calls another one back.
 
-pub(crate) mod active;
 mod announcing;
-pub(crate) mod busy_chunk;
 mod room;
 pub(crate) mod service;
 
 use crate::finding::Findings;
 use crate::format::Superblock;
+use crate::io::busy_chunk::{BusyChunk, SubRequest};
 use crate::journal::{CommitDemand, Journal, Waiter};
 use crate::lines::Lines;
-use crate::map::overlay::{Goal, Side};
-use crate::map::{ChunkMap, ChunkState, NONE, Place, Table};
+use crate::map::overlay::Goal;
+use crate::map::{ChunkMap, ChunkState, Place, Table};
+use crate::moves::active::ActiveOperations;
 use crate::moves::feeding::ClientRead;
 use crate::moves::operation::Operation;
 use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use crate::settings::Settings;
-use active::ActiveOperations;
-use busy_chunk::{BusyChunk, SubRequest};
 use service::Service;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -84,12 +82,6 @@ pub(crate) struct GroupState {
     pub(crate) busy_chunks: Slab<BusyChunk>,
     /// Operations that have begun.
     pub(crate) operations: ActiveOperations,
-    /// Chunks in two parts.
-    pub(crate) overlays: usize,
-    /// Of these, those with blocks that changed sides since the journal was told.
-    pub(crate) unsaved_overlays: Vec<ChunkId>,
-    /// Chunks whose copies may differ.
-    pub(crate) dirty_chunks: Vec<ChunkId>,
     pub(crate) findings: Findings,
     effects: VecDeque<Effect>,
 }
@@ -102,14 +94,12 @@ pub(crate) fn durable_state(
     chunk: ChunkId,
 ) -> ChunkState {
     let mut state = map.state(chunk);
-    let index = map.entry(chunk).busy;
-    if index != NONE {
-        let busy = &busy_chunks[index];
-        state.dirty |= busy.intent && !mutant("intent_not_in_the_record");
-        if busy.intent {
+    if let Some(busy) = map.busy_index(chunk).map(|index| &busy_chunks[index]) {
+        state.dirty |= busy.is_announcing() && !mutant("intent_not_in_the_record");
+        if busy.is_announcing() {
             state.table = Table::None;
         }
-        if let Some(operation) = busy.operation {
+        if let Some(operation) = busy.operation() {
             operations[operation].foretell(&mut state);
         }
     }
@@ -131,16 +121,13 @@ impl GroupState {
             sub_requests_begun: 0,
             busy_chunks: Slab::default(),
             operations: ActiveOperations::default(),
-            overlays: 0,
-            unsaved_overlays: Vec::new(),
-            dirty_chunks: Vec::new(),
             findings: Findings::default(),
             effects: VecDeque::new(),
         }
     }
 
-    /// Takes over what a superblock says of the group; so many chunks are in two parts.
-    pub(crate) fn adopt(&mut self, superblock: &Superblock, overlays: usize) {
+    /// Takes over what a superblock says of the group.
+    pub(crate) fn adopt(&mut self, superblock: &Superblock) {
         assert!(self.sub_requests.is_empty() && !self.has_effects(), "nothing is under way yet");
         self.settings.chunk_size = Bytes(u64::from(superblock.chunk_size));
         self.settings.journal_blocks = superblock.journal_blocks;
@@ -150,7 +137,6 @@ impl GroupState {
             false => superblock.sequence + 1,
         };
         self.journal = Journal::recovered(superblock, generation);
-        self.overlays = overlays;
     }
 
     /// Leaves something to others, which is done when the step has ended.
@@ -190,41 +176,53 @@ impl GroupState {
         mapped.flatten().map(|place| place.pool)
     }
 
-    /// The chunk's state, made when it has none.
-    pub(crate) fn busy_chunk_of(&mut self, chunk: ChunkId) -> u32 {
-        let index = self.map.entry(chunk).busy;
-        if index != NONE {
-            return index;
-        }
-        let index = self.busy_chunks.insert(BusyChunk::default());
-        assert_ne!(index, NONE, "a number that says that there is none");
-        self.map.entry_mut(chunk).busy = index;
-        debug_assert!(self.busy_chunks[index].is_over(), "nobody is on it yet");
-        index
+    /// The state of a chunk on which something is under way, made when it has none.
+    pub(crate) fn busy_chunk_of(&mut self, chunk: ChunkId) -> &mut BusyChunk {
+        let index = self.map.busy_index(chunk).unwrap_or_else(|| {
+            let index = self.busy_chunks.insert(BusyChunk::default());
+            debug_assert!(self.busy_chunks[index].is_over(), "nobody is on it yet");
+            self.map.set_busy_index(chunk, Some(index));
+            index
+        });
+        &mut self.busy_chunks[index]
     }
 
-    /// The chunk's state, where it has one.
+    /// The state of a chunk, where something is under way on it.
+    pub(crate) fn busy_chunk(&self, chunk: ChunkId) -> Option<&BusyChunk> {
+        self.map.busy_index(chunk).map(|index| &self.busy_chunks[index])
+    }
+
+    /// The same, to be changed.
     pub(crate) fn busy_chunk_mut(&mut self, chunk: ChunkId) -> Option<&mut BusyChunk> {
-        let index = self.map.entry(chunk).busy;
-        (index != NONE).then(|| &mut self.busy_chunks[index])
+        self.map.busy_index(chunk).map(|index| &mut self.busy_chunks[index])
+    }
+
+    /// Forgets the state of a chunk on which nothing is under way any more.
+    pub(crate) fn forget_if_idle(&mut self, chunk: ChunkId) {
+        let over = |&index: &u32| self.busy_chunks[index].is_over();
+        if let Some(index) = self.map.busy_index(chunk).filter(over) {
+            self.map.set_busy_index(chunk, None);
+            let gone = self.busy_chunks.remove(index);
+            debug_assert!(!gone.is_announcing(), "the journal has answered");
+        }
     }
 
     /// True if a write to the chunk that overlaps `range` is on devices.
     pub(crate) fn writes_under_way(&self, chunk: ChunkId, range: &Range<u32>) -> bool {
-        let busy = self.map.entry(chunk).busy;
-        busy != NONE
-            && self.busy_chunks[busy].running.iter().any(|&sub_request| {
-                let sub_request = &self.sub_requests[sub_request];
-                sub_request.is_write() && sub_request.overlaps(range)
-            })
+        let running = self.busy_chunk(chunk).map_or(&[][..], BusyChunk::running);
+        running.iter().any(|&sub_request| {
+            let sub_request = &self.sub_requests[sub_request];
+            sub_request.is_write() && sub_request.overlaps(range)
+        })
     }
 
     pub(crate) fn covers_chunk(&self, sub_request: u32) -> bool {
         let sub_request = &self.sub_requests[sub_request];
-        let volume = self.map.volume(sub_request.chunk.volume).expect("busy volumes stay");
-        let start = u64::from(sub_request.chunk.index) * u64::from(self.pools.chunk_bytes());
-        let bytes = (volume.size.0 - start).min(u64::from(self.pools.chunk_bytes()));
-        sub_request.range.start == 0 && u64::from(sub_request.range.end) >= bytes
+        let chunk = sub_request.chunk();
+        let volume = self.map.volume(chunk.volume).expect("busy volumes stay");
+        let start = u64::from(chunk.index) * u64::from(self.pools.chunk_bytes());
+        let bytes = (volume.size().0 - start).min(u64::from(self.pools.chunk_bytes()));
+        sub_request.range().start == 0 && u64::from(sub_request.range().end) >= bytes
     }
 
     /// The chunk as the journal shall have it once all that is queued is durable.
@@ -232,62 +230,19 @@ impl GroupState {
         durable_state(&self.map, &self.busy_chunks, &self.operations, chunk)
     }
 
-    /// Notes when the copies were last written.
-    pub(crate) fn touch_copies(&mut self, now: Nanos, chunk: ChunkId) {
-        let mirrored = self.map.mirror(chunk).is_some();
-        if mirrored || self.map.extra(chunk).is_some_and(|extra| !extra.others.is_empty()) {
-            let extra = self.map.extra_mut(chunk);
-            assert!(extra.last_write <= now, "time does not go back");
-            extra.last_write = now;
-        }
-    }
-
     /// Goal of the operation on a chunk, where the chunk is in two parts.
     pub(crate) fn goal_on(&self, chunk: ChunkId) -> Option<Goal> {
-        self.operations[self.operation_on(chunk)?].goal
-    }
-
-    /// Runs were written, each at a place; whether blocks have changed sides by that.
-    pub(crate) fn blocks_written(&mut self, chunk: ChunkId, runs: &[(Range<u32>, Place)]) -> bool {
-        let base = self.map.entry(chunk).first();
-        let chunk_bytes = self.pools.chunk_bytes();
-        let Some(overlay) = self.map.overlay_mut(chunk) else { return false };
-        assert_ne!(base, Some(overlay.place), "the sides are two slots");
-        let mut changed = false;
-        for (run, place) in runs {
-            assert!(run.start < run.end && run.end <= chunk_bytes, "a run is within its chunk");
-            let side = if *place == overlay.place { Side::Above } else { Side::Base };
-            changed |= overlay.blocks.written(side, run);
-        }
-        self.blocks_changed(chunk, changed);
-        changed
-    }
-
-    /// A run was copied from one side to the other.
-    pub(crate) fn blocks_copied(&mut self, chunk: ChunkId, run: &Range<u32>) {
-        let Some(overlay) = self.map.overlay_mut(chunk) else { return };
-        let changed = overlay.blocks.copied(run);
-        self.blocks_changed(chunk, changed);
-    }
-
-    fn blocks_changed(&mut self, chunk: ChunkId, changed: bool) {
-        let overlay = self.map.overlay_mut(chunk).expect("the callers have it");
-        if changed && !std::mem::replace(&mut overlay.unsaved, true) {
-            self.unsaved_overlays.push(chunk);
-        }
-        let listed = || self.unsaved_overlays.contains(&chunk);
-        debug_assert!(!changed || listed(), "the journal will be told of blocks that changed");
+        self.operations[self.operation_on(chunk)?].goal()
     }
 
     /// The operation on a chunk, by its number.
     pub(crate) fn operation_on(&self, chunk: ChunkId) -> Option<u32> {
-        let busy = self.map.entry(chunk).busy;
-        if busy == NONE { None } else { self.busy_chunks[busy].operation }
+        self.busy_chunk(chunk)?.operation()
     }
 
     /// Reasons for a commit that the journal does not know of.
     pub(crate) fn commit_demand(&self) -> CommitDemand {
-        let unsaved = !self.unsaved_overlays.is_empty();
+        let unsaved = self.map.has_unsaved();
         CommitDemand { unsaved, hurried: !self.operations.is_copying() }
     }
 

@@ -47,7 +47,7 @@ impl Machines {
     /// Moment at which housekeeping is due; `None` when there is nothing to do.
     pub(crate) fn next_housekeeping(&self) -> Option<Nanos> {
         let due = self.state.has_changes()
-            || !self.state.dirty_chunks.is_empty()
+            || self.state.map.has_differing()
             || self.deletion.is_under_way()
             || self.moves.has_wishes()
             || self.kept.are_in_the_way(&self.state)
@@ -59,19 +59,15 @@ impl Machines {
         let round = due.then_some(self.rounds.next);
         let probe = next_probe(&self.state);
         let epoch = self.epochs.next_end(&self.hinting.hints);
-        let copy_throttle = self
-            .copy_throttle
-            .rate
-            .next(&self.state.settings.tactics.copy_rate, self.requests.slas.are_set());
+        let slas = &self.requests.slas;
+        let copy_throttle = self.copy_throttle.next_look(&self.state.settings, slas);
         [round, probe, epoch, self.routing.next(), copy_throttle].into_iter().flatten().min()
     }
 
     pub(crate) fn housekeeping(&mut self, now: Nanos) {
         assert_eq!(self.state.service, Service::Ready, "only a group in service keeps house");
         self.ask_router(now);
-        let Machines { copy_throttle, state, requests, .. } = self;
-        let (copying, tactic) = (&state.settings.copying, &state.settings.tactics.copy_rate);
-        copy_throttle.rate.set_rate(now, copying, tactic, requests.slas.answered());
+        self.copy_throttle.follow_slas(now, &self.state.settings, &self.requests.slas);
         self.leaving.probe_full_pools(&mut self.state, now);
         if self.epochs.has_ended(now) {
             let Machines { epochs, state, requests, hinting, .. } = self;

@@ -9,6 +9,7 @@
 //! slot, and [`leaving`] frees slots; [`sides`] has chunks in two parts; [`routing`] asks a
 //! placement's router; [`shares`] bounds how many requests each pool may have.
 
+pub(crate) mod busy_chunk;
 pub(crate) mod first_slot;
 pub(crate) mod hazards;
 pub(crate) mod leaving;

@@ -35,14 +35,12 @@ pub(crate) struct Below<'a> {
     pub(crate) map: &'a ChunkMap,
     /// A chunk as the journal must say it: as it is once all that is queued is durable.
     pub(crate) state_of: &'a dyn Fn(ChunkId) -> ChunkState,
-    /// Chunks in two parts.
-    pub(crate) overlays: usize,
 }
 
 impl Below<'_> {
     /// Room that a checkpoint must have.
     fn need(&self) -> Need {
-        self.pools.need(self.overlays, self.map.living_volumes())
+        self.pools.need(self.map.overlays(), self.map.living_volumes())
     }
 }
 

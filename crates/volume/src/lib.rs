@@ -32,7 +32,6 @@ mod lines;
 mod machines;
 mod map;
 mod moves;
-mod naming;
 mod opening;
 mod pools;
 mod report;
@@ -52,19 +51,19 @@ pub use group_state::service::Service;
 pub use io::request::{Action, Fragment, Priority, Reply, Request, RequestError, RequestId};
 pub use lines::LinesStatus;
 pub use map::block_checksums::ChecksumStatus;
+pub use map::naming::is_volume_name;
 pub use map::{ChunkCopy, Place, Role};
-pub use moves::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
+pub use moves::operation::{
+    Finished, MovesDropped, Operation, OperationId, OperationKind, OperationStatus, Outcome,
+    Refusal,
+};
 pub use moves::{Flow, Proposed};
-pub use naming::is_volume_name;
 pub use opening::replicas::DamagedReplica;
 pub use opening::salvage::Salvage;
 pub use opening::{CreateError, OpenError};
 pub use pools::label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use pools::pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
-pub use report::{
-    ChunkStatus, JournalStatus, MovesDropped, OperationStatus, PartsStatus, PoolLatencies,
-    VolumeStatus,
-};
+pub use report::{ChunkStatus, JournalStatus, PartsStatus, PoolLatencies, VolumeStatus};
 pub use scrub::{ScrubRun, ScrubStatus};
 pub use settings::{Limits, Settings};
 /// Part of the settings.

@@ -12,8 +12,8 @@
 //!   checksums;
 //! - [`crate::journal::settling`] lets the journal take its steps, and says what became durable;
 //! - [`crate::epoch`]: hints, placements, and how well SLAs were kept;
-//! - [`crate::deletion`] frees the chunks of deleted volumes, [`crate::moves::evacuation`] says what
-//!   leaves pools that are drained; [`crate::housekeeping`] asks all what is due by the clock.
+//! - [`crate::deletion`] frees the chunks of deleted volumes; [`crate::moves::evacuation`] says
+//!   what leaves pools that are drained; [`crate::housekeeping`] asks all what is due by the clock.
 //!
 //! Below them, in the shared state:
 //!
@@ -105,9 +105,9 @@ impl Machines {
     /// # Errors
     /// When pools and map do not agree; nothing was written then.
     pub(crate) fn adopt(&mut self, recovered: Recovered) -> Result<(), OpenError> {
-        let Recovered { superblock, wishes, overlays, tables_lost, .. } = recovered;
-        assert!(self.requests.all.is_empty() && !self.has_operations(), "nothing is under way");
-        self.state.adopt(&superblock, overlays);
+        let Recovered { superblock, wishes, tables_lost, .. } = recovered;
+        assert!(self.requests.is_idle() && !self.has_operations(), "nothing is under way");
+        self.state.adopt(&superblock);
         check_recovered(&self.state)?;
         wishes.into_iter().for_each(|wish| self.moves.wish(wish));
         self.checksums.note_broken(tables_lost);
@@ -145,9 +145,7 @@ impl Machines {
             }
         };
         assert_eq!(self.state.service, Service::Ready, "others are refused");
-        if let Some(observer) = &mut self.epochs.observer {
-            observer.asked(now, &request);
-        }
+        self.epochs.asked(now, &request);
         let priority = self.hinting.lower(now, &request, range);
         self.requests.take(&mut self.state, request, (share, priority), range);
         true
@@ -309,15 +307,13 @@ impl Machines {
         assert_ne!(self.state.service, Service::Opening, "nobody waits before it is open");
         match waiter {
             Waiter::Flush(request) => {
-                let result = self.settlement.flush_result(self.requests.all[request].volume);
+                let result = self.settlement.flush_result(self.requests.volume_of(request));
                 self.requests.end_flush(&mut self.state, &mut self.epochs, request, result);
             }
             Waiter::SubRequest(sub_request) => {
-                if self
-                    .settlement
-                    .took_part_of(&self.state, self.state.sub_requests[sub_request].chunk)
-                {
-                    self.state.sub_requests[sub_request].error = Some(RequestError::Io);
+                let chunk = self.state.sub_requests[sub_request].chunk();
+                if self.settlement.took_part_of(&self.state, chunk) {
+                    self.state.sub_requests[sub_request].fail(RequestError::Io);
                 }
                 self.requests.end_sub_request(&mut self.state, &mut self.epochs, sub_request);
             }
@@ -339,7 +335,7 @@ impl Machines {
     /// The path of requests.
     fn path(&mut self) -> Path<'_> {
         let is_open = self.state.service != Service::Opening;
-        assert!(is_open || self.requests.all.is_empty(), "no requests before it is open");
+        assert!(is_open || self.requests.is_idle(), "no requests before it is open");
         let Machines {
             state: group,
             checksums,
@@ -431,7 +427,7 @@ impl Machines {
     /// Once every sub-request and operation has ended: makes what is left durable, then closes.
     fn pump_closing(&mut self) {
         if self.state.service != Service::Closing
-            || !self.requests.all.is_empty()
+            || !self.requests.is_idle()
             || self.has_operations()
         {
             return;

@@ -9,7 +9,9 @@
 pub(crate) mod block_checksums;
 pub(crate) mod copies;
 pub(crate) mod losses;
+pub(crate) mod naming;
 pub(crate) mod overlay;
+mod parts;
 pub(crate) mod presence;
 pub(crate) mod regions;
 pub(crate) mod sums;
@@ -95,7 +97,7 @@ pub(crate) struct Entry {
     slot: u32,
     extra: u32,
     /// Index of the chunk's state while requests or operations are under way.
-    pub(crate) busy: u32,
+    busy: u32,
     /// Reads in `epoch`.
     reads: u32,
     /// Writes in `epoch`.
@@ -107,7 +109,7 @@ pub(crate) struct Entry {
     /// The epoch that the counts belong to, modulo 2¹⁶.
     epoch: u16,
     /// True if placements leave the chunk where it is.
-    pub(crate) pinned: bool,
+    pinned: bool,
 }
 
 const _: () = assert!(size_of::<Entry>() <= 32, "a chunk's entry must stay far below 64 bytes");
@@ -131,15 +133,20 @@ impl Entry {
         (self.slot != NONE).then_some(Place { pool: PoolId(self.pool.into()), slot: self.slot })
     }
 
+    /// True if placements leave the chunk where it is.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pinned
+    }
+
     /// True if a write to the chunk has come since this was last asked of it.
-    pub(crate) fn take_written(&mut self) -> bool {
+    fn take_written(&mut self) -> bool {
         let written = self.bits & WRITTEN != 0;
         self.bits &= !WRITTEN;
         written
     }
 
     /// The same, asked of its region.
-    pub(crate) fn take_region_written(&mut self) -> bool {
+    fn take_region_written(&mut self) -> bool {
         let written = self.bits & REGION_WRITTEN != 0;
         self.bits &= !REGION_WRITTEN;
         written
@@ -173,12 +180,12 @@ impl Entry {
     ///
     /// # Panics
     /// When a table that is not right shall be unsaid.
-    pub(crate) fn set_unsaid(&mut self, unsaid: bool) {
+    fn set_unsaid(&mut self, unsaid: bool) {
         assert!(!unsaid || self.has_checksums(), "there is nothing to be left unsaid");
         self.bits = if unsaid { self.bits | UNSAID } else { self.bits & !UNSAID };
     }
 
-    pub(crate) fn set_table(&mut self, table: Table) {
+    fn set_table(&mut self, table: Table) {
         self.bits &= !(RIGHT | SUMMED);
         if table == Table::None {
             self.bits &= !UNSAID;
@@ -199,14 +206,14 @@ impl Entry {
 
     /// Puts the chunk on the list of those that may get checksums, or takes it off; whether it was
     /// on it.
-    pub(crate) fn set_watched(&mut self, watched: bool) -> bool {
+    fn set_watched(&mut self, watched: bool) -> bool {
         let before = self.bits & WATCHED != 0;
         self.bits = if watched { self.bits | WATCHED } else { self.bits & !WATCHED };
         before
     }
 
     /// Counts an access in `epoch`; counts of earlier epochs are forgotten.
-    pub(crate) fn heat(&mut self, epoch: u16, write: bool) {
+    fn heat(&mut self, epoch: u16, write: bool) {
         if self.epoch != epoch {
             (self.epoch, self.reads, self.writes) = (epoch, 0, 0);
         }
@@ -228,14 +235,14 @@ impl Entry {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Extra {
     /// Copies beside the first.
-    pub(crate) others: Vec<ChunkCopy>,
+    others: Vec<ChunkCopy>,
     /// True if the journal says that the copies may differ: set durably before the first write,
     /// cleared when all copies are flushed.
-    pub(crate) dirty: bool,
+    dirty: bool,
     /// End of the last write to several copies.
-    pub(crate) last_write: Nanos,
+    last_write: Nanos,
     /// The part of the chunk that lies over its first copy.
-    pub(crate) overlay: Option<Overlay>,
+    overlay: Option<Overlay>,
 }
 
 /// Everything that the journal says about a chunk.
@@ -275,14 +282,14 @@ impl ChunkState {
 #[derive(Debug, Clone)]
 pub(crate) struct Volume {
     /// Never used again; 0 until a group of an older layout has been recovered.
-    pub(crate) identity: u64,
-    pub(crate) name: String,
-    pub(crate) size: Bytes,
-    pub(crate) entries: Vec<Entry>,
+    identity: u64,
+    name: String,
+    size: Bytes,
+    entries: Vec<Entry>,
     /// Set when the volume is being deleted: it takes no more requests.
-    pub(crate) deleting: bool,
+    deleting: bool,
     /// Sub-requests and operations under way.
-    pub(crate) busy: u32,
+    busy: u32,
 }
 
 /// All volumes of a group.
@@ -295,6 +302,42 @@ pub(crate) struct ChunkMap {
     next_identity: u64,
     /// True if a chunk was pinned since the group was opened.
     has_pins: bool,
+    /// Chunks in two parts.
+    overlays: usize,
+    /// Of these, those with blocks that changed sides since the journal was told.
+    unsaved: Vec<ChunkId>,
+    /// Chunks whose copies may differ until they have not been written for a while.
+    differing: Vec<ChunkId>,
+}
+
+impl Volume {
+    /// Never used again; 0 until a group of an older layout has been recovered.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Number of its chunks.
+    pub(crate) fn chunks(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// True if it takes no more requests.
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.deleting
+    }
+
+    /// True if sub-requests or operations are under way on it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy > 0
+    }
 }
 
 impl ChunkMap {
@@ -307,6 +350,9 @@ impl ChunkMap {
             extras_free: Vec::new(),
             next_identity,
             has_pins: false,
+            overlays: 0,
+            unsaved: Vec::new(),
+            differing: Vec::new(),
         }
     }
 
@@ -345,8 +391,25 @@ impl ChunkMap {
         self.volume(id).filter(|volume| !volume.deleting)
     }
 
-    pub(crate) fn volume_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
+    fn volume_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
         self.volumes.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Gives a volume its identity and its name.
+    ///
+    /// # Panics
+    /// When there is no such volume.
+    pub(crate) fn name_volume(&mut self, id: VolumeId, identity: u64, name: String) {
+        let volume = self.volume_mut(id).expect("callers name volumes that exist");
+        (volume.identity, volume.name) = (identity, name);
+    }
+
+    /// The volume takes no more requests.
+    ///
+    /// # Panics
+    /// When there is no such volume.
+    pub(crate) fn begin_deletion(&mut self, id: VolumeId) {
+        self.volume_mut(id).expect("callers name volumes that exist").deleting = true;
     }
 
     /// Keeps a volume from going away, until [`ChunkMap::let_go`]: a sub-request or an operation
@@ -395,7 +458,10 @@ impl ChunkMap {
         volume.size = size;
         let chunks = size.0.div_ceil(u64::from(chunk_size));
         assert!(chunks <= VOLUME_CHUNKS_MAX, "no volume has more chunks");
+        let beyond = volume.entries.iter().skip(chunks as usize);
+        let extras: Vec<u32> = beyond.map(|entry| entry.extra).filter(|&e| e != NONE).collect();
         volume.entries.resize(chunks as usize, Entry::EMPTY);
+        extras.into_iter().for_each(|extra| self.free_extra(extra));
     }
 
     /// Forgets a volume whose chunks are all unmapped.
@@ -404,12 +470,36 @@ impl ChunkMap {
             self.volume(id).is_none_or(|volume| volume.busy == 0),
             "nothing is under way on it"
         );
-        self.volumes[id.0 as usize] = None;
+        let entries = self.volumes[id.0 as usize].take().map_or(Vec::new(), |it| it.entries);
+        let extras = entries.iter().map(|entry| entry.extra).filter(|&extra| extra != NONE);
+        extras.for_each(|extra| self.free_extra(extra));
     }
 
     /// True if sub-requests or an operation are under way on a chunk.
     pub(crate) fn is_busy(&self, chunk: ChunkId) -> bool {
         self.has(chunk) && self.entry(chunk).busy != NONE
+    }
+
+    /// Index of the state of a chunk on which something is under way.
+    pub(crate) fn busy_index(&self, chunk: ChunkId) -> Option<u32> {
+        Some(self.entry(chunk).busy).filter(|&index| index != NONE)
+    }
+
+    /// Something is under way on the chunk from now on, whose state has this index; or nothing is.
+    pub(crate) fn set_busy_index(&mut self, chunk: ChunkId, index: Option<u32>) {
+        assert_ne!(index, Some(NONE), "a number that says that there is none");
+        let before = std::mem::replace(&mut self.entry_mut(chunk).busy, index.unwrap_or(NONE));
+        assert_ne!(before == NONE, index.is_none(), "a chunk is in use, or it is not");
+    }
+
+    /// Counts an access to the chunk in `epoch`.
+    pub(crate) fn count_access(&mut self, chunk: ChunkId, epoch: u16, write: bool) {
+        self.entry_mut(chunk).heat(epoch, write);
+    }
+
+    /// The chunk's tables of checksums are not right any more.
+    pub(crate) fn forget_table(&mut self, chunk: ChunkId) {
+        self.entry_mut(chunk).set_table(Table::None);
     }
 
     pub(crate) fn has(&self, chunk: ChunkId) -> bool {
@@ -425,13 +515,13 @@ impl ChunkMap {
 
     /// # Panics
     /// When the chunk does not exist.
-    pub(crate) fn entry_mut(&mut self, chunk: ChunkId) -> &mut Entry {
+    fn entry_mut(&mut self, chunk: ChunkId) -> &mut Entry {
         let volume =
             self.volume_mut(chunk.volume).expect("callers name chunks of volumes that exist");
         &mut volume.entries[chunk.index as usize]
     }
 
-    pub(crate) fn extra(&self, chunk: ChunkId) -> Option<&Extra> {
+    fn extra(&self, chunk: ChunkId) -> Option<&Extra> {
         let index = self.entry(chunk).extra;
         (index != NONE).then(|| &self.extras[index as usize])
     }
@@ -465,7 +555,7 @@ impl ChunkMap {
         self.overlay(chunk).filter(|overlay| overlay.blocks.is_mirror())
     }
 
-    pub(crate) fn overlay_mut(&mut self, chunk: ChunkId) -> Option<&mut Overlay> {
+    fn overlay_mut(&mut self, chunk: ChunkId) -> Option<&mut Overlay> {
         let index = self.entry(chunk).extra;
         if index == NONE { None } else { self.extras[index as usize].overlay.as_mut() }
     }
@@ -479,7 +569,7 @@ impl ChunkMap {
     }
 
     /// The chunk's place in the side table, made when it has none.
-    pub(crate) fn extra_mut(&mut self, chunk: ChunkId) -> &mut Extra {
+    fn extra_mut(&mut self, chunk: ChunkId) -> &mut Extra {
         let mut index = self.entry(chunk).extra;
         if index == NONE {
             index = self.extras_free.pop().unwrap_or_else(|| {
@@ -493,6 +583,14 @@ impl ChunkMap {
         }
         debug_assert!(!self.extras_free.contains(&index), "a place has one chunk");
         &mut self.extras[index as usize]
+    }
+
+    /// Gives up a place of the side table.
+    fn free_extra(&mut self, index: u32) {
+        let extra = std::mem::take(&mut self.extras[index as usize]);
+        self.overlays -= usize::from(extra.overlay.is_some());
+        debug_assert!(!self.extras_free.contains(&index), "a place is given up once");
+        self.extras_free.push(index);
     }
 
     /// True if writes to the chunk go to more than one place or by blocks.
@@ -528,7 +626,7 @@ impl ChunkMap {
             dirty: extra.is_some_and(|extra| extra.dirty),
             table: self.entry(chunk).table(),
             unsaid: self.entry(chunk).is_unsaid(),
-            pinned: self.entry(chunk).pinned,
+            pinned: self.entry(chunk).is_pinned(),
             overlay: extra
                 .and_then(|extra| extra.overlay.as_ref())
                 .map(|overlay| (overlay.place, overlay.blocks.clone())),
@@ -550,8 +648,7 @@ impl ChunkMap {
         if state.copies.len() <= 1 && state.overlay.is_none() {
             let extra = std::mem::replace(&mut entry.extra, NONE);
             if extra != NONE {
-                self.extras[extra as usize] = Extra::default();
-                self.extras_free.push(extra);
+                self.free_extra(extra);
             }
             return;
         }
@@ -561,6 +658,9 @@ impl ChunkMap {
         let unsaved = before.and_then(|extra| extra.overlay.as_ref()).is_some_and(|o| o.unsaved)
             && !mutant("change_of_copies_hides_blocks");
         let overlay = state.overlay.as_ref();
+        let had_overlay = before.is_some_and(|extra| extra.overlay.is_some());
+        self.overlays += usize::from(overlay.is_some());
+        self.overlays -= usize::from(had_overlay);
         *self.extra_mut(chunk) = Extra {
             others: state.copies[1..].to_vec(),
             dirty: state.dirty && state.may_differ(),

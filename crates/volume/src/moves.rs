@@ -11,9 +11,9 @@
 //! foreground write overlapped. MIGRATE, REPLICATE and PREFETCH *mirror*: a write goes to the
 //! original, and to the destination as well where blocks of it are present. REDIRECT *forwards*:
 //! whole blocks go to the destination alone, and become present with that; the journal keeps the
-//! bits. MIRROR leaves both sides for good, whichever of them has a block ([`crate::map::overlay`]), and
-//! a mirrored chunk is brought together on one of them by MIGRATE. No piece is started that a write
-//! under way overlaps.
+//! bits. MIRROR leaves both sides for good, whichever of them has a block
+//! ([`crate::map::overlay`]), and a mirrored chunk is brought together on one of them by MIGRATE.
+//! No piece is started that a write under way overlaps.
 //!
 //! *Switching.* With all blocks present, the record that names the destination is queued. It waits
 //! for up to a tenth of a second for those of others, because each commit flushes both pools. Until
@@ -24,13 +24,14 @@
 //! that; flushes and forced writes wait for it, so nothing that was promised is on one of them
 //! only.
 //!
-//! The throttle ([`crate::moves::rate_control`]): bytes a second and requests in flight for each pool, and
+//! The throttle ([`rate_control`]): bytes a second and requests in flight for each pool, and
 //! operations hold back while the foreground uses the pool, up to a bound on their patience.
 //!
 //! This file says what begins and what is cancelled; [`copying`] copies, [`feeding`] uses what
 //! clients read and write anyway, [`switching`] ends an operation, [`proposal`] keeps what a
 //! placement wants next, [`refusal`] says what makes no sense.
 
+pub(crate) mod active;
 pub(crate) mod evacuation;
 pub(crate) mod kept;
 pub(crate) mod operation;
@@ -46,14 +47,17 @@ pub use proposal::{Flow, Proposed};
 
 use crate::below::Below;
 use crate::group_state::GroupState;
-use crate::group_state::active::{ActiveOperation, Stage};
 use crate::group_state::service::Service;
 use crate::journal::SWITCHES_TOGETHER;
 use crate::map::copies::keep_prefetched;
-use crate::map::overlay::{Blocks, Goal, Overlay};
+use crate::map::overlay::{Blocks, Goal};
 use crate::map::presence::Presence;
 use crate::map::{Place, Role};
-use crate::moves::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
+use crate::moves::active::{ActiveOperation, Stage};
+use crate::moves::operation::{
+    Finished, MovesDropped, Operation, OperationId, OperationKind, OperationStatus, Outcome,
+    Refusal,
+};
 use proposal::{Proposal, WINDOW};
 pub(crate) use refusal::{REDIRECT_CHUNK_MAX, refuse};
 use refusal::{goal_of, is_prefetched_there};
@@ -62,7 +66,7 @@ use switching::take_back;
 use thermocline_policy::migration::Trial;
 use thermocline_policy::placement::{How, Move};
 use thermocline_units::situations::met;
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
 const WISHES_MAX: usize = 4096;
@@ -70,16 +74,16 @@ const WISHES_MAX: usize = 4096;
 /// All operations of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
-    pub(crate) queue: VecDeque<(OperationId, Operation)>,
+    pub(in crate::moves) queue: VecDeque<(OperationId, Operation)>,
     /// Chunks that have an operation queued or under way.
-    pub(crate) chunks: BTreeMap<ChunkId, OperationId>,
-    pub(crate) wishes: VecDeque<Operation>,
-    pub(crate) ids: u64,
+    pub(in crate::moves) chunks: BTreeMap<ChunkId, OperationId>,
+    pub(in crate::moves) wishes: VecDeque<Operation>,
+    pub(in crate::moves) ids: u64,
     /// Moves given up because the part that was brought first was slower, since opening.
-    pub(crate) trials_lost: u64,
+    pub(in crate::moves) trials_lost: u64,
     /// Bytes that clients' reads brought to destinations, since opening.
-    pub(crate) fed: u64,
-    pub(crate) proposal: Proposal,
+    pub(in crate::moves) fed: u64,
+    pub(in crate::moves) proposal: Proposal,
     finished: Vec<Finished>,
 }
 
@@ -91,6 +95,29 @@ impl Moves {
         }
         self.wishes.push_back(operation);
         assert!(self.wishes.len() <= WISHES_MAX, "wishes are bounded");
+    }
+
+    /// Proposed moves that were given up, since opening.
+    pub(crate) fn dropped(&self) -> MovesDropped {
+        let Proposal { expired, worn, .. } = self.proposal;
+        MovesDropped { expired, slower: self.trials_lost, worn }
+    }
+
+    /// Bytes that clients' reads brought to destinations, since opening.
+    pub(crate) fn fed(&self) -> Bytes {
+        Bytes(self.fed)
+    }
+
+    /// Number of the moves that a placement still wants.
+    pub(crate) fn proposed(&self) -> usize {
+        self.proposal.waiting()
+    }
+
+    /// Operations that have not begun.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = OperationStatus> + '_ {
+        let status =
+            |&(id, operation)| OperationStatus { id, operation, from: None, copied: Bytes(0) };
+        self.queue.iter().map(status)
     }
 
     pub(crate) fn take_wish(&mut self) -> Option<Operation> {
@@ -153,9 +180,15 @@ impl Moves {
         true
     }
 
+    /// Forgets what the placement wanted.
+    pub(crate) fn drop_proposal(&mut self, now: Nanos) {
+        self.proposal.replace(now, Vec::new());
+        assert_eq!(self.proposed(), 0, "nothing is wanted any more");
+    }
+
     /// Cancels everything that can be cancelled.
     pub(crate) fn cancel_all(&mut self, group: &mut GroupState, now: Nanos) {
-        self.proposal.replace(now, Vec::new());
+        self.drop_proposal(now);
         let queued: Vec<OperationId> = self.queue.iter().map(|(id, _)| *id).collect();
         for id in queued {
             self.cancel_queued(id);
@@ -232,9 +265,7 @@ impl Moves {
         };
         let index = below.group.operations.insert(copy);
         below.group.map.hold(chunk.volume);
-        let busy = below.group.busy_chunk_of(chunk);
-        assert!(below.group.busy_chunks[busy].operation.is_none(), "a chunk has one operation");
-        below.group.busy_chunks[busy].operation = Some(index);
+        below.group.busy_chunk_of(chunk).set_operation(Some(index));
         self.advance(below, index);
     }
 
@@ -334,7 +365,7 @@ impl Moves {
         let mut at = 0;
         while at < self.proposal.moves.len().min(WINDOW) {
             let Move { chunk, to, how } = self.proposal.moves[at];
-            if group.map.has(chunk) && group.map.entry(chunk).pinned {
+            if group.map.has(chunk) && group.map.entry(chunk).is_pinned() {
                 self.proposal.moves.remove(at);
                 continue;
             }
@@ -399,11 +430,8 @@ fn begin_sides(group: &mut GroupState, what: &Operation, above: Place) -> Option
         OperationKind::Mirror => (Goal::Both, Blocks::mirrored(group.pools.chunk_bytes())),
         _ => return None,
     };
-    assert!(group.map.overlay(what.chunk).is_none(), "a chunk has two parts at most");
-    let overlay = Overlay { place: above, blocks, unsaved: true };
-    group.map.extra_mut(what.chunk).overlay = Some(overlay);
-    group.unsaved_overlays.push(what.chunk);
-    group.overlays += 1;
+    group.map.add_overlay(what.chunk, above, blocks);
+    assert!(group.map.has_unsaved(), "the journal is to be told of the overlay");
     Some(goal)
 }
 

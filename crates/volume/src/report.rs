@@ -10,7 +10,7 @@ use crate::map::block_checksums::ChecksumStatus;
 use crate::map::overlay::Side;
 use crate::map::{ChunkCopy, Role};
 use crate::moves::Proposed;
-use crate::moves::operation::{Operation, OperationId};
+use crate::moves::operation::{MovesDropped, OperationStatus};
 use crate::opening::replicas::DamagedReplica;
 use crate::opening::salvage::Salvage;
 use crate::pools::pool::{PoolState, PoolStatus};
@@ -59,19 +59,6 @@ impl ChunkStatus {
     }
 }
 
-/// An operation that has not ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OperationStatus {
-    /// Its name.
-    pub id: OperationId,
-    /// The operation.
-    pub operation: Operation,
-    /// The pool it reads from; none: it has not begun.
-    pub from: Option<PoolId>,
-    /// Bytes of the chunk that are at the destination.
-    pub copied: Bytes,
-}
-
 /// Chunks in two parts, mirrored or redirected, and who answers for mirrored ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PartsStatus {
@@ -92,17 +79,6 @@ pub struct JournalStatus {
     pub used: u64,
     /// Blocks written since the group was made.
     pub written: u64,
-}
-
-/// Moves that a placement proposed and that were given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MovesDropped {
-    /// They had not begun by their deadline ([`crate::Copying::deadline`]).
-    pub expired: u64,
-    /// The part that was brought first was slower there (tactic of trials).
-    pub slower: u64,
-    /// The day's budget of their pool was used up ([`crate::Group::set_wear_budget`]).
-    pub worn: u64,
 }
 
 /// Latencies of client requests on a pool's device, from submission to completion.
@@ -167,8 +143,8 @@ impl Group {
         (0..self.machines.state.map.volume_count()).map(VolumeId).filter_map(|id| {
             let volume = self.machines.state.map.living(id)?;
             let sla = self.machines.requests.slas.of(id).copied();
-            let (identity, name) = (volume.identity, volume.name.clone());
-            Some(VolumeStatus { id, identity, name, size: volume.size, sla })
+            let (identity, name) = (volume.identity(), volume.name().to_string());
+            Some(VolumeStatus { id, identity, name, size: volume.size(), sla })
         })
     }
 
@@ -195,7 +171,7 @@ impl Group {
             mirrored_on: above(true),
             reads,
             writes,
-            pinned: self.machines.state.map.entry(chunk).pinned,
+            pinned: self.machines.state.map.entry(chunk).is_pinned(),
         })
     }
 
@@ -295,55 +271,36 @@ impl Group {
 
     /// Chunks in two parts.
     pub fn parts(&self) -> PartsStatus {
-        let (chunks, room) = (self.machines.state.overlays, self.machines.state.overlay_room());
+        let (chunks, room) =
+            (self.machines.state.map.overlays(), self.machines.state.overlay_room());
         PartsStatus { chunks, most: chunks + room, route: self.machines.routing.route() }
     }
 
     /// Bytes a second that operations may copy on a pool now; `None`: no limit.
     pub fn copy_rate(&self) -> Option<Bytes> {
-        self.machines
-            .copy_throttle
-            .rate
-            .paced(&self.machines.state.settings.copying)
-            .rate_per_second
+        self.machines.copy_throttle.rate(&self.machines.state.settings.copying)
     }
 
     /// Proposed moves that were given up, since opening.
     pub fn moves_dropped(&self) -> MovesDropped {
-        MovesDropped {
-            expired: self.machines.moves.proposal.expired,
-            slower: self.machines.moves.trials_lost,
-            worn: self.machines.moves.proposal.worn,
-        }
+        self.machines.moves.dropped()
     }
 
     /// Bytes that clients' reads brought to where chunks move, since opening.
     pub fn moves_fed(&self) -> Bytes {
-        Bytes(self.machines.moves.fed)
+        self.machines.moves.fed()
     }
 
     /// Operations queued and under way, with the moves that a placement still wants.
     pub fn operations_pending(&self) -> usize {
-        self.machines.moves.count() + self.machines.moves.proposal.waiting()
+        self.machines.moves.count() + self.machines.moves.proposed()
     }
 
     /// Operations under way, then those queued, at most `limit`; moves that a placement still
     /// wants are not among them.
     pub fn operations(&self, limit: usize) -> Vec<OperationStatus> {
-        let block = u64::from(crate::settings::BLOCK);
-        let going = self.machines.state.operations.iter().map(|(_, copy)| OperationStatus {
-            id: copy.id,
-            operation: copy.what,
-            from: Some(copy.source.pool),
-            copied: Bytes(copy.presence.count() * block),
-        });
-        let queued = self.machines.moves.queue.iter().map(|&(id, operation)| OperationStatus {
-            id,
-            operation,
-            from: None,
-            copied: Bytes(0),
-        });
-        going.chain(queued).take(limit).collect()
+        let going = self.machines.state.operations.iter().map(|(_, copy)| copy.status());
+        going.chain(self.machines.moves.queued()).take(limit).collect()
     }
 
     /// Latencies on a pool since the group was opened.

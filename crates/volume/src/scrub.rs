@@ -142,7 +142,7 @@ impl Scrub {
     /// Begins a scrub of all pools, or of one.
     pub(crate) fn begin(&mut self, map: &ChunkMap, pool: Option<PoolId>) {
         let volumes = (0..map.volume_count()).filter_map(|id| map.volume(VolumeId(id)));
-        let total = volumes.map(|volume| volume.entries.len() as u64).sum();
+        let total = volumes.map(|volume| u64::from(volume.chunks())).sum();
         let number = self.run.map_or(0, |run| run.number) + 1;
         let run = ScrubRun { number, pool, ended: false, passed: 0, total, skipped: 0 };
         self.run = Some(run);

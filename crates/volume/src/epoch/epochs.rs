@@ -9,7 +9,7 @@ use crate::epoch::observer::{Decision, Observer};
 use crate::epoch::slas::Slas;
 use crate::epoch::view::View;
 use crate::group_state::GroupState;
-use crate::io::request::Reply;
+use crate::io::request::{Reply, Request};
 use crate::pools::Pools;
 use crate::pools::pool::Pool;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(crate) struct Epochs {
     placement: Option<Box<dyn Placement>>,
     placement_name: String,
     shadows: Shadows,
-    pub(crate) observer: Option<Box<dyn Observer>>,
+    pub(in crate::epoch) observer: Option<Box<dyn Observer>>,
     /// Number of the epoch, which begins anew after 65,535.
     number: u16,
     began: Nanos,
@@ -211,10 +211,30 @@ impl Epochs {
         self.shadows.insert_pool(pools.ranks().rank_of(id));
     }
 
+    /// Lets somebody listen, in place of whoever did.
+    pub(crate) fn set_observer(
+        &mut self,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Option<Box<dyn Observer>> {
+        std::mem::replace(&mut self.observer, observer)
+    }
+
+    /// True if somebody listens.
+    pub(crate) fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// A client has asked for something.
+    pub(crate) fn asked(&mut self, now: Nanos, request: &Request) {
+        if let Some(observer) = &mut self.observer {
+            observer.asked(now, request);
+        }
+    }
+
     /// Counts the heat of an access, and tells everybody.
     pub(crate) fn accessed(&mut self, group: &mut GroupState, access: &ChunkAccess) {
         assert!(access.at <= group.now, "nobody hears of what is to come");
-        group.map.entry_mut(access.chunk).heat(self.number, access.write);
+        group.map.count_access(access.chunk, self.number, access.write);
         if let Some(placement) = &mut self.placement {
             placement.observe(access);
         }

@@ -75,7 +75,7 @@ pub struct HintCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Hinting {
     pub(crate) hints: Hints,
-    pub(crate) counts: HintCounts,
+    pub(in crate::epoch) counts: HintCounts,
     /// Redirections, the latest first.
     wishes: VecDeque<Operation>,
     /// Prefetches, by when they are needed and the how manieth was wished.
@@ -85,6 +85,11 @@ pub(crate) struct Hinting {
 }
 
 impl Hinting {
+    /// Counts of what hints led to.
+    pub(crate) fn counts(&self) -> HintCounts {
+        self.counts
+    }
+
     /// The next copy that is wished, redirections first, and its place among prefetches.
     pub(crate) fn next_wish(&mut self) -> Option<(Option<(Nanos, u64)>, Operation)> {
         let redirection = self.wishes.pop_front().map(|wish| (None, wish));
@@ -292,7 +297,7 @@ pub(crate) fn range_within(
     (start, end): (u64, u64),
 ) -> Result<(u64, u64), HintRefusal> {
     let Some(id) = volume else { return Ok((start, end)) };
-    let size = group.map.living(id).ok_or(HintRefusal::NoVolume(id))?.size.0;
+    let size = group.map.living(id).ok_or(HintRefusal::NoVolume(id))?.size().0;
     if start >= size {
         return Err(HintRefusal::Beyond(start, size));
     }

@@ -111,7 +111,7 @@ impl VolumeView for View<'_> {
     }
 
     fn is_pinned(&self, chunk: ChunkId) -> bool {
-        self.group.map.has(chunk) && self.group.map.entry(chunk).pinned
+        self.group.map.has(chunk) && self.group.map.entry(chunk).is_pinned()
     }
 
     fn has_pins(&self) -> bool {

@@ -3,16 +3,16 @@
 
 use super::GroupState;
 use crate::format::Record;
+use crate::io::busy_chunk::BusyChunk;
 use crate::journal::Waiter;
 use crate::map::Table;
-use crate::settings::COPIES_MAX;
 use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
 
 impl GroupState {
     /// True if the journal says something of the chunk that a write would make false.
     pub(crate) fn needs_announcement(&self, chunk: ChunkId) -> bool {
-        let announced = self.map.extra(chunk).is_some_and(|extra| extra.dirty);
+        let announced = self.map.is_called_differing(chunk);
         let equal = self.map.may_differ(chunk) && !announced;
         let right = self.map.entry(chunk).is_called_right();
         equal || right && !mutant("write_before_voiding")
@@ -20,8 +20,8 @@ impl GroupState {
 
     /// True if a write to the chunk would have to queue a record first.
     pub(crate) fn lacks_announcement(&self, chunk: ChunkId) -> bool {
-        let busy = self.map.entry(chunk).busy;
-        !self.busy_chunks[busy].intent && self.needs_announcement(chunk)
+        let announcing = self.busy_chunk(chunk).is_some_and(BusyChunk::is_announcing);
+        !announcing && self.needs_announcement(chunk)
     }
 
     /// Queues the record of a chunk to which writes are to come. Beside that it says only what
@@ -36,8 +36,7 @@ impl GroupState {
     /// Tells the journal that the chunk's copies may differ, and that its tables are not right; no
     /// write begins until it knows.
     pub(crate) fn announce_writes(&mut self, chunk: ChunkId) {
-        let busy = self.busy_chunk_of(chunk);
-        if !std::mem::replace(&mut self.busy_chunks[busy].intent, true) {
+        if self.busy_chunk_of(chunk).announce() {
             debug_assert_eq!(self.durable_state(chunk).table, Table::None, "no table is right");
             self.announce_only(chunk);
             // Who waits for it may go before it is told, when a mirror ends meanwhile.
@@ -51,12 +50,10 @@ impl GroupState {
     /// it has heard. Where writes have been announced it calls none equal.
     pub(crate) fn await_drop(&mut self, chunk: ChunkId, announced: bool) {
         if !announced && !mutant("write_before_the_drop") {
-            let busy = self.busy_chunk_of(chunk);
-            self.busy_chunks[busy].dropping += 1;
-            let most = COPIES_MAX as u32 - 1;
-            assert!(self.busy_chunks[busy].dropping <= most, "a copy stays, whatever is dropped");
+            self.busy_chunk_of(chunk).begin_drop();
             self.map.hold(chunk.volume);
             self.journal.join(Waiter::Dropped(chunk));
+            assert!(self.map.is_busy(chunk), "the chunk is followed until the journal knows");
         }
     }
 }

@@ -7,7 +7,7 @@ use thermocline_units::PoolId;
 impl GroupState {
     /// Room that checkpoints must have as the group is now.
     pub(crate) fn need(&self) -> Need {
-        self.pools.need(self.overlays, self.map.living_volumes())
+        self.pools.need(self.map.overlays(), self.map.living_volumes())
     }
 
     /// The pools that would hold journal and checkpoints now.
@@ -57,7 +57,7 @@ impl GroupState {
         let need = Need { volumes: self.settings.limits.volumes, ..self.need() };
         let (blocks, limits) = (self.area_capacity(), &self.settings.limits);
         let most = layout::overlays_max(blocks, need, self.pools.chunk_bytes(), limits);
-        most.saturating_sub(self.overlays)
+        most.saturating_sub(self.map.overlays())
     }
 
     /// Tries again to give areas room, where a pool that could hold the metadata lacks it.

@@ -2,15 +2,15 @@
 //! when none is free.
 
 use crate::epoch::hinting::Hinting;
-use crate::group_state::busy_chunk::{Verb, bit};
 use crate::group_state::{Effect, GroupState};
+use crate::io::busy_chunk::{Verb, bit};
 use crate::io::leaving::Leaving;
 use crate::io::request::RequestError;
 use crate::io::sources::{allocate, pool_without_hint};
 use crate::journal::Waiter;
+use crate::map::Place;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::copies::drop_copy;
-use crate::map::{NONE, Place};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, PoolId};
@@ -53,8 +53,7 @@ pub(crate) fn open_chunk(
     if clean || mutant("slot_not_zeroed") {
         return FirstSlot::Ready(place);
     }
-    let busy = group.busy_chunk_of(chunk);
-    group.busy_chunks[busy].opening = Some((sub_request, Some(place)));
+    group.busy_chunk_of(chunk).opening = Some((sub_request, Some(place)));
     let pool = &group.pools[place.pool];
     let offset = pool.address(place, 0, group.pools.chunk_bytes());
     let length = Bytes(u64::from(group.pools.chunk_bytes()));
@@ -78,8 +77,7 @@ pub(crate) fn opened(
     pool: PoolId,
     result: &Result<Payload, DeviceError>,
 ) -> FirstSlot {
-    let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
-    let opening = group.busy_chunks[busy].opening.take();
+    let opening = group.busy_chunk_of(group.sub_requests[sub_request].chunk).opening.take();
     let (_, place) = opening.expect("the part opens its chunk");
     let place = place.expect("a slot was being made ready");
     assert_eq!(place.pool, pool, "the pool that answers has the slot");
@@ -109,8 +107,8 @@ fn await_space(
     let evicted = !lines_leave && evict_prefetched(group, checksums);
     let committing = evicted || group.journal.will_free() || group.operations.will_free();
     if committing || lines_leave || leaving.slots > 0 {
-        let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
-        group.busy_chunks[busy].opening = Some((sub_request, None));
+        let chunk = group.sub_requests[sub_request].chunk;
+        group.busy_chunk_of(chunk).opening = Some((sub_request, None));
         if committing {
             group.journal.join(Waiter::Space(sub_request));
         } else {
@@ -155,13 +153,13 @@ pub(crate) fn try_again(
         matches!(group.sub_requests[sub_request].verb, Verb::Write(_)),
         "only writes open chunks"
     );
-    let busy = group.busy_chunk_of(group.sub_requests[sub_request].chunk);
+    let chunk = group.sub_requests[sub_request].chunk;
     if group.records_pile_up() {
-        group.busy_chunks[busy].opening = Some((sub_request, None));
+        group.busy_chunk_of(chunk).opening = Some((sub_request, None));
         group.journal.join(Waiter::Space(sub_request));
         return FirstSlot::Waits;
     }
-    let waited = group.busy_chunks[busy].opening.take();
+    let waited = group.busy_chunk_of(chunk).opening.take();
     assert_eq!(
         waited,
         Some((sub_request, None)),
@@ -172,6 +170,7 @@ pub(crate) fn try_again(
 
 /// True if the sub-request waits for the first slot of its chunk.
 pub(crate) fn is_opening(group: &GroupState, sub_request: u32) -> bool {
-    let busy = group.map.entry(group.sub_requests[sub_request].chunk).busy;
-    busy != NONE && group.busy_chunks[busy].opening.is_some_and(|(opener, _)| opener == sub_request)
+    let busy = group.busy_chunk(group.sub_requests[sub_request].chunk);
+    let opening = busy.and_then(|busy| busy.opening);
+    opening.is_some_and(|(opener, _)| opener == sub_request)
 }

@@ -12,8 +12,8 @@
 //!
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
-use crate::group_state::busy_chunk::Verb;
 use crate::group_state::{Effect, GroupState};
+use crate::io::busy_chunk::Verb;
 use crate::journal::Waiter;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::presence::around_blocks;
@@ -22,9 +22,6 @@ use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, Nanos};
-
-/// Copies of one piece that foreground writes may spoil before they wait for it.
-pub(crate) const SPOILS_MAX: u32 = 3;
 
 /// True if `sub_request` may start on its chunk; sets going what it has to wait for.
 pub(crate) fn pass_hazards(
@@ -36,7 +33,7 @@ pub(crate) fn pass_hazards(
     let state = &group.sub_requests[sub_request];
     let (chunk, range, writes) = (state.chunk, state.range.clone(), state.is_write());
     let frees = matches!(state.verb, Verb::Zero | Verb::Discard) && group.covers_chunk(sub_request);
-    let busy = &group.busy_chunks[group.map.entry(chunk).busy];
+    let busy = group.busy_chunk(chunk).expect("the sub-request has come to it");
     if !busy.waiting.is_empty() || busy.opening.is_some() {
         return false;
     }
@@ -54,7 +51,7 @@ pub(crate) fn pass_hazards(
     }
     if frees {
         if let Some(operation) = operation {
-            group.operations[operation].cancelled = true;
+            group.operations[operation].cancel();
             return false;
         }
         return idle || mutant("unmapped_under_sub_requests");
@@ -97,7 +94,7 @@ fn meets_writes(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> bool 
     );
     let by_blocks = in_two && !mutant("two_writes_into_one_block");
     let touched = if by_blocks { &blocks } else { range };
-    let dropping = group.busy_chunks[group.map.entry(chunk).busy].dropping > 0;
+    let dropping = group.busy_chunk(chunk).is_some_and(|busy| busy.dropping > 0);
     met_if(dropping, "write waited for the record of a drop");
     dropping || group.writes_under_way(chunk, touched)
 }
@@ -105,8 +102,7 @@ fn meets_writes(group: &GroupState, chunk: ChunkId, range: &Range<u32>) -> bool 
 /// The chunk's sub-requests are looked at again when the journal has taken what is queued.
 fn await_room(group: &mut GroupState, chunk: ChunkId) {
     assert!(group.records_pile_up(), "there is room");
-    let busy = group.map.entry(chunk).busy;
-    if !std::mem::replace(&mut group.busy_chunks[busy].awaits_room, true) {
+    if !std::mem::replace(&mut group.busy_chunk_of(chunk).awaits_room, true) {
         group.journal.join(Waiter::Room(chunk));
     }
 }
@@ -119,24 +115,7 @@ fn passes_operation(
 ) -> bool {
     let locking = group.settings.copying.locking;
     let operation = &mut group.operations[operation];
-    if locking && operation.is_copying() {
-        return false;
-    }
-    let Some(piece) = operation.piece.as_mut().filter(|_| writes) else { return true };
-    let earlier = range.start < piece.range.start && mutant("earlier_write_spoils_no_piece");
-    if piece.range.end <= range.start || range.end <= piece.range.start || earlier {
-        return true;
-    }
-    if operation.goal.is_some() || operation.spoils >= SPOILS_MAX {
-        return false;
-    }
-    piece.spoiled = true;
-    // Blocks that are there already are not any more: the piece may write them after the write.
-    let met = range.start.max(piece.range.start)..range.end.min(piece.range.end);
-    met_if(operation.presence.any_in(&met), "write met a piece over what was there");
-    operation.presence.unmark(&met);
-    assert!(operation.is_copying(), "a piece is under way while it is copied");
-    true
+    !(locking && operation.is_copying()) && (!writes || operation.lets_write(range))
 }
 
 /// True if the journal knows that the chunk's copies may differ, where there are several, and
@@ -161,8 +140,8 @@ fn journal_expects_writes(
 /// The journal knows now that a copy of the chunk is gone.
 pub(crate) fn drop_durable(group: &mut GroupState, chunk: ChunkId) {
     let busy = group.busy_chunk_of(chunk);
-    assert!(group.busy_chunks[busy].dropping > 0, "each drop is durable once");
-    group.busy_chunks[busy].dropping -= 1;
+    assert!(busy.dropping > 0, "each drop is durable once");
+    busy.dropping -= 1;
     group.map.let_go(chunk.volume);
     group.emit(Effect::Eased(chunk));
 }
@@ -174,17 +153,13 @@ pub(crate) fn intent_durable(
     now: Nanos,
     chunk: ChunkId,
 ) {
-    let busy = group.busy_chunk_of(chunk);
-    let announced = std::mem::replace(&mut group.busy_chunks[busy].intent, false);
+    let announced = std::mem::replace(&mut group.busy_chunk_of(chunk).intent, false);
     assert!(announced, "each intent is durable once");
     group.map.let_go(chunk.volume);
     checksums.void_checksums(group, now, chunk);
     if group.map.may_differ(chunk) {
-        let extra = group.map.extra_mut(chunk);
-        if !std::mem::replace(&mut extra.dirty, true) {
-            group.dirty_chunks.push(chunk);
-        }
-        group.touch_copies(now, chunk);
+        group.map.call_differing(chunk);
+        group.map.touch_copies(now, chunk);
     }
     group.emit(Effect::Eased(chunk));
 }

@@ -5,7 +5,7 @@
 
 use crate::group_state::service::Service;
 use crate::group_state::{Effect, GroupState};
-use crate::map::{NONE, Place};
+use crate::map::Place;
 use crate::pools::flight::Owner;
 use thermocline_ports::Io;
 use thermocline_units::mutants::mutant;
@@ -16,9 +16,9 @@ use thermocline_units::{Bytes, ChunkId, Nanos};
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
     /// Slots that some sub-request is still on, or that are being made to read as zeroes.
-    pub(crate) slots: u32,
+    pub(in crate::io) slots: u32,
     /// Sub-requests that wait for such a slot.
-    pub(crate) waiting: Vec<u32>,
+    pub(in crate::io) waiting: Vec<u32>,
 }
 
 impl Leaving {
@@ -32,11 +32,11 @@ impl Leaving {
     ) {
         let named = || group.map.copies(chunk).any(|copy| copy.place == place);
         assert!(!group.map.has(chunk) || !named(), "what a chunk has left it is not on");
-        if !group.map.has(chunk) || group.map.entry(chunk).busy == NONE {
+        if !group.map.is_busy(chunk) {
             return self.free_slot(group, now, place);
         }
-        let busy = group.busy_chunk_of(chunk);
-        group.busy_chunks[busy].left.push((group.sub_requests_begun, place));
+        let begun = group.sub_requests_begun;
+        group.busy_chunk_of(chunk).left.push((begun, place));
         self.slots += 1;
         group.emit(Effect::Eased(chunk));
     }
@@ -49,22 +49,21 @@ impl Leaving {
         now: Nanos,
         chunk: ChunkId,
     ) -> bool {
-        let busy = group.busy_chunk_of(chunk);
-        if group.busy_chunks[busy].left.is_empty() || group.busy_chunks[busy].repairing {
+        let Some(state) = group.busy_chunk(chunk) else { return false };
+        if state.left.is_empty() || state.repairing {
             return false;
         }
-        let state = &group.busy_chunks[busy];
         // A sub-request that opens the chunk found it unmapped: it is on no slot, and may wait for
         // these.
         let opener = state.opening.map(|(sub_request, _)| sub_request);
         let on_slots = state.running.iter().filter(|&&sub_request| Some(sub_request) != opener);
         let oldest = on_slots.map(|&sub_request| group.sub_requests[sub_request].order).min();
         let oldest = oldest.unwrap_or(u64::MAX);
-        let left = std::mem::take(&mut group.busy_chunks[busy].left);
+        let left = std::mem::take(&mut group.busy_chunk_of(chunk).left);
         let (free, keep) = left.into_iter().partition(|&(order, _)| {
             order < oldest || order == oldest && mutant("slot_freed_one_sub_request_early")
         });
-        group.busy_chunks[busy].left = keep;
+        group.busy_chunk_of(chunk).left = keep;
         let free: Vec<(u64, Place)> = free;
         let any = !free.is_empty();
         assert!(free.len() <= self.slots as usize, "each slot that leaves was counted");
@@ -93,6 +92,12 @@ impl Leaving {
         } else {
             self.give_back(group, place, false);
         }
+    }
+
+    /// A slot is leaving: a device is asked, and has not answered.
+    pub(crate) fn slot_leaves(&mut self) {
+        self.slots += 1;
+        assert!(self.slots > 0, "slots are far fewer than 2³²");
     }
 
     /// One of those that were leaving has left.

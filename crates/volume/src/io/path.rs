@@ -1,9 +1,9 @@
 //! The path of a client's request to the devices and back.
 //!
 //! A request becomes sub-requests, one a chunk. A sub-request waits for the scheduler, then at its
-//! chunk's hazard check ([`crate::io::hazards`]), then becomes one device request for each run of each
-//! copy it concerns ([`reading`], [`writing`]). A chunk that has sub-requests or an operation under
-//! way has a [`BusyChunk`](crate::group_state::busy_chunk::BusyChunk); all others have none.
+//! chunk's hazard check ([`crate::io::hazards`]), then becomes one device request for each run of
+//! each copy it concerns ([`reading`], [`writing`]). A chunk that has sub-requests or an operation
+//! under way has a [`BusyChunk`](crate::io::busy_chunk::BusyChunk); all others have none.
 
 mod keeping;
 mod reading;
@@ -12,7 +12,7 @@ mod writing;
 use crate::epoch::epochs::Epochs;
 use crate::epoch::hinting::Hinting;
 use crate::group_state::GroupState;
-use crate::group_state::busy_chunk::{Verb, bit};
+use crate::io::busy_chunk::{Verb, bit};
 use crate::io::first_slot::is_opening;
 use crate::io::hazards::pass_hazards;
 use crate::io::leaving::Leaving;
@@ -22,8 +22,8 @@ use crate::io::routing::Routing;
 use crate::io::scheduler::Lane;
 use crate::journal::Waiter;
 use crate::lines::LineAnswer;
+use crate::map::Place;
 use crate::map::block_checksums::BlockChecksums;
-use crate::map::{NONE, Place};
 use crate::moves::Moves;
 use crate::pools::flight::{Flight, Owner};
 use crate::scrub::Scrub;
@@ -97,14 +97,11 @@ impl Path<'_> {
         let chunk = self.group.sub_requests[sub_request].chunk;
         self.tell_of_access(now, sub_request);
         let busy = self.group.busy_chunk_of(chunk);
-        debug_assert!(
-            !self.group.busy_chunks[busy].waiting.contains(&sub_request),
-            "it comes once"
-        );
+        debug_assert!(!busy.waiting.contains(&sub_request), "it comes once");
         if pass_hazards(self.group, self.checksums, now, sub_request) {
             self.begin(now, sub_request);
         } else {
-            self.group.busy_chunks[busy].waiting.push_back(sub_request);
+            self.group.busy_chunk_of(chunk).waiting.push_back(sub_request);
         }
     }
 
@@ -124,8 +121,7 @@ impl Path<'_> {
         let chunk = self.group.sub_requests[sub_request].chunk;
         assert_eq!(self.group.sub_requests[sub_request].order, 0, "a sub-request begins once");
         self.group.sub_requests[sub_request].order = self.group.sub_requests_begun;
-        let busy = self.group.busy_chunk_of(chunk);
-        self.group.busy_chunks[busy].running.push(sub_request);
+        self.group.busy_chunk_of(chunk).running.push(sub_request);
         if self.group.sub_requests[sub_request].is_write() {
             self.note_write(now, sub_request);
         }
@@ -194,8 +190,7 @@ impl Path<'_> {
                 self.group.operation_on(self.group.sub_requests[sub_request].chunk)
         {
             let took = now.saturating_sub(flight.since);
-            let copy = &mut self.group.operations[operation];
-            copy.trial.note(pool == copy.destination.pool, took);
+            self.group.operations[operation].note_read(pool, took);
         }
         if is_opening(self.group, sub_request) {
             return self.slot_cleaned(now, sub_request, pool, &result);
@@ -236,10 +231,9 @@ impl Path<'_> {
         }
         let chunk = self.group.sub_requests[sub_request].chunk;
         let busy = self.group.busy_chunk_of(chunk);
-        let before = self.group.busy_chunks[busy].running.len();
-        self.group.busy_chunks[busy].running.retain(|&running| running != sub_request);
-        let left = self.group.busy_chunks[busy].running.len();
-        assert_eq!(left + 1, before, "a sub-request is on its chunk once");
+        let before = busy.running.len();
+        busy.running.retain(|&running| running != sub_request);
+        assert_eq!(busy.running.len() + 1, before, "a sub-request is on its chunk once");
         let state = &self.group.sub_requests[sub_request];
         let volatile = matches!(state.verb, Verb::Zero)
             || self.group.has_changes() && !mutant("forced_before_its_record");
@@ -254,20 +248,20 @@ impl Path<'_> {
     /// A sub-request or an operation has left the chunk: lets others in, frees slots that it was
     /// on.
     pub(crate) fn chunk_eased(&mut self, now: Nanos, chunk: ChunkId) {
-        let index = self.group.busy_chunk_of(chunk);
-        if std::mem::replace(&mut self.group.busy_chunks[index].easing, true) {
+        if std::mem::replace(&mut self.group.busy_chunk_of(chunk).easing, true) {
             return; // Further out a loop is at it.
         }
         loop {
-            while let Some(&next) = self.group.busy_chunks[index].waiting.front() {
-                let waiting = std::mem::take(&mut self.group.busy_chunks[index].waiting);
+            while let Some(&next) = self.group.busy_chunk_of(chunk).waiting.front() {
+                let waiting = std::mem::take(&mut self.group.busy_chunk_of(chunk).waiting);
                 let open = pass_hazards(self.group, self.checksums, now, next);
-                let come = std::mem::replace(&mut self.group.busy_chunks[index].waiting, waiting);
+                let busy = self.group.busy_chunk_of(chunk);
+                let come = std::mem::replace(&mut busy.waiting, waiting);
                 assert!(come.is_empty(), "nobody joins the queue while it is looked at");
                 if !open {
                     break;
                 }
-                self.group.busy_chunks[index].waiting.pop_front();
+                busy.waiting.pop_front();
                 self.begin(now, next);
             }
             // A freed slot may end a sub-request that waited for one, and let in who waits behind
@@ -276,10 +270,7 @@ impl Path<'_> {
                 break;
             }
         }
-        self.group.busy_chunks[index].easing = false;
-        if self.group.busy_chunks[index].is_over() {
-            self.group.map.entry_mut(chunk).busy = NONE;
-            self.group.busy_chunks.remove(index);
-        }
+        self.group.busy_chunk_of(chunk).easing = false;
+        self.group.forget_if_idle(chunk);
     }
 }

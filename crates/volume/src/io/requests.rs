@@ -4,18 +4,17 @@
 use crate::epoch::epochs::Epochs;
 use crate::epoch::slas::Slas;
 use crate::group_state::GroupState;
-use crate::group_state::busy_chunk::{SubRequest, Verb};
 use crate::group_state::service::Service;
+use crate::io::busy_chunk::{SubRequest, Verb};
 use crate::io::request::{Action, Fragment, Priority, Reply, Request, RequestError, RequestId};
 use crate::io::scheduler::{Lane, Scheduler};
 use crate::io::shares::Shares;
 use crate::io::sources::lane_for;
 use crate::journal::Waiter;
-use crate::map::NONE;
 use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
-use thermocline_units::{ChunkId, Nanos, Slab, VolumeId};
+use thermocline_units::{ChunkId, Nanos, PoolId, Slab, VolumeId};
 
 /// Sub-requests of one request under way at once; the rest is split off as these end.
 const SUB_REQUESTS_MAX: u32 = 64;
@@ -25,33 +24,33 @@ const SPLIT_STEPS_MAX: u32 = 16_384;
 /// A client's request under way.
 #[derive(Debug)]
 pub(crate) struct RequestState {
-    pub(crate) id: RequestId,
-    pub(crate) volume: VolumeId,
-    pub(crate) action: Action,
-    pub(crate) priority: Priority,
+    pub(in crate::io) id: RequestId,
+    pub(in crate::io) volume: VolumeId,
+    pub(in crate::io) action: Action,
+    pub(in crate::io) priority: Priority,
     /// Lane that it counts for among the requests in flight.
-    pub(crate) share: Lane,
+    pub(in crate::io) share: Lane,
     /// Moment of its arrival.
-    pub(crate) since: Nanos,
-    pub(crate) start: u64,
-    pub(crate) cursor: u64,
-    pub(crate) end: u64,
-    pub(crate) sub_requests: u32,
+    pub(in crate::io) since: Nanos,
+    pub(in crate::io) start: u64,
+    pub(in crate::io) cursor: u64,
+    pub(in crate::io) end: u64,
+    pub(in crate::io) sub_requests: u32,
     /// True if it stands in the list of requests with sub-requests to be made.
-    pub(crate) listed: bool,
-    pub(crate) error: Option<RequestError>,
-    pub(crate) fragments: Vec<Fragment>,
+    pub(in crate::io) listed: bool,
+    pub(in crate::io) error: Option<RequestError>,
+    pub(in crate::io) fragments: Vec<Fragment>,
 }
 
 /// The requests of a group's clients that are under way.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    pub(crate) all: Slab<RequestState>,
+    pub(in crate::io) all: Slab<RequestState>,
     /// Requests that have sub-requests to be made.
-    pub(crate) unsplit: Vec<u32>,
-    pub(crate) scheduler: Scheduler,
+    pub(in crate::io) unsplit: Vec<u32>,
+    pub(in crate::io) scheduler: Scheduler,
     /// Shares of the requests in flight.
-    pub(crate) shares: Shares,
+    pub(in crate::io) shares: Shares,
     pub(crate) slas: Slas,
     replies: Vec<Reply>,
 }
@@ -67,6 +66,36 @@ impl Requests {
             slas: Slas::default(),
             replies: Vec::new(),
         }
+    }
+
+    /// Number of the requests under way.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// True if no request is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// True if sub-requests wait for their turn.
+    pub(crate) fn has_queued(&self) -> bool {
+        self.scheduler.queued() != (0, 0)
+    }
+
+    /// The volume of a request under way.
+    pub(crate) fn volume_of(&self, request: u32) -> VolumeId {
+        self.all[request].volume
+    }
+
+    /// Moment at which a sub-request that waits has waited long enough.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        self.scheduler.next_deadline()
+    }
+
+    /// Sets the number of sub-requests that may be under way on a pool; `None`: as on others.
+    pub(crate) fn set_pool_depth(&mut self, pool: PoolId, depth: Option<u32>) {
+        self.scheduler.set_depth(Lane::of(pool), depth);
     }
 
     /// A request's range in bytes of its volume: begin and end. A flush has none.
@@ -92,7 +121,7 @@ impl Requests {
         };
         let end = offset.checked_add(length).ok_or(RequestError::BadRange)?;
         let whole = (offset | length).is_multiple_of(u64::from(SECTOR));
-        if length == 0 || end > volume.size.0 || !whole {
+        if length == 0 || end > volume.size().0 || !whole {
             return Err(RequestError::BadRange);
         }
         Ok((offset, end))
@@ -183,7 +212,7 @@ impl Requests {
             && ongoing.sub_requests == 0
             && group.has_changes()
             && !mutant("forced_zeroes_on_nothing_at_once");
-        zeroes && entry.busy == NONE && entry.first().is_none() && !waits
+        zeroes && !group.map.is_busy(chunk) && entry.first().is_none() && !waits
     }
 
     pub(crate) fn make_sub_request(

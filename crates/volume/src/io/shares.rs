@@ -8,7 +8,7 @@
 //! Where there is one pool only, it has all of them.
 
 use crate::group_state::GroupState;
-use crate::group_state::busy_chunk::Verb;
+use crate::io::busy_chunk::Verb;
 use crate::io::request::{Action, Request};
 use crate::io::requests::Requests;
 use crate::io::scheduler::Lane;

@@ -2,8 +2,8 @@
 //! device fails.
 //!
 //! Where both sides hold a block, a sub-request goes to one of them: the one that an operation
-//! strives for, else the one that routing names ([`crate::io::routing`]). Two sub-requests in the same
-//! block wait for each other at the hazard check, so that no block is written on both sides at
+//! strives for, else the one that routing names ([`crate::io::routing`]). Two sub-requests in the
+//! same block wait for each other at the hazard check, so that no block is written on both sides at
 //! once.
 
 use crate::group_state::GroupState;
@@ -122,7 +122,7 @@ pub(crate) fn side_at(group: &GroupState, chunk: ChunkId, pool: PoolId) -> Optio
 pub(crate) fn is_parting(group: &GroupState, chunk: ChunkId) -> bool {
     group.operation_on(chunk).is_some_and(|operation| {
         let copy = &group.operations[operation];
-        !copy.is_copying() && copy.goal.and_then(Goal::side).is_some()
+        !copy.is_copying() && copy.goal().and_then(Goal::side).is_some()
     })
 }
 
@@ -142,9 +142,11 @@ pub(crate) fn distrust(group: &mut GroupState, chunk: ChunkId, run: &Range<u32>,
     let shared = runs.into_iter().filter(|(_, holder)| *holder == Holder::Both);
     let place = group.map.place_on(chunk, other);
     let shared: Vec<(Range<u32>, Place)> = shared.map(|(run, _)| (run, place)).collect();
-    let announced = group.map.extra(chunk).is_some_and(|extra| extra.dirty);
+    let announced = group.map.is_called_differing(chunk);
     // The journal calls these blocks equal on both sides until it hears otherwise.
-    if group.blocks_written(chunk, &shared) && !mutant("distrusted_block_written_at_once") {
+    if group.map.blocks_written(chunk, &shared, group.pools.chunk_bytes())
+        && !mutant("distrusted_block_written_at_once")
+    {
         group.await_drop(chunk, announced);
     }
     let relies = |(_, holder): &(Range<u32>, Holder)| *holder == Holder::Both;

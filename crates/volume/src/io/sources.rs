@@ -1,7 +1,7 @@
 //! Choice of places: the copy that a read uses, the pool of a new chunk, the queue to wait in.
 
 use crate::group_state::GroupState;
-use crate::group_state::busy_chunk::{Verb, bit};
+use crate::io::busy_chunk::{Verb, bit};
 use crate::io::scheduler::Lane;
 use crate::lines::are_few;
 use crate::map::Place;

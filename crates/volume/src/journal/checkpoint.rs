@@ -531,7 +531,7 @@ impl Journal {
 impl Below<'_> {
     /// Appends the records of a chunk; with the first chunk of a volume, the volume's.
     fn describe(&self, chunk: ChunkId, out: &mut Vec<u8>) {
-        if self.map.volume(chunk.volume).is_none_or(|volume| volume.deleting) {
+        if self.map.volume(chunk.volume).is_none_or(|volume| volume.is_deleting()) {
             return;
         }
         if chunk.index == 0 {

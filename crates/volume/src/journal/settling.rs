@@ -49,12 +49,11 @@ impl Settlement {
         group: &mut GroupState,
         step: impl FnOnce(&mut Journal, &mut Below),
     ) {
-        let GroupState { journal, pools, map, busy_chunks, operations, overlays, now, .. } = group;
+        let GroupState { journal, pools, map, busy_chunks, operations, now, .. } = group;
         let state_of = |chunk| durable_state(map, busy_chunks, operations, chunk);
-        let overlays = *overlays;
         let told = !journal.has_outcomes() || mutant("slot_reused_before_the_record");
         assert!(told, "nothing runs between a step and its outcomes");
-        step(journal, &mut Below { now: *now, pools, map, state_of: &state_of, overlays });
+        step(journal, &mut Below { now: *now, pools, map, state_of: &state_of });
         self.settle_journal(group);
     }
 
@@ -78,12 +77,12 @@ impl Settlement {
         let takes = group.journal.next_commit_takes_records();
         if takes {
             if mutant("blocks_of_sides_not_saved") {
-                group.unsaved_overlays.clear();
+                drop(group.map.take_unsaved());
             }
             save_overlays(group);
         }
         self.with_journal(group, Journal::start_commit);
-        assert!(!takes || group.unsaved_overlays.is_empty(), "the commit has all that was unsaved");
+        assert!(!takes || !group.map.has_unsaved(), "the commit has all that was unsaved");
     }
 
     /// Takes the next step of a checkpoint, or starts one.
@@ -262,16 +261,10 @@ pub(crate) fn commit_can_start(group: &GroupState) -> bool {
 
 /// Queues a record for every chunk in two parts whose blocks changed sides since its last one.
 fn save_overlays(group: &mut GroupState) {
-    for chunk in std::mem::take(&mut group.unsaved_overlays) {
-        if !group.map.has(chunk) {
-            continue;
-        }
-        let overlay = group.map.overlay_mut(chunk);
-        if overlay.is_some_and(|overlay| std::mem::replace(&mut overlay.unsaved, false)) {
-            let state = group.durable_state(chunk);
-            group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
-            assert!(group.journal.is_queued(), "the commit that starts takes it");
-        }
+    for chunk in group.map.take_unsaved() {
+        let state = group.durable_state(chunk);
+        group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
+        assert!(group.journal.is_queued(), "the commit that starts takes it");
     }
 }
 

@@ -32,7 +32,7 @@ impl Bench {
     fn step(&mut self, step: impl FnOnce(&mut Journal, &mut Below)) {
         let Bench { journal, pools, map } = self;
         let state_of = |_| Default::default();
-        step(journal, &mut Below { now: NOW, pools, map, state_of: &state_of, overlays: 0 });
+        step(journal, &mut Below { now: NOW, pools, map, state_of: &state_of });
     }
 
     fn sent(&mut self) -> Vec<(PoolId, Ticket, Io)> {

@@ -6,7 +6,8 @@
 //! 2. A chunk that was not written for a while gets its tables: the scrub reads what is not known,
 //!    all copies of it, and compares; the tables are written; then a record says that they are
 //!    right, with the checksum of the table itself. The group commit of the record flushes data and
-//!    tables first. In an open region ([`crate::map::regions`]) the record waits until that is closed.
+//!    tables first. In an open region ([`crate::map::regions`]) the record waits until that is
+//!    closed.
 //! 3. Reads of such a chunk are verified block by block, those of operations too. A copy that does
 //!    not agree does not count: another one serves, and the scrub mends it.
 //! 4. Before the first write to such a chunk a record says durably that its tables are not right
@@ -29,8 +30,8 @@ pub(crate) mod table;
 
 use crate::finding::FindingKind;
 use crate::format::{Record, decode_table, encode_table};
-use crate::group_state::busy_chunk::bit;
 use crate::group_state::{Effect, GroupState};
+use crate::io::busy_chunk::bit;
 use crate::map::regions::Regions;
 use crate::map::sums::{SumStore, Sums};
 use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
@@ -299,7 +300,7 @@ impl BlockChecksums {
             }
         }
         assert_eq!(self.loads.len(), self.loading.len(), "each load is of a chunk of its own");
-        if group.map.has(chunk) && group.map.entry(chunk).busy != NONE {
+        if group.map.is_busy(chunk) {
             group.emit(Effect::Eased(chunk));
         }
     }

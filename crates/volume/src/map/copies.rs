@@ -5,7 +5,7 @@ use crate::format::Record;
 use crate::group_state::{Effect, GroupState};
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::overlay::Side;
-use crate::map::{ChunkCopy, NONE, Role};
+use crate::map::{ChunkCopy, Role};
 use crate::moves::kept;
 use crate::moves::operation::{Operation, OperationKind};
 use thermocline_units::mutants::mutant;
@@ -94,10 +94,10 @@ pub(crate) fn keep_prefetched(
         // One record says both: after a crash the old copy shall not count as asked for.
         drop_copy(group, checksums, chunk, home, false);
     } else {
-        if state.dirty && !group.dirty_chunks.contains(&chunk) {
+        if state.dirty && !group.map.follows_differing(chunk) {
             // A kept copy was left to differ; this one comes to count as equal.
-            group.dirty_chunks.push(chunk);
-            group.touch_copies(group.now, chunk);
+            group.map.follow_differing(chunk);
+            group.map.touch_copies(group.now, chunk);
         }
         let durable = group.durable_state(chunk);
         group.journal.change(&Record::Chunk(chunk, durable), chunk, &[]);
@@ -111,28 +111,28 @@ fn uncount(group: &mut GroupState, copy: ChunkCopy) {
 /// Tells the journal that copies which were not written for a while are equal: its next commit
 /// flushes them first.
 pub(crate) fn settle_quiet_copies(group: &mut GroupState, now: Nanos) {
-    let mut dirty = std::mem::take(&mut group.dirty_chunks);
+    let mut dirty = group.map.take_differing();
     let before = dirty.len();
     dirty.retain(|&chunk| {
         if !group.map.has(chunk) || group.records_pile_up() {
             return group.map.has(chunk);
         }
-        let Some(extra) = group.map.extra(chunk).filter(|extra| extra.dirty) else {
+        if !group.map.is_called_differing(chunk) {
             return false;
-        };
-        let quiet =
-            now.saturating_sub(extra.last_write) >= QUIET || mutant("copies_equal_without_rest");
-        let busy = group.map.entry(chunk).busy != NONE;
+        }
+        let rested = now.saturating_sub(group.map.last_write(chunk));
+        let quiet = rested >= QUIET || mutant("copies_equal_without_rest");
+        let busy = group.map.is_busy(chunk);
         if !quiet || busy && !mutant("copies_equal_under_a_write") {
             return true;
         }
-        group.map.extra_mut(chunk).dirty = false;
+        group.map.call_equal(chunk);
         let state = group.durable_state(chunk);
         group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
         false
     });
-    assert!(group.dirty_chunks.is_empty() && dirty.len() <= before, "settling writes nothing");
-    group.dirty_chunks = dirty;
+    assert!(dirty.len() <= before, "settling makes no copies different");
+    group.map.put_back_differing(dirty);
 }
 
 /// True if a chunk has a copy on the pool beside others.

@@ -4,14 +4,14 @@
 
 use super::Moves;
 use crate::below::Below;
-use crate::group_state::active::{ActiveOperation, Piece, Stage};
-use crate::group_state::busy_chunk::bit;
 use crate::group_state::{Effect, GroupState};
+use crate::io::busy_chunk::bit;
 use crate::io::sources::best_copy;
 use crate::map::Place;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::overlay::Side;
 use crate::map::sums::checksums;
+use crate::moves::active::{ActiveOperation, Piece, Stage};
 use crate::moves::operation::{OperationKind, Outcome};
 use crate::pools::flight::{Flight, Owner};
 use crate::settings::BLOCK;
@@ -218,7 +218,7 @@ impl Moves {
             below.checksums.copied(chunk, range.start, &piece.sums, below.group.sub_requests_begun);
         }
         if copy.goal.is_some() {
-            below.group.blocks_copied(chunk, &range);
+            below.group.map.blocks_copied(chunk, &range);
         } else {
             assert!(!copy.presence.all_in(&range), "something of what was brought was missing");
             copy.presence.mark(&range);
@@ -241,11 +241,10 @@ fn is_complete(group: &GroupState, index: u32) -> bool {
     let Some(goal) = copy.goal else { return copy.presence.is_full() };
     let overlay = group.map.overlay(copy.what.chunk).expect("it has a goal");
     let leaves = |sub_request: &u32| {
-        let sent = &group.sub_requests[*sub_request].sent;
-        goal.side().is_some() && sent.iter().any(|(_, place)| *place == copy.source)
+        goal.side().is_some() && group.sub_requests[*sub_request].was_sent_to(copy.source)
     };
-    let busy = group.map.entry(copy.what.chunk).busy;
-    overlay.blocks.is_at(goal) && !group.busy_chunks[busy].running.iter().any(leaves)
+    let busy = group.busy_chunk(copy.what.chunk).expect("the operation is on it");
+    overlay.blocks.is_at(goal) && !busy.running().iter().any(leaves)
 }
 
 /// The copy that a move replaces, where nothing says what it must be and others stay: should
@@ -285,8 +284,8 @@ fn best_source(
 }
 
 fn has_parts_under_way(group: &GroupState, index: u32) -> bool {
-    let busy = group.map.entry(group.operations[index].what.chunk).busy;
-    !group.busy_chunks[busy].running.is_empty()
+    let busy = group.busy_chunk(group.operations[index].what.chunk);
+    !busy.expect("the operation is on it").running().is_empty()
 }
 
 /// The next run of missing blocks that no write under way overlaps, and where it is missing.

@@ -11,11 +11,10 @@
 
 use super::Moves;
 use crate::below::Below;
-use crate::group_state::active::{ActiveOperation, Piece, Stage};
-use crate::group_state::busy_chunk::Verb;
 use crate::group_state::{Effect, GroupState};
 use crate::map::Place;
 use crate::map::presence::{around_blocks, whole_blocks};
+use crate::moves::active::{ActiveOperation, Piece, Stage};
 use std::ops::Range;
 use thermocline_ports::Payload;
 use thermocline_units::ChunkId;
@@ -47,12 +46,12 @@ pub(crate) fn offer(
     }
     let (chunk, order) = {
         let state = &group.sub_requests[sub_request];
-        assert!(state.order > 0, "what was read has begun");
-        (state.chunk, state.order)
+        assert!(state.order() > 0, "what was read has begun");
+        (state.chunk(), state.order())
     };
     let Some(index) = group.operation_on(chunk) else { return };
     let copy = &group.operations[index];
-    if takes_blocks(copy) && copy.piece.is_none() && copy.source == from {
+    if takes_blocks(copy) && !copy.has_piece() && copy.source == from {
         let payload = read.clone();
         group.emit(Effect::Read(ClientRead { chunk, from, at, order, payload }));
     }
@@ -77,7 +76,7 @@ pub(crate) fn feed(moves: &mut Moves, below: &mut Below, read: &ClientRead) {
     }
     met("operation fed by a read");
     let copy = &mut below.group.operations[index];
-    assert!(copy.piece.is_none(), "an operation has one piece on its way");
+    assert!(!copy.has_piece(), "an operation has one piece on its way");
     assert!(!copy.presence.any_in(&range), "what is there is not brought again");
     copy.piece = Some(Piece { range: range.clone(), to, spoiled: false, sums: Vec::new() });
     moves.fed += u64::from(bytes);
@@ -89,15 +88,15 @@ pub(crate) fn feed(moves: &mut Moves, below: &mut Below, read: &ClientRead) {
 /// is none, or what was read may be old.
 fn usable(group: &GroupState, index: u32, read: &ClientRead) -> Option<Range<u32>> {
     let copy = &group.operations[index];
-    let busy = &group.busy_chunks[group.map.entry(read.chunk).busy];
+    let busy = group.busy_chunk(read.chunk).expect("the operation is on it");
     let alone = group.map.copies(read.chunk).count() == 1;
-    let is_old = busy.written >= read.order && !mutant("old_read_fed");
+    let is_old = busy.may_have_met(read.order) && !mutant("old_read_fed");
     let fits = takes_blocks(copy)
-        && copy.piece.is_none()
+        && !copy.has_piece()
         && copy.source == read.from
         && alone
         && !is_old
-        && !busy.repairing
+        && !busy.is_repaired()
         && !group.settings.copying.locking
         && group.pools[copy.destination.pool].is_alive();
     if !fits {
@@ -114,12 +113,12 @@ fn usable(group: &GroupState, index: u32, read: &ClientRead) -> Option<Range<u32
 pub(crate) fn destination_of_write(group: &GroupState, sub_request: u32) -> Option<Place> {
     let state = &group.sub_requests[sub_request];
     let copying = &group.settings.copying;
-    if !copying.feeds || copying.locking || !matches!(state.verb, Verb::Write(_)) {
+    if !copying.feeds || copying.locking || !state.has_contents() {
         return None;
     }
-    let copy = &group.operations[group.operation_on(state.chunk)?];
-    let blocks = whole_blocks(&state.range);
-    let touched = around_blocks(&state.range);
+    let copy = &group.operations[group.operation_on(state.chunk())?];
+    let blocks = whole_blocks(state.range());
+    let touched = around_blocks(state.range());
     let overtaken = copy.piece.as_ref().is_some_and(|piece| {
         let meets = piece.range.start < touched.end && touched.start < piece.range.end;
         meets && !mutant("write_fed_under_a_piece")

@@ -12,10 +12,10 @@
 //! that hints asked for: those lie on faster pools.
 
 use crate::group_state::GroupState;
-use crate::group_state::active::ActiveOperation;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::copies::drop_copy;
 use crate::map::{Place, Role};
+use crate::moves::active::ActiveOperation;
 use crate::moves::operation::OperationKind;
 use crate::pools::pool::Pool;
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ pub(crate) fn places_to_write(
     chunk: ChunkId,
 ) -> Vec<Place> {
     let misses = mutant("kept_copy_misses_writes");
-    let is_dirty = group.map.extra(chunk).is_some_and(|extra| extra.dirty);
+    let is_dirty = group.map.is_called_differing(chunk);
     met_if(is_dirty && copy_of(group, chunk).is_some(), "kept copy dropped for a write");
     if is_dirty && !misses {
         drop_for_operation(group, checksums, chunk);

@@ -1,7 +1,7 @@
 //! The four operations of the block storage data manager (HintStor, Ge et al. 2022 §3.2), as a
 //! caller sees them.
 
-use thermocline_units::{ChunkId, PoolId};
+use thermocline_units::{Bytes, ChunkId, PoolId};
 
 /// Names an operation; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,4 +97,28 @@ pub enum Refusal {
     /// The group is not in service.
     #[error("the volume group is not in service")]
     NotReady,
+}
+
+/// An operation that has not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationStatus {
+    /// Its name.
+    pub id: OperationId,
+    /// The operation.
+    pub operation: Operation,
+    /// The pool it reads from; none: it has not begun.
+    pub from: Option<PoolId>,
+    /// Bytes of the chunk that are at the destination.
+    pub copied: Bytes,
+}
+
+/// Moves that a placement proposed and that were given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MovesDropped {
+    /// They had not begun by their deadline ([`crate::Copying::deadline`]).
+    pub expired: u64,
+    /// The part that was brought first was slower there (tactic of trials).
+    pub slower: u64,
+    /// The day's budget of their pool was used up ([`crate::Group::set_wear_budget`]).
+    pub worn: u64,
 }

@@ -45,9 +45,9 @@ pub(crate) struct Proposal {
     /// Moment at which it was made.
     since: Nanos,
     /// Moves whose deadline passed before they began, since opening.
-    pub(crate) expired: u64,
+    pub(in crate::moves) expired: u64,
     /// Moves to a pool whose wear budget was used up, since opening.
-    pub(crate) worn: u64,
+    pub(in crate::moves) worn: u64,
 }
 
 impl Proposal {

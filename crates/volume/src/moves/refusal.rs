@@ -26,7 +26,7 @@ pub(crate) fn refuse(
     }
     let chunk = operation.chunk;
     let volume = group.map.volume(chunk.volume);
-    let alive = volume.is_some_and(|volume| !volume.deleting) && group.map.has(chunk);
+    let alive = volume.is_some_and(|volume| !volume.is_deleting()) && group.map.has(chunk);
     if !alive || group.map.entry(chunk).first().is_none() {
         return Err(Refusal::Unmapped);
     }

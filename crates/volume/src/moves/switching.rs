@@ -5,11 +5,11 @@
 use super::Moves;
 use crate::below::Below;
 use crate::format::Record;
-use crate::group_state::active::Stage;
 use crate::group_state::{Effect, GroupState};
 use crate::journal::Waiter;
 use crate::map::overlay::Goal;
 use crate::map::{ChunkCopy, Place, Role};
+use crate::moves::active::Stage;
 use crate::moves::kept::may_stay;
 use crate::moves::operation::{Finished, OperationKind, Outcome};
 use std::ops::Range;
@@ -60,16 +60,14 @@ impl Moves {
             other.role = Role::Kept;
         }
         assert!(!kept || state.dirty, "the first write to a chunk drops the copy that it leaves");
-        assert!(goal.is_none() || below.group.overlays > 0, "each overlay was counted");
-        below.group.overlays -= usize::from(goal.is_some());
         let dirty = state.dirty && state.copies.len() > 1 && !kept;
         below.checksums.void_checksums(below.group, below.now, chunk);
         below.group.map.set_state(chunk, &state);
         let arrived = |copy: ChunkCopy| copy.place == destination;
         assert!(below.group.map.copies(chunk).any(arrived), "the chunk is where it was brought");
         if dirty {
-            below.group.dirty_chunks.push(chunk);
-            below.group.touch_copies(below.now, chunk);
+            below.group.map.follow_differing(chunk);
+            below.group.map.touch_copies(below.now, chunk);
         }
         self.end_operation(below, index, Outcome::Done);
         if kept {
@@ -119,12 +117,8 @@ impl Moves {
         let finished = Finished { id: copy.id, operation: copy.what, outcome, from, proposed };
         self.finished.push(finished);
         let busy = below.group.busy_chunk_of(chunk);
-        assert_eq!(
-            below.group.busy_chunks[busy].operation,
-            Some(index),
-            "a chunk has one operation"
-        );
-        below.group.busy_chunks[busy].operation = None;
+        assert_eq!(busy.operation(), Some(index), "a chunk has one operation");
+        busy.set_operation(None);
         below.group.map.let_go(chunk.volume);
         below.group.emit(Effect::Eased(chunk));
     }

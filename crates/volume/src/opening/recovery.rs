@@ -34,8 +34,6 @@ pub(crate) struct Recovered {
     pub(crate) superblock: Superblock,
     /// Operations that make copies anew, or end what was begun.
     pub(crate) wishes: Vec<Operation>,
-    /// Chunks in two parts.
-    pub(crate) overlays: usize,
     /// Tables of checksums that went with their last copy.
     pub(crate) tables_lost: u64,
     pub(crate) salvage: Option<Box<Salvage>>,
@@ -108,7 +106,6 @@ impl Opening {
             salvage: self.salvage.take(),
             damaged: DamagedReplicas::default(),
             wishes: Vec::new(),
-            overlays: 0,
             tables_lost: 0,
         };
         replay.checkpoint()?;
@@ -117,9 +114,9 @@ impl Opening {
         replay.check_room()?;
         let in_two = |chunk: &ChunkId| replay.map.overlay(*chunk).is_some();
         let count = || replay.map.chunks().filter(in_two).count();
-        debug_assert_eq!(replay.overlays, count(), "each chunk in two parts was counted");
-        let Replay { wishes, overlays, tables_lost, salvage, damaged, .. } = replay;
-        Ok(Recovered { superblock, wishes, overlays, tables_lost, salvage, damaged })
+        debug_assert_eq!(replay.map.overlays(), count(), "each chunk in two parts was counted");
+        let Replay { wishes, tables_lost, salvage, damaged, .. } = replay;
+        Ok(Recovered { superblock, wishes, tables_lost, salvage, damaged })
     }
 }
 
@@ -170,7 +167,6 @@ struct Replay<'a> {
     salvage: Option<Box<Salvage>>,
     damaged: DamagedReplicas,
     wishes: Vec<Operation>,
-    overlays: usize,
     tables_lost: u64,
 }
 
@@ -288,8 +284,7 @@ impl Replay<'_> {
                 Record::Volume(record) => {
                     self.map.note_identity(record.identity);
                     self.map.set_volume(record.id, record.size, self.superblock.chunk_size);
-                    let volume = self.map.volume_mut(record.id).expect("just made");
-                    (volume.identity, volume.name) = (record.identity, record.name);
+                    self.map.name_volume(record.id, record.identity, record.name);
                 }
                 Record::VolumeGone(volume) => {
                     assert!((volume.0 as usize) < VOLUMES_MAX, "readers refuse other volumes");
@@ -355,7 +350,6 @@ impl Replay<'_> {
             }
             if let Some((place, blocks)) = state.overlay {
                 self.claim(place)?;
-                self.overlays += 1;
                 let base = state.copies[0].place.pool;
                 let lives = |pool| self.pools[pool].is_alive();
                 let (kind, to) = match (blocks.is_mirror(), lives(base), lives(place.pool)) {
@@ -413,7 +407,7 @@ impl Replay<'_> {
     /// Some pool must have room for the map as it is.
     fn check_room(&self) -> Result<(), OpenError> {
         let used: u64 = self.pools.iter().map(|pool| u64::from(pool.slots_used())).sum();
-        let need = self.pools.need(self.overlays, self.map.living_volumes());
+        let need = self.pools.need(self.map.overlays(), self.map.living_volumes());
         let need = Need { slots: used, ..need };
         match self.pools.ids().any(|pool| self.pools.has_room(pool, need)) {
             true => Ok(()),
@@ -435,7 +429,7 @@ impl Replay<'_> {
     /// since would look rotten.
     fn distrust_table(&mut self, chunk: ChunkId) {
         if self.salvage.as_ref().is_some_and(|salvage| salvage.lacks_records()) {
-            self.map.entry_mut(chunk).set_table(Table::None);
+            self.map.forget_table(chunk);
         }
     }
 

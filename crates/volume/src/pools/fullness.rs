@@ -46,7 +46,7 @@ impl Leaving {
             let offset = pool.address(Place { pool: id, slot }, 0, chunk);
             // Bytes, not "zeroes", which a device may do without taking room.
             let data = Payload::from(vec![0; BLOCK_BYTES]);
-            self.slots += 1;
+            self.slot_leaves();
             group.pools.send(
                 now,
                 id,

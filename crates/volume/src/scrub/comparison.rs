@@ -19,7 +19,7 @@ use crate::group_state::{Effect, GroupState};
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::block_checksums::table::{can_have_tables, table_name};
 use crate::map::copies::copy_failed;
-use crate::map::{NONE, Place, Table};
+use crate::map::{Place, Table};
 use crate::pools::flight::Owner;
 use crate::settings::BLOCK;
 use std::ops::Range;
@@ -452,9 +452,7 @@ impl Scrub {
         // Nobody writes to the chunk meanwhile, and no slot of it is given to others.
         let piece = start..start + verdict.sums.len() as u32 * BLOCK;
         assert!(!below.group.writes_under_way(chunk, &piece), "nobody writes what is mended");
-        let busy = below.group.busy_chunk_of(chunk);
-        assert!(!below.group.busy_chunks[busy].repairing, "one repair at a time");
-        below.group.busy_chunks[busy].repairing = true;
+        below.group.busy_chunk_of(chunk).begin_repair();
         forget_lines(below.group, chunk);
         below.group.map.hold(chunk.volume);
     }
@@ -485,8 +483,7 @@ impl Scrub {
         }
         if last {
             self.comparison().stage = Stage::Reading;
-            let busy = below.group.busy_chunk_of(chunk);
-            below.group.busy_chunks[busy].repairing = false;
+            below.group.busy_chunk_of(chunk).end_repair();
             forget_lines(below.group, chunk);
             below.group.map.let_go(chunk.volume);
             below.group.emit(Effect::Eased(chunk));
@@ -516,10 +513,10 @@ impl Scrub {
 fn forget_lines(group: &mut GroupState, chunk: ChunkId) {
     assert!(group.map.has(chunk), "what is compared holds something");
     group.lines.void(chunk, &(0..group.pools.chunk_bytes()));
-    let busy = group.map.entry(chunk).busy;
+    let begun = group.sub_requests_begun;
     // Where nobody is on the chunk, no read is under way.
-    if busy != NONE {
-        group.busy_chunks[busy].written = group.sub_requests_begun;
+    if let Some(busy) = group.busy_chunk_mut(chunk) {
+        busy.note_write(begun);
     }
 }
 
@@ -571,7 +568,7 @@ fn is_whole(group: &GroupState, chunk: ChunkId) -> bool {
 /// True if a chunk may get tables: it has none, nobody is on it, it is here, and there is room.
 fn may_get_tables(group: &GroupState, chunk: ChunkId) -> bool {
     let entry = group.map.entry(chunk);
-    let idle = entry.busy == NONE && !entry.has_checksums();
+    let idle = !group.map.is_busy(chunk) && !entry.has_checksums();
     idle && can_have_tables(group, chunk)
 }
 

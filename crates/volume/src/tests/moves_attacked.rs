@@ -49,7 +49,7 @@ fn piece_over_what_is_there(shuffles: u64) -> Bench {
 /// True until the piece is over; clients keep the source in use, so that no other begins.
 fn piece_ends(bench: &mut Bench, id: &mut u64) {
     let under_way = |bench: &Bench| {
-        bench.group.machines.state.operations.iter().any(|(_, copy)| copy.piece.is_some())
+        bench.group.machines.state.operations.iter().any(|(_, copy)| copy.has_piece())
     };
     for round in 0.. {
         assert!(round < 1000, "the piece ends");

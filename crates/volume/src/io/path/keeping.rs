@@ -6,7 +6,7 @@
 //! and one that waits voids them again when it begins.
 
 use crate::group_state::GroupState;
-use crate::group_state::busy_chunk::Verb;
+use crate::io::busy_chunk::Verb;
 use crate::io::request::Priority;
 use crate::io::sources::{lines_for, may_have_lines};
 use crate::lines::Kept;
@@ -56,8 +56,8 @@ pub(super) fn keep_read(
         return;
     }
     let run = at..at + payload.len();
-    let busy = &group.busy_chunks[group.map.entry(chunk).busy];
-    let is_old = busy.written >= order || group.writes_under_way(chunk, &around_blocks(&run));
+    let busy = group.busy_chunk(chunk).expect("the read is on it");
+    let is_old = busy.may_have_met(order) || group.writes_under_way(chunk, &around_blocks(&run));
     met_if(is_old, "read met a write and fills no line");
     if is_old && !mutant("old_read_fills_lines") || busy.repairing {
         return;

@@ -4,7 +4,7 @@
 use super::{Path, keeping};
 use crate::format::Record;
 use crate::group_state::GroupState;
-use crate::group_state::busy_chunk::{Verb, bit};
+use crate::io::busy_chunk::{Verb, bit};
 use crate::io::first_slot::{self, FirstSlot};
 use crate::io::request::RequestError;
 use crate::io::sides::{distrust, other_side, targets_of};
@@ -99,8 +99,7 @@ impl Path<'_> {
             order, self.group.sub_requests_begun,
             "it begins now: no read after it is older"
         );
-        let busy = self.group.busy_chunk_of(chunk);
-        self.group.busy_chunks[busy].written = order;
+        self.group.busy_chunk_of(chunk).note_write(order);
         let range = &self.group.sub_requests[sub_request].range;
         self.checksums.write_begins(chunk, range, order);
         self.group.lines.void(chunk, range);
@@ -133,16 +132,16 @@ impl Path<'_> {
         let (chunk, range) = (state.chunk, state.range.clone());
         let (failed, succeeded) = (state.failed, state.succeeded);
         let sent = std::mem::take(&mut self.group.sub_requests[sub_request].sent);
-        self.group.blocks_written(chunk, &sent);
-        let busy = self.group.busy_chunk_of(chunk);
-        self.group.busy_chunks[busy].written = self.group.sub_requests_begun;
+        self.group.map.blocks_written(chunk, &sent, self.group.pools.chunk_bytes());
+        let begun = self.group.sub_requests_begun;
+        self.group.busy_chunk_of(chunk).note_write(begun);
         if failed == 0 {
             if let Some(to) = self.group.sub_requests[sub_request].feeds.take() {
                 feeding::write_arrived(self.group, chunk, &range, to);
             }
             self.note_written(sub_request);
             keeping::keep_written(self.group, now, sub_request);
-            self.group.touch_copies(now, chunk);
+            self.group.map.touch_copies(now, chunk);
             return;
         }
         let copies: Vec<Place> = self.group.map.copies(chunk).map(|copy| copy.place).collect();
@@ -171,7 +170,7 @@ impl Path<'_> {
             !safe || overlaid || !self.group.map.copies(chunk).any(missed),
             "no copy stays that missed a write"
         );
-        self.group.touch_copies(now, chunk);
+        self.group.map.touch_copies(now, chunk);
     }
 
     /// The run of a write that begins at byte `at` failed: sends it to the other side of a mirrored
@@ -204,11 +203,11 @@ impl Path<'_> {
         if state.succeeded == 0 || mutant("placed_elsewhere_after_a_write") {
             return;
         }
-        let index = self.group.busy_chunk_of(state.chunk);
-        let running = &self.group.busy_chunks[index].running;
-        debug_assert!(running.contains(&sub_request), "who ends is still on the chunk");
+        let index = self.group.map.busy_index(state.chunk).expect("who ends is still on it");
         let GroupState { busy_chunks, sub_requests, .. } = &mut *self.group;
-        busy_chunks[index].running.iter().for_each(|&other| sub_requests[other].placed_on = None);
+        let running = &busy_chunks[index].running;
+        debug_assert!(running.contains(&sub_request), "who ends is still on the chunk");
+        running.iter().for_each(|&other| sub_requests[other].placed_on = None);
     }
 
     /// The first write to the new chunk of a sub-request found no room: places the chunk on another
@@ -222,12 +221,11 @@ impl Path<'_> {
         {
             return false;
         }
-        let busy = self.group.busy_chunk_of(chunk);
-        let others =
-            self.group.busy_chunks[busy].running.iter().filter(|&&other| other != sub_request);
+        let busy = self.group.busy_chunk(chunk).expect("the sub-request is on it");
+        let others = busy.running.iter().filter(|&&other| other != sub_request);
         let alone = !others.into_iter().any(|&other| self.group.sub_requests[other].is_write());
         let there = self.group.map.entry(chunk).first().is_some_and(|place| place.pool == pool);
-        if !alone || !there || self.group.busy_chunks[busy].operation.is_some() {
+        if !alone || !there || busy.operation.is_some() {
             return false;
         }
         unmap(self.group, self.checksums, chunk);
@@ -328,7 +326,6 @@ pub(crate) fn unmap(group: &mut GroupState, checksums: &mut BlockChecksums, chun
         return;
     }
     assert!(group.operation_on(chunk).is_none(), "no operation is on what goes");
-    group.overlays -= usize::from(overlay.is_some());
     for copy in &state.copies {
         group.pools[copy.place.pool].uncount_copy(copy.role);
     }

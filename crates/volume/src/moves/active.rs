@@ -4,21 +4,26 @@
 use crate::map::overlay::{Blocks, Goal};
 use crate::map::presence::Presence;
 use crate::map::{ChunkCopy, ChunkState, Place, Role, Table};
-use crate::moves::operation::{Operation, OperationId, OperationKind};
+use crate::moves::operation::{Operation, OperationId, OperationKind, OperationStatus};
+use crate::settings::BLOCK;
 use std::ops::{Deref, DerefMut, Range};
 use thermocline_policy::migration::Trial;
 use thermocline_units::mutants::mutant;
-use thermocline_units::{Nanos, Slab, VolumeId};
+use thermocline_units::situations::met_if;
+use thermocline_units::{Bytes, Nanos, PoolId, Slab, VolumeId};
+
+/// Copies of one piece that foreground writes may spoil before they wait for it.
+const SPOILS_MAX: u32 = 3;
 
 /// A piece on its way.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) range: Range<u32>,
-    pub(crate) to: Place,
+    pub(in crate::moves) range: Range<u32>,
+    pub(in crate::moves) to: Place,
     /// True if a foreground write overlapped it meanwhile.
-    pub(crate) spoiled: bool,
+    pub(in crate::moves) spoiled: bool,
     /// Checksums of what was read, where they were not known; none: they were.
-    pub(crate) sums: Vec<u32>,
+    pub(in crate::moves) sums: Vec<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,30 +35,30 @@ pub(crate) enum Stage {
 /// An operation under way.
 #[derive(Debug)]
 pub(crate) struct ActiveOperation {
-    pub(crate) id: OperationId,
-    pub(crate) what: Operation,
+    pub(in crate::moves) id: OperationId,
+    pub(in crate::moves) what: Operation,
     /// True if the placement wanted it.
-    pub(crate) proposed: bool,
-    pub(crate) trial: Trial,
+    pub(in crate::moves) proposed: bool,
+    pub(in crate::moves) trial: Trial,
     /// Its goal, where the chunk is in two parts.
-    pub(crate) goal: Option<Goal>,
-    pub(crate) stage: Stage,
+    pub(in crate::moves) goal: Option<Goal>,
+    pub(in crate::moves) stage: Stage,
     /// Place that the chunk goes to; one of the sides of a chunk in two parts.
-    pub(crate) destination: Place,
+    pub(in crate::moves) destination: Place,
     /// The copy that a migration replaces, or the other side.
-    pub(crate) source: Place,
+    pub(in crate::moves) source: Place,
     /// Blocks at the destination; a chunk in two parts keeps them in its overlay.
-    pub(crate) presence: Presence,
-    pub(crate) piece: Option<Piece>,
-    pub(crate) cursor: u32,
-    pub(crate) spoils: u32,
+    pub(in crate::moves) presence: Presence,
+    pub(in crate::moves) piece: Option<Piece>,
+    pub(in crate::moves) cursor: u32,
+    pub(in crate::moves) spoils: u32,
     /// Pools that failed to give the piece: one bit each.
-    pub(crate) failed_sources: u64,
-    pub(crate) cancelled: bool,
+    pub(in crate::moves) failed_sources: u64,
+    pub(in crate::moves) cancelled: bool,
     /// The destination missed a write or died.
-    pub(crate) failed: bool,
+    pub(in crate::moves) failed: bool,
     /// Since when the foreground holds it back.
-    pub(crate) held_since: Option<Nanos>,
+    pub(in crate::moves) held_since: Option<Nanos>,
 }
 
 impl ActiveOperation {
@@ -70,6 +75,56 @@ impl ActiveOperation {
 
     pub(crate) fn is_copying(&self) -> bool {
         self.stage == Stage::Copying
+    }
+
+    /// True if a piece is on its way.
+    pub(crate) fn has_piece(&self) -> bool {
+        self.piece.is_some()
+    }
+
+    /// Goal, where the chunk is in two parts.
+    pub(crate) fn goal(&self) -> Option<Goal> {
+        self.goal
+    }
+
+    /// Progress, for those who look on.
+    pub(crate) fn status(&self) -> OperationStatus {
+        OperationStatus {
+            id: self.id,
+            operation: self.what,
+            from: Some(self.source.pool),
+            copied: Bytes(self.presence.count() * u64::from(BLOCK)),
+        }
+    }
+
+    /// It is given up at its next step.
+    pub(crate) fn cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// A client's read of the chunk has taken so long on a pool.
+    pub(crate) fn note_read(&mut self, pool: PoolId, took: Nanos) {
+        self.trial.note(pool == self.destination.pool, took);
+    }
+
+    /// A write to `range` of the chunk wants to begin; false: it waits until the piece that is on
+    /// its way has arrived. A piece that the write overlaps is copied once more afterwards.
+    pub(crate) fn lets_write(&mut self, range: &Range<u32>) -> bool {
+        let Some(piece) = self.piece.as_mut() else { return true };
+        let earlier = range.start < piece.range.start && mutant("earlier_write_spoils_no_piece");
+        if piece.range.end <= range.start || range.end <= piece.range.start || earlier {
+            return true;
+        }
+        if self.goal.is_some() || self.spoils >= SPOILS_MAX {
+            return false;
+        }
+        piece.spoiled = true;
+        // Blocks that are there already are not any more: the piece may write them after the write.
+        let met = range.start.max(piece.range.start)..range.end.min(piece.range.end);
+        met_if(self.presence.any_in(&met), "write met a piece over what was there");
+        self.presence.unmark(&met);
+        assert!(self.is_copying(), "a piece is under way while it is copied");
+        true
     }
 
     /// Makes the state that of the chunk once all that is queued is durable.

@@ -41,8 +41,7 @@ impl ChunkMap {
                 let name = self.default_name(id);
                 let identity = self.take_identity();
                 assert!(is_volume_name(&name) && identity > 0, "a name and an identity of its own");
-                let volume = self.volume_mut(id).expect("it exists");
-                (volume.identity, volume.name) = (identity, name);
+                self.name_volume(id, identity, name);
             }
         }
     }
