@@ -77,10 +77,15 @@ impl FloorTable {
         })
     }
 
-    /// True if `room` is a machine: sealed, and told events.
+    /// True if `room` is a machine.
     pub(super) fn is_machine(&self, room: &str) -> bool {
-        let is_machine = |r: &Room| r.is_sealed() && r.floor == SEALED_FLOOR_MAX;
-        self.rooms.iter().any(|r| r.name == room && is_machine(r))
+        self.machines().contains(&room)
+    }
+
+    /// Crates that are machines: sealed, and told events.
+    pub(super) fn machines(&self) -> Vec<&str> {
+        let is_machine = |r: &&Room| r.is_sealed() && r.floor == SEALED_FLOOR_MAX;
+        self.rooms.iter().filter(is_machine).map(|r| r.name.as_str()).collect()
     }
 
     /// The table against itself and against the workspace.

@@ -1,10 +1,13 @@
-//! Rules about papers: links and names of files lead somewhere, records keep their form.
+//! Rules about papers: links and names of files lead somewhere, records keep their form, and lists
+//! that pages show are whole.
 
+mod kinds;
 pub(crate) mod links;
+mod picture;
 mod places;
 mod records;
 
-use super::Finding;
+use super::{Finding, FloorTable, Source};
 use crate::workspace::TextFile;
 
 /// Every paper rule over the checkout's text files; `exists` answers for a path below the root.
@@ -21,5 +24,21 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
     findings.extend(below(records::CHANGES).flat_map(|(name, text)| records::change(name, text)));
     let changelog = markdown().find(|p| p.path == records::CHANGELOG);
     findings.extend(records::changelog(changelog.map_or("", |p| &p.text)));
+    findings
+}
+
+/// Every rule that holds a paper against the code.
+pub(super) fn beside_code(
+    papers: &[TextFile],
+    sources: &[Source],
+    table: &FloorTable,
+) -> Vec<Finding> {
+    let text_of = |path| papers.iter().find(|p| p.path == path).map_or("", |p| p.text.as_str());
+    let program = sources.iter().find(|source| source.path == picture::PROGRAM);
+    let nothing = Source::read(picture::PROGRAM, "");
+    let machines = table.machines();
+    let mut findings =
+        picture::check(text_of(picture::PATH), program.unwrap_or(&nothing), &machines);
+    findings.extend(kinds::check(text_of(kinds::PATH), sources));
     findings
 }
