@@ -1,11 +1,12 @@
-//! Rules about papers: links and names of files lead somewhere, records keep their form, and lists
-//! that pages show are whole.
+//! Rules about papers: links and names of files lead somewhere, records keep their form, prose its
+//! width, and lists that pages show are whole.
 
 mod kinds;
 pub(crate) mod links;
 mod picture;
 mod places;
 mod records;
+mod width;
 
 use super::{Finding, FloorTable, Source};
 use crate::workspace::TextFile;
@@ -15,6 +16,7 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
     let markdown = || papers.iter().filter(|p| p.path.ends_with(".md"));
     let mut findings: Vec<Finding> =
         markdown().flat_map(|p| links::check(&p.path, &p.text, &exists)).collect();
+    findings.extend(markdown().flat_map(|p| width::check(&p.path, &p.text)));
     let architecture = markdown().find(|p| p.path == places::PATH);
     findings.extend(architecture.iter().flat_map(|p| places::check(&p.path, &p.text, &exists)));
     let below = |folder: &'static str| {
