@@ -1,6 +1,7 @@
-//! Rules about papers: links and names of files lead somewhere, records keep their form, prose its
-//! width, and lists that pages show are whole.
+//! Rules about papers: links to files and headings, and names of files, lead somewhere; records
+//! keep their form, prose its width; lists that pages show are whole.
 
+mod anchors;
 mod kinds;
 pub(crate) mod links;
 mod picture;
@@ -16,6 +17,7 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
     let markdown = || papers.iter().filter(|p| p.path.ends_with(".md"));
     let mut findings: Vec<Finding> =
         markdown().flat_map(|p| links::check(&p.path, &p.text, &exists)).collect();
+    findings.extend(anchors::check(&markdown().collect::<Vec<_>>()));
     findings.extend(markdown().flat_map(|p| width::check(&p.path, &p.text)));
     let architecture = markdown().find(|p| p.path == places::PATH);
     findings.extend(architecture.iter().flat_map(|p| places::check(&p.path, &p.text, &exists)));

@@ -4,6 +4,7 @@
 //! it could be broken, such as a long link.
 
 use super::super::Finding;
+use super::links;
 
 const RULE: &str = "width";
 const WIDTH_MAX: usize = 100;
@@ -24,18 +25,13 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     if !PAGES.iter().any(|page| path == *page || (page.ends_with('/') && path.starts_with(page))) {
         return Vec::new();
     }
-    let mut findings = Vec::new();
-    let mut in_fence = false;
-    for (index, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with("```") {
-            in_fence = !in_fence;
-        } else if !in_fence && is_too_wide(line) {
-            let width = line.chars().count();
-            let message = format!("{width} characters wide, at most {WIDTH_MAX}");
-            findings.push(Finding::new(path, index + 1, RULE, message));
-        }
-    }
-    findings
+    let wide = links::prose(text).filter(|(_, line)| is_too_wide(line));
+    wide.map(|(number, line)| {
+        let width = line.chars().count();
+        let message = format!("{width} characters wide, at most {WIDTH_MAX}");
+        Finding::new(path, number, RULE, message)
+    })
+    .collect()
 }
 
 fn is_too_wide(line: &str) -> bool {
