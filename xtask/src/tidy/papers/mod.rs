@@ -9,7 +9,7 @@ mod places;
 mod records;
 mod width;
 
-use super::{Finding, FloorTable, Source};
+use super::{Finding, LayerTable, Source};
 use crate::workspace::TextFile;
 
 /// Every paper rule over the checkout's text files; `exists` answers for a path below the root.
@@ -35,7 +35,7 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
 pub(super) fn beside_code(
     papers: &[TextFile],
     sources: &[Source],
-    table: &FloorTable,
+    table: &LayerTable,
 ) -> Vec<Finding> {
     let text_of = |path| papers.iter().find(|p| p.path == path).map_or("", |p| p.text.as_str());
     let program = sources.iter().find(|source| source.path == picture::PROGRAM);

@@ -2,7 +2,7 @@
 //!
 //! In docs/thermocline.svg, `<tspan class="command">lab cache</tspan>` names a command, and
 //! `<text class="crate">volume</text>` a crate of machines. The commands are those of the program's
-//! `enum Command`, the crates those that the floor table makes machines. A name that the code does
+//! `enum Command`, the crates those that the layer table makes machines. A name that the code does
 //! not have is found as well.
 
 use super::super::{Finding, Source};
