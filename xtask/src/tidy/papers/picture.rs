@@ -1,9 +1,10 @@
 //! The picture of README.md shows the whole system: every command, and every machine.
 //!
 //! In docs/thermocline.svg, `<tspan class="command">lab cache</tspan>` names a command, and
-//! `<text class="crate">volume</text>` a crate of machines. The commands are those of the program's
-//! `enum Command`, the crates those that the layer table makes machines. A name that the code does
-//! not have is found as well.
+//! `<text class="crate">volume</text>` a crate of machines. Parts of a command that is named
+//! already have `class="command below"`, and are not looked at. The commands are those of the
+//! program's `enum Command`, the crates those that the layer table makes machines. A name that the
+//! code does not have is found as well.
 
 use super::super::{Finding, Source};
 

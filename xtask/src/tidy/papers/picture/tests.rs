@@ -25,7 +25,7 @@ enum Other {
 const SVG: &str = "\
 <text x=\"1\"><tspan class=\"command\">lab cache</tspan> · <tspan class=\"command\">bring-up</tspan></text>
 <text class=\"crate\" x=\"10\">volume</text>
-<text>lab and tunnel in words</text>
+<text>lab and tunnel in words, <tspan class=\"command below\">tunnel</tspan> below lab</text>
 ";
 
 fn findings(svg: &str, main: &str, machines: &[&str]) -> Vec<String> {
