@@ -5,7 +5,7 @@
 //! found everywhere but where the rule itself makes room.
 
 use super::source::closing;
-use super::{Finding, FloorTable, Source};
+use super::{Finding, LayerTable, Source};
 
 const RULE: &str = "allows";
 
@@ -17,12 +17,12 @@ const GUARDED: [(&str, &str); 9] = [
     ("disallowed_methods", "sealed crates take what they need as arguments"),
     ("disallowed_types", "sealed crates take what they need as arguments"),
     ("disallowed_macros", "sealed crates return values"),
-    ("unsafe_code", "only files that the floor table of ARCHITECTURE.md lists hold unsafe code"),
+    ("unsafe_code", "only files that the layer table of ARCHITECTURE.md lists hold unsafe code"),
     ("dead_code", "delete what nothing uses"),
     ("missing_docs", "document it: unit, range, errors, panics"),
 ];
 
-pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
+pub(super) fn check(source: &Source, table: &LayerTable) -> Vec<Finding> {
     let mut findings = Vec::new();
     for at in source.words("allow").chain(source.words("expect")) {
         let Some(lints) = attribute_list(source, at) else { continue };
@@ -37,7 +37,7 @@ pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
     findings
 }
 
-fn may_allow(source: &Source, table: &FloorTable, lint: &str, at: usize) -> bool {
+fn may_allow(source: &Source, table: &LayerTable, lint: &str, at: usize) -> bool {
     match lint {
         "unsafe_code" => table.may_be_unsafe(source.path),
         "unwrap_used" | "dead_code" => source.is_test(),

@@ -1,6 +1,6 @@
 //! Limits of sealed crates: what they may take from `std`, and what they may not do at all.
 //!
-//! A crate of floors 0 to 2 that does not link the C library is sealed: it decides, or it is a
+//! A crate of layers 0 to 2 that does not link the C library is sealed: it decides, or it is a
 //! machine that is told events. Clippy bans types, functions and macros by their path
 //! (`clippy.toml` of those crates); this rule is a list of what is allowed of `std`, so that a
 //! module nobody thought of is refused too. It also bans what clippy cannot name: other names for
@@ -8,7 +8,7 @@
 //! Tests and examples may open traces and read the environment.
 
 use super::source::{closing, leading_word};
-use super::{Finding, FloorTable, Source};
+use super::{Finding, LayerTable, Source};
 
 const RULE: &str = "bans";
 
@@ -106,7 +106,7 @@ const MAPS: [(&str, usize); 2] = [("HashMap", 3), ("HashSet", 2)];
 /// Functions of such maps that name the hasher.
 const HASHED: [&str; 2] = ["with_hasher", "with_capacity_and_hasher"];
 
-pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
+pub(super) fn check(source: &Source, table: &LayerTable) -> Vec<Finding> {
     if source.is_test() || source.is_program() || !table.is_sealed(source.room()) {
         return Vec::new();
     }
@@ -122,7 +122,7 @@ pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
     findings
 }
 
-fn modules(source: &Source, table: &FloorTable) -> Vec<Finding> {
+fn modules(source: &Source, table: &LayerTable) -> Vec<Finding> {
     let may_be_unsafe = table.may_be_unsafe(source.path);
     let mut findings = Vec::new();
     for (at, path) in paths_in_std(source) {

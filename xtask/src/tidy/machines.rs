@@ -1,14 +1,14 @@
 //! Machines are made of parts: an object that is spread over many files, or files that all call
 //! each other, are one part whatever its pages are called.
 //!
-//! Two measures for each crate of floor 2. First, in how many files a type has an `impl` block of
+//! Two measures for each crate of layer 2. First, in how many files a type has an `impl` block of
 //! its own. Second, the size of the largest set of files that reach each other by calls of
 //! functions whose name is unique in the crate and is none of the standard library's. Calls are
 //! found by name, so the second measure is an estimate from below. Old code may owe; what it owes
 //! stands in the ratchet, and may only shrink.
 
 use super::source::leading_word;
-use super::{FloorTable, Source, shape::Excess};
+use super::{LayerTable, Source, shape::Excess};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names that types of the standard library have too: a call of one says nothing of who is called.
@@ -47,7 +47,7 @@ const FILES_MAX: usize = 3;
 const CIRCLE_MAX: usize = 3;
 
 /// Both measures, where they are over their limits.
-pub(super) fn excesses(sources: &[Source], table: &FloorTable) -> Vec<Excess> {
+pub(super) fn excesses(sources: &[Source], table: &LayerTable) -> Vec<Excess> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources {
         let is_code = source.path.contains("/src/") && !source.is_test();

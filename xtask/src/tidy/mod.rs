@@ -11,7 +11,7 @@ mod citations;
 mod claims;
 mod copies;
 mod documentation;
-mod floors;
+mod layers;
 mod layouts;
 mod machines;
 mod outside;
@@ -23,7 +23,7 @@ mod source;
 mod unsafety;
 
 use crate::{Failure, no_arguments, workspace};
-use floors::FloorTable;
+use layers::LayerTable;
 pub(crate) use papers::links;
 use source::Source;
 use std::fmt;
@@ -66,7 +66,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     let rust = workspace::files(&[".rs"])?;
     let papers = workspace::files(&[".md", "clippy.toml", "LICENSE", ".svg", ".toml", ".txt"])?;
     let text_of = |path: &str| papers.iter().find(|f| f.path == path).map(|f| f.text.as_str());
-    let table = FloorTable::parse(text_of(floors::PATH).unwrap_or_default())?;
+    let table = LayerTable::parse(text_of(layers::PATH).unwrap_or_default())?;
     let sources: Vec<Source> = rust.iter().map(|f| Source::read(&f.path, &f.text)).collect();
 
     let listed = text_of(citations::PATH).unwrap_or_default();
@@ -96,6 +96,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     excesses.extend(machines::excesses(&sources, &table));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
+    findings.extend(papers::beside_code(&papers, &sources, &table));
 
     findings.sort();
     findings.iter().for_each(|finding| println!("{finding}"));

@@ -1,10 +1,10 @@
-//! `unsafe` only in the files that the floor table of ARCHITECTURE.md lists.
+//! `unsafe` only in the files that the layer table of ARCHITECTURE.md lists.
 //!
 //! That each block says why it is sound is clippy's part (`undocumented_unsafe_blocks`).
 
-use super::{Finding, FloorTable, Source};
+use super::{Finding, LayerTable, Source};
 
-pub(super) fn check(source: &Source, table: &FloorTable) -> Vec<Finding> {
+pub(super) fn check(source: &Source, table: &LayerTable) -> Vec<Finding> {
     if table.may_be_unsafe(source.path) {
         return Vec::new();
     }

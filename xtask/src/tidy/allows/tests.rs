@@ -1,11 +1,11 @@
 //! A guarded lint can be switched off only where the rule makes room.
 
 use super::check;
-use crate::tidy::{FloorTable, Source};
+use crate::tidy::{LayerTable, Source};
 
 fn complaints(path: &str, text: &str) -> Vec<String> {
-    let table = FloorTable::parse(
-        "| floor | crate | may stand on | outside libraries | unsafe |\n|---|\n\
+    let table = LayerTable::parse(
+        "| layer | crate | may depend on | outside libraries | unsafe |\n|---|\n\
          | 0 | units | nothing | none | src/prefetch.rs |",
     )
     .unwrap();

@@ -1,11 +1,11 @@
 //! Bans bite in sealed crates, in every way of writing them, and nowhere else.
 
 use super::check;
-use crate::tidy::{FloorTable, Source};
+use crate::tidy::{LayerTable, Source};
 
 fn complaints(path: &str, text: &str) -> Vec<String> {
-    let table = FloorTable::parse(
-        "| floor | crate | may stand on | outside libraries | unsafe |\n|---|\n\
+    let table = LayerTable::parse(
+        "| layer | crate | may depend on | outside libraries | unsafe |\n|---|\n\
          | 1 | policy | nothing | none | src/fast.rs |\n\
          | 2 | blockcache | policy | none | none |\n\
          | 2 | preload | nothing | libc | src/lib.rs |\n| 3 | sim | policy | any | none |",

@@ -1,11 +1,11 @@
 //! An object in many files, and files in a circle, are found in machines only.
 
 use super::{calls, excesses, largest_circle, spread};
-use crate::tidy::{FloorTable, Source};
+use crate::tidy::{LayerTable, Source};
 
-fn table() -> FloorTable {
-    FloorTable::parse(
-        "| floor | crate | may stand on | outside libraries | unsafe |\n|---|\n\
+fn table() -> LayerTable {
+    LayerTable::parse(
+        "| layer | crate | may depend on | outside libraries | unsafe |\n|---|\n\
          | 1 | policy | nothing | none | none |\n| 2 | volume | policy | none | none |",
     )
     .unwrap()

@@ -1,10 +1,15 @@
-//! Rules about papers: links and names of files lead somewhere, records keep their form.
+//! Rules about papers: links to files and headings, and names of files, lead somewhere; records
+//! keep their form, prose its width; lists that pages show are whole.
 
+mod anchors;
+mod kinds;
 pub(crate) mod links;
+mod picture;
 mod places;
 mod records;
+mod width;
 
-use super::Finding;
+use super::{Finding, LayerTable, Source};
 use crate::workspace::TextFile;
 
 /// Every paper rule over the checkout's text files; `exists` answers for a path below the root.
@@ -12,6 +17,8 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
     let markdown = || papers.iter().filter(|p| p.path.ends_with(".md"));
     let mut findings: Vec<Finding> =
         markdown().flat_map(|p| links::check(&p.path, &p.text, &exists)).collect();
+    findings.extend(anchors::check(&markdown().collect::<Vec<_>>()));
+    findings.extend(markdown().flat_map(|p| width::check(&p.path, &p.text)));
     let architecture = markdown().find(|p| p.path == places::PATH);
     findings.extend(architecture.iter().flat_map(|p| places::check(&p.path, &p.text, &exists)));
     let below = |folder: &'static str| {
@@ -21,5 +28,21 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
     findings.extend(below(records::CHANGES).flat_map(|(name, text)| records::change(name, text)));
     let changelog = markdown().find(|p| p.path == records::CHANGELOG);
     findings.extend(records::changelog(changelog.map_or("", |p| &p.text)));
+    findings
+}
+
+/// Every rule that holds a paper against the code.
+pub(super) fn beside_code(
+    papers: &[TextFile],
+    sources: &[Source],
+    table: &LayerTable,
+) -> Vec<Finding> {
+    let text_of = |path| papers.iter().find(|p| p.path == path).map_or("", |p| p.text.as_str());
+    let program = sources.iter().find(|source| source.path == picture::PROGRAM);
+    let nothing = Source::read(picture::PROGRAM, "");
+    let machines = table.machines();
+    let mut findings =
+        picture::check(text_of(picture::PATH), program.unwrap_or(&nothing), &machines);
+    findings.extend(kinds::check(text_of(kinds::PATH), sources));
     findings
 }

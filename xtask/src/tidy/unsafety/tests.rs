@@ -1,11 +1,11 @@
 //! `unsafe` is found as a word of code, in files that are not listed.
 
 use super::check;
-use crate::tidy::{FloorTable, Source};
+use crate::tidy::{LayerTable, Source};
 
 fn lines(path: &str, text: &str) -> Vec<usize> {
-    let table = FloorTable::parse(
-        "| floor | crate | may stand on | outside libraries | unsafe |\n|---|\n\
+    let table = LayerTable::parse(
+        "| layer | crate | may depend on | outside libraries | unsafe |\n|---|\n\
          | 0 | units | nothing | none | src/prefetch.rs |",
     )
     .unwrap();

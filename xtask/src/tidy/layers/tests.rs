@@ -1,18 +1,18 @@
 //! The table is read exactly, and every way to break it is found.
 
-use super::FloorTable;
+use super::LayerTable;
 use crate::workspace::Package;
 
 const TABLE: &str = "\
 # Map
 
-| floor | crate | may stand on | outside libraries | unsafe |
+| layer | crate | may depend on | outside libraries | unsafe |
 |---|---|---|---|---|
 | 0 | units | nothing | thiserror | src/prefetch.rs |
 | 1 | policy | units | thiserror | none |
 | 3 | sim | units, policy | any | none |
 
-| floor | crate |
+| layer | crate |
 ";
 
 fn package(room: &str, rooms: &[&str], libraries: &[&str]) -> Package {
@@ -34,7 +34,7 @@ fn workspace() -> Vec<Package> {
 }
 
 fn complaints(table: &str, packages: &[Package]) -> String {
-    let table = FloorTable::parse(table).unwrap();
+    let table = LayerTable::parse(table).unwrap();
     table.compare(packages).iter().map(|f| format!("{f}\n")).collect()
 }
 
@@ -81,29 +81,29 @@ fn a_crate_for_tests_is_not_built_on_and_not_sealed() {
     assert!(text.contains("`sim` is built on `seeds`, which is for tests"), "{text}");
     packages[2].rooms_built_on.clear();
     assert_eq!(complaints(&table, &packages), "");
-    let table = FloorTable::parse(&table).unwrap();
+    let table = LayerTable::parse(&table).unwrap();
     assert!(!table.is_sealed("seeds") && table.is_sealed("policy"));
 }
 
 #[test]
-fn a_table_that_contradicts_its_floors_is_found() {
+fn a_table_that_contradicts_its_layers_is_found() {
     let table = TABLE.replace("| 1 | policy | units |", "| 1 | policy | units, sim |");
     let text = complaints(&table, &workspace());
-    assert!(text.contains("`policy` may not stand on `sim`"), "{text}");
+    assert!(text.contains("`policy` may not depend on `sim`"), "{text}");
 }
 
 #[test]
 fn a_missing_or_broken_table_is_an_error_with_its_line() {
-    assert!(FloorTable::parse("# nothing").unwrap_err().contains("no table"));
+    assert!(LayerTable::parse("# nothing").unwrap_err().contains("no table"));
     let broken = TABLE.replace("| 1 | policy", "| one | policy");
-    assert!(FloorTable::parse(&broken).unwrap_err().contains("ARCHITECTURE.md:6: the floor"));
+    assert!(LayerTable::parse(&broken).unwrap_err().contains("ARCHITECTURE.md:6: the layer"));
 }
 
 #[test]
 fn sealed_crates_must_carry_one_list_of_bans() {
     let machines =
         "| 2 | volume | units | none | none |\n| 2 | preload | units | libc | none |\n| 3";
-    let table = FloorTable::parse(&TABLE.replace("| 3", machines)).unwrap();
+    let table = LayerTable::parse(&TABLE.replace("| 3", machines)).unwrap();
     assert!(table.sealed_crates_share_bans(|_| Some("same")).is_empty());
     let findings = table.sealed_crates_share_bans(|path| {
         Some(if path.contains("policy") { "other" } else { "same" })

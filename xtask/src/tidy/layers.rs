@@ -1,7 +1,7 @@
-//! The floor table of ARCHITECTURE.md against what `cargo metadata` says.
+//! The layer table of ARCHITECTURE.md against what `cargo metadata` says.
 //!
 //! The table is the truth: a crate without a row, a row without a crate, a dependency that the row
-//! does not name, and a row that contradicts its own floors are all findings. Development
+//! does not name, and a row that contradicts its own layers are all findings. Development
 //! dependencies between workspace crates obey the same arrows (tests stand where code stands);
 //! libraries that only tests use are free. Crates for tests ([`FOR_TESTS`]) are development
 //! dependencies only, and may do what tests may.
@@ -11,12 +11,12 @@ use crate::workspace::Package;
 
 pub(super) const PATH: &str = "ARCHITECTURE.md";
 
-const RULE: &str = "floors";
-const HEADER: [&str; 5] = ["floor", "crate", "may stand on", "outside libraries", "unsafe"];
+const RULE: &str = "layers";
+const HEADER: [&str; 5] = ["layer", "crate", "may depend on", "outside libraries", "unsafe"];
 
-/// The highest floor whose crates are sealed (no clock, file, socket, thread, environment): what
+/// The highest layer whose crates are sealed (no clock, file, socket, thread, environment): what
 /// decides, and the machines that carry it out.
-const SEALED_FLOOR_MAX: u32 = 2;
+const SEALED_LAYER_MAX: u32 = 2;
 
 /// Crates that only tests depend on.
 const FOR_TESTS: [&str; 1] = ["seeds"];
@@ -29,9 +29,9 @@ const SYSTEM_LIBRARY: &str = "libc";
 struct Room {
     /// Line in ARCHITECTURE.md, from 1.
     line: usize,
-    floor: u32,
+    layer: u32,
     name: String,
-    stands_on: Vec<String>,
+    depends_on: Vec<String>,
     /// `None` where any library may be used.
     libraries: Option<Vec<String>>,
     /// Files below the crate's folder that may hold `unsafe`.
@@ -43,26 +43,26 @@ impl Room {
         let calls_system =
             self.libraries.as_ref().is_none_or(|l| l.iter().any(|l| l == SYSTEM_LIBRARY));
         let is_for_tests = FOR_TESTS.contains(&self.name.as_str());
-        self.floor <= SEALED_FLOOR_MAX && !calls_system && !is_for_tests
+        self.layer <= SEALED_LAYER_MAX && !calls_system && !is_for_tests
     }
 }
 
 /// The table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FloorTable {
+pub(super) struct LayerTable {
     rooms: Vec<Room>,
 }
 
-impl FloorTable {
+impl LayerTable {
     /// Reads the one table that has the expected header.
-    pub(super) fn parse(text: &str) -> Result<FloorTable, String> {
+    pub(super) fn parse(text: &str) -> Result<LayerTable, String> {
         let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
         lines.find(|(_, line)| cells(line) == HEADER).ok_or_else(|| {
             format!("{PATH}: no table with the header | {} |", HEADER.join(" | "))
         })?;
         let rows = lines.skip(1).take_while(|(_, line)| line.trim_start().starts_with('|'));
         let rooms = rows.map(|(number, line)| room(number, line)).collect::<Result<_, _>>()?;
-        Ok(FloorTable { rooms })
+        Ok(LayerTable { rooms })
     }
 
     /// True if `room` is a crate that reaches the world only through its arguments.
@@ -77,10 +77,15 @@ impl FloorTable {
         })
     }
 
-    /// True if `room` is a machine: sealed, and told events.
+    /// True if `room` is a machine.
     pub(super) fn is_machine(&self, room: &str) -> bool {
-        let is_machine = |r: &Room| r.is_sealed() && r.floor == SEALED_FLOOR_MAX;
-        self.rooms.iter().any(|r| r.name == room && is_machine(r))
+        self.machines().contains(&room)
+    }
+
+    /// Crates that are machines: sealed, and told events.
+    pub(super) fn machines(&self) -> Vec<&str> {
+        let is_machine = |r: &&Room| r.is_sealed() && r.layer == SEALED_LAYER_MAX;
+        self.rooms.iter().filter(is_machine).map(|r| r.name.as_str()).collect()
     }
 
     /// The table against itself and against the workspace.
@@ -91,9 +96,12 @@ impl FloorTable {
             if !packages.iter().any(|p| p.room == room.name) {
                 found(format!("there is no crate `{}`: delete the row", room.name));
             }
-            for below in &room.stands_on {
-                if self.room(below).is_none_or(|b| b.floor >= room.floor) {
-                    found(format!("`{}` may not stand on `{below}`: not a lower floor", room.name));
+            for below in &room.depends_on {
+                if self.room(below).is_none_or(|b| b.layer >= room.layer) {
+                    found(format!(
+                        "`{}` may not depend on `{below}`: not a lower layer",
+                        room.name
+                    ));
                 }
             }
         }
@@ -104,7 +112,7 @@ impl FloorTable {
     fn judge(&self, package: &Package) -> Vec<Finding> {
         let Package { room: name, rooms, rooms_built_on, libraries } = package;
         let Some(room) = self.room(name) else {
-            let message = format!("crate `{name}` has no row in the floor table: add one");
+            let message = format!("crate `{name}` has no row in the layer table: add one");
             return vec![Finding::new(PATH, 0, RULE, message)];
         };
         let manifest = if name == "xtask" {
@@ -114,7 +122,7 @@ impl FloorTable {
         };
         let up = rooms
             .iter()
-            .filter(|r| !room.stands_on.contains(r))
+            .filter(|r| !room.depends_on.contains(r))
             .map(|r| format!("`{name}` depends on `{r}`, which its row in {PATH} does not allow"));
         let allowed = |library: &str| match &room.libraries {
             None => true,
@@ -157,14 +165,14 @@ impl FloorTable {
 
 fn room(line: usize, text: &str) -> Result<Room, String> {
     let wrong = |what: &str| format!("{PATH}:{line}: {what}: `{text}`");
-    let [floor, name, stands_on, libraries, unsafe_files] = cells(text)[..] else {
-        return Err(wrong("a row of the floor table has five cells"));
+    let [layer, name, depends_on, libraries, unsafe_files] = cells(text)[..] else {
+        return Err(wrong("a row of the layer table has five cells"));
     };
     Ok(Room {
         line,
-        floor: floor.parse().map_err(|_| wrong("the floor is not a number"))?,
+        layer: layer.parse().map_err(|_| wrong("the layer is not a number"))?,
         name: name.to_string(),
-        stands_on: list(stands_on, "nothing"),
+        depends_on: list(depends_on, "nothing"),
         libraries: (libraries != "any").then(|| list(libraries, "none")),
         unsafe_files: list(unsafe_files, "none"),
     })
