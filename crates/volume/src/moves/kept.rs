@@ -5,8 +5,9 @@
 //!    stays, as a prefetched one. The journal calls the two different from the start, so the first
 //!    write drops the slow copy without waiting for anything.
 //! 2. A move back makes it the chunk's copy again: nothing is copied.
-//! 3. Where a pool has fewer free slots than its headroom, the oldest are dropped. They never keep
-//!    a chunk out: whoever finds no slot at all drops prefetched copies, too (`first_slot`).
+//! 3. Where a pool has fewer free slots than its headroom, beside its reserve for prefetched copies,
+//!    the oldest are dropped. They never keep a chunk out: whoever finds no slot at all drops
+//!    prefetched copies, too (`first_slot`).
 //!
 //! A crash takes them: recovery trusts the first of copies that may differ. Does not hold copies
 //! that hints asked for: those lie on faster pools.
@@ -111,12 +112,17 @@ fn headroom(group: &GroupState, pool: &Pool) -> u32 {
     group.settings.tactics.retention.ask(|tactic| tactic.headroom(pool.slots.total()))
 }
 
+/// Free slots of a pool that moves may take: those beside the reserve for prefetched copies.
+fn free(pool: &Pool) -> u32 {
+    pool.free_beside_reserve().min(pool.slots.free())
+}
+
 /// Slots that the pool wants free and kept copies have; no more than go in one round.
 fn wanted(group: &GroupState, pool: &Pool) -> u32 {
     if pool.kept == 0 {
         return 0;
     }
-    headroom(group, pool).saturating_sub(pool.slots.free()).min(pool.kept).min(DROPPED_PER_ROUND)
+    headroom(group, pool).saturating_sub(free(pool)).min(pool.kept).min(DROPPED_PER_ROUND)
 }
 
 /// True if a chunk has a kept copy on `pool`.
@@ -145,7 +151,7 @@ pub(crate) fn may_stay(group: &GroupState, copy: &ActiveOperation) -> bool {
         && rises
         && !source.is_far()
         && source.takes_chunks()
-        && source.slots.free() > headroom(group, source)
+        && free(source) > headroom(group, source)
 }
 
 /// An operation that the kept copy of its chunk is of no use to begins: it goes.

@@ -121,3 +121,22 @@ fn kept_copies_take_nothing_of_the_reserve_for_prefetched_ones() {
     assert_eq!((status.prefetched, status.kept), (1, 2));
     bench.check();
 }
+
+#[test]
+fn kept_copies_leave_room_for_moves_beside_the_reserve() {
+    let mut bench = risen(&[8, 8], 40, &[0, 60], Bench::settings());
+    let free = |bench: &Bench| bench.status(SLOW).slots_total - bench.status(SLOW).slots_used;
+    assert!(kept(&bench) >= 30 && free(&bench) > 60, "{} free", free(&bench));
+    // New chunks take what was free beside the reserve; the last one has no room on the slow pool.
+    let mut chunk = 50_u32;
+    let last = loop {
+        bench.write(u64::from(chunk) * CHUNK, 7, CHUNK as usize);
+        if bench.pools_of(chunk) == [FAST] {
+            break chunk;
+        }
+        chunk += 1;
+    };
+    bench.pass(Nanos(5_000_000_000));
+    assert_eq!(bench.operate(OperationKind::Migrate, last, SLOW), Outcome::Done);
+    holds(&mut bench, last.into(), 7);
+}
