@@ -1,9 +1,10 @@
 //! Decisions that whoever makes a block cache takes.
 
 use thermocline_policy::cache::SetRule;
+use thermocline_policy::tactics::CacheTactics;
 
 /// Decisions of a block cache. Plain data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Requests of at least so many bytes go around the fast device where their lines are not
     /// cached: what is read or written in long runs, the slow device does well enough.
@@ -15,6 +16,8 @@ pub struct Settings {
     /// The rule for which line of a full set leaves. It may change between starts: the table on the
     /// medium does not depend on it.
     pub policy: SetRule,
+    /// Choice of the dirty lines that are taken back, and how many runs of them at once.
+    pub tactics: CacheTactics,
 }
 
 impl Default for Settings {
@@ -24,6 +27,7 @@ impl Default for Settings {
             dirty_percent: 10,
             writers_max: 16,
             policy: SetRule::S3Fifo,
+            tactics: CacheTactics::default(),
         }
     }
 }

@@ -1,15 +1,14 @@
 //! Taking dirty lines back to the slow device.
 //!
-//! 1. While more than `dirty_percent` of the slots are dirty, a hand goes over the slots; dirty
-//!    lines that were not hit since they came go first, and the others only above twice as many.
+//! 1. While more than `dirty_percent` of the slots are dirty, a hand goes over the slots and takes
+//!    dirty lines. The tactic of write-back ([`thermocline_policy::tactics::WriteBack`]) says how
+//!    many runs are under way, and if lines that were hit since they came go as well.
 //! 2. Dirty neighbours on both sides go together, up to 64 lines. They are read from their slots
 //!    and written in one request: slots are in no order of the slow device, and a seek a line would
 //!    cost it more than the cache spares it.
-//! 3. The more lines are dirty, the more runs are under way, up to `writers_max`; but only one
-//!    while clients wait for the slow device, unless nearly all slots are dirty.
-//! 4. After a run that failed nothing is taken back for [`PAUSE`]: a slow device that refuses every
+//! 3. After a run that failed nothing is taken back for [`PAUSE`]: a slow device that refuses every
 //!    write is not asked as fast as it refuses.
-//! 5. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
+//! 4. A line that was written meanwhile stays dirty. The others are clean at once, and stay cached;
 //!    the table is told in the next commit, after a flush of the slow device.
 //!
 //! Lines of a write that had no slot, because its set was full of dirty lines, went to the slow
@@ -23,6 +22,7 @@ use crate::segments::assemble;
 use crate::state::{CacheState, Effect};
 use crate::tasks::Task;
 use std::ops::Range;
+use thermocline_policy::tactics::DirtyLines;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -30,15 +30,11 @@ use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Lines of a run, at most: 256 KiB.
 const RUN_LINES: u32 = 64;
-/// Dirty lines, in percent of all slots, above which lines are taken back as fast as may be also
-/// while clients wait for the slow device.
-const FLOODED_PERCENT: u64 = 90;
 /// Slots that the hand passes at once, at most.
 const STRIDE: u32 = 4096;
 
 const _: () =
     assert!((RUN_LINES as u64) * (LINE as u64) <= u32::MAX as u64, "a run is one request");
-const _: () = assert!(FLOODED_PERCENT < 100, "a share of the slots");
 
 /// Pause of taking back after a run that failed.
 const PAUSE: Nanos = Nanos(100_000_000);
@@ -77,21 +73,23 @@ impl WriteBack {
     /// Starts as many runs as there should be.
     pub(crate) fn pump(&mut self, state: &mut CacheState) {
         let slots = u64::from(state.lines.slots());
-        let most = slots * u64::from(state.settings.dirty_percent) / 100;
-        let over = u64::from(state.lines.counts().1).saturating_sub(most);
-        if over == 0 || state.failure().is_some() || self.resume_at.is_some() {
+        let lines = DirtyLines {
+            slots,
+            dirty: u64::from(state.lines.counts().1),
+            allowed: slots * u64::from(state.settings.dirty_percent) / 100,
+            runs_max: state.settings.writers_max.max(1),
+            clients_wait: state.traffic.is_origin_awaited(),
+        };
+        let enough = lines.dirty <= lines.allowed;
+        if enough || state.failure().is_some() || self.resume_at.is_some() {
             return;
         }
-        let share = over * u64::from(state.settings.writers_max) / most.max(1);
-        let flooded = u64::from(state.lines.counts().1) * 100 > slots * FLOODED_PERCENT;
-        let writers = match state.traffic.is_origin_awaited() && !flooded {
-            true => 1,
-            false => (1 + share).min(u64::from(state.settings.writers_max)) as usize,
-        };
         assert!(self.hand < state.lines.slots(), "the hand is on a slot");
-        let pressed = over > most;
+        let tactic = &state.settings.tactics.write_back;
+        let (runs, pressed) = tactic.ask(|it| (it.runs(&lines), it.takes_used(&lines)));
+        let runs = runs.clamp(1, lines.runs_max) as usize;
         let mut passed = 0;
-        while self.runs.len() < writers && passed < STRIDE.min(state.lines.slots()) {
+        while self.runs.len() < runs && passed < STRIDE.min(state.lines.slots()) {
             let slot = self.hand;
             self.hand = (slot + 1) % state.lines.slots();
             passed += 1;
@@ -100,7 +98,7 @@ impl WriteBack {
                 self.take_back(state, line);
             }
         }
-        let most = state.settings.writers_max.max(1) as usize;
+        let most = lines.runs_max as usize;
         assert!(self.runs.len() <= most, "{} runs are under way, of {most}", self.runs.len());
     }
 

@@ -203,7 +203,7 @@ fn measure_opening(gib: u64, profile: &str) {
     let mut now = Nanos(0);
     let size = Bytes(Bytes::from_gib(gib).0 * 5 / 4 + Bytes::from_gib(1).0);
     let settings = Settings::default();
-    let mut store = formatted(Disk::new(size, None, false), settings, &mut now);
+    let mut store = formatted(Disk::new(size, None, false), settings.clone(), &mut now);
     let volume = created(&mut store, &mut now, Bytes::from_gib(gib));
     fill(&mut store, &mut now, volume, gib << 18, 256);
     let mut disk = store.into_device();

@@ -1,7 +1,7 @@
 //! Cleaning: the blocks left on a segment full of holes are moved, and the segment is free.
 //!
-//! The victim is the segment with the highest product of holes and age, divided by its blocks
-//! (Rosenblum and Ousterhout, 1992). Its trailer lists the blocks that were written there. A block
+//! The tactic of cleaning ([`thermocline_policy::tactics::Cleaning`]) chooses the victim among the
+//! segments with enough holes. Its trailer lists the blocks that were written there. A block
 //! is still there if the table has this place for it. Moved blocks are checked against their full
 //! hashes, so that damage does not spread. They go to segments of their own, because old blocks are
 //! likely to stay. One run of blocks is moved at a time. Reads and writes are sent as background
@@ -9,10 +9,11 @@
 
 use crate::format::{Record, Stored, decode_trailer};
 use crate::name::{BLOCK, ContentId};
-use crate::segments::{Class, State};
+use crate::segments::{Class, Segment, State};
 use crate::settings::{CLEANING_RESERVE, MAP_RESERVE};
 use crate::state::{Progress, StoreState};
 use crate::tasks::{Task, offset};
+use thermocline_policy::tactics::SegmentUse;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -245,16 +246,19 @@ impl Cleaner {
 pub(crate) fn victim(state: &StoreState, holes_min: u32) -> Option<u32> {
     let slots = state.layout.slots();
     let newest = state.segments.next_sequence;
-    let worth = |live: u32, sequence: u64| {
-        u64::from(slots - live) * (newest - sequence) * 1024 / u64::from(live + 1)
+    let holes = |segment: &Segment| slots - segment.live;
+    let can_go = |segment: &Segment| {
+        segment.state == State::Sealed && !segment.is_rotten && segment.live > 0
     };
-    let victim = state
-        .segments
-        .iter()
-        .filter(|(_, segment)| segment.state == State::Sealed && !segment.is_rotten)
-        .filter(|(_, segment)| segment.live > 0 && slots - segment.live >= holes_min)
-        .max_by_key(|(_, segment)| worth(segment.live, segment.sequence));
-    victim.map(|(victim, _)| victim)
+    state.settings.tactics.cleaning.ask(|tactic| {
+        let worth = |segment: &Segment| {
+            let (live, age) = (segment.live, newest - segment.sequence);
+            tactic.worth(&SegmentUse { slots, live, age })
+        };
+        let segments = state.segments.iter();
+        let victims = segments.filter(|(_, it)| can_go(it) && holes(it) >= holes_min);
+        victims.max_by_key(|(_, segment)| worth(segment)).map(|(victim, _)| victim)
+    })
 }
 
 /// True if the block still lies there.

@@ -2,6 +2,7 @@
 
 use crate::name::BLOCK;
 use std::ops::RangeInclusive;
+use thermocline_policy::tactics::StoreTactics;
 use thermocline_units::Bytes;
 
 /// Blocks of a segment, trailer included.
@@ -33,7 +34,7 @@ pub const REQUESTS_MAX: usize = 4_096;
 pub const PINS_MAX: usize = 1 << 20;
 
 /// Settings of a store. Plain data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of a segment, trailer included; a multiple of 4 KiB within [`SEGMENT_BLOCKS`]. Kept on
     /// the device.
@@ -54,6 +55,8 @@ pub struct Settings {
     pub discard: bool,
     /// Free segments, in percent of all (0 to 50), below which the store begins to clean by itself.
     pub clean_below_percent: u8,
+    /// Choice of the segment that is cleaned next.
+    pub tactics: StoreTactics,
 }
 
 impl Default for Settings {
@@ -67,6 +70,7 @@ impl Default for Settings {
             verify_reads: true,
             discard: true,
             clean_below_percent: 5,
+            tactics: StoreTactics::default(),
         }
     }
 }

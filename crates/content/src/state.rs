@@ -153,7 +153,6 @@ impl StoreState {
     /// State of an empty store with this layout.
     pub(crate) fn new(settings: Settings, layout: Layout) -> StoreState {
         StoreState {
-            settings,
             layout,
             identity: 0,
             service: Service::Opening,
@@ -165,6 +164,7 @@ impl StoreState {
             segments: Segments::new(layout),
             journal: Journal::new(0, 0),
             known: Known::new(settings.known_blocks),
+            settings,
             pins: Pins::default(),
             promised: 0,
             generation: 1,

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use thermocline_blockcache::{BlockCache, OpenError, Settings};
 use thermocline_policy::cache::SetRule;
+use thermocline_policy::tactics::CacheTactics;
 use thermocline_ports::faulty::{Background, Faults, Recorded, SimDisk, Survival, fold_result};
 use thermocline_ports::{Completion, Device, Geometry, Io, Payload, SECTOR, Ticket};
 use thermocline_units::situations::met;
@@ -106,6 +107,12 @@ fn disk(size: Bytes, seed: u64, digest: &Digest) -> Disk {
     Recorded::new(SimDisk::new(geometry, seed, faults), digest)
 }
 
+/// Drawn beside the rest, so that plans of seeds stay as they were.
+fn draw_tactics(mut rng: Rng) -> CacheTactics {
+    let names = ["write-back-graded", "write-back-at-once", "write-back-graded:flood=20"];
+    CacheTactics::of(&[names[rng.below(3) as usize]]).expect("these are tactics")
+}
+
 impl World {
     pub(crate) fn new(seed: u64) -> World {
         let mut rng = Rng::seeded(seed);
@@ -114,11 +121,13 @@ impl World {
             dirty_percent: [0, 5, 20, 60][rng.below(4) as usize],
             writers_max: 1 + rng.below(8) as u32,
             policy: SetRule::ALL[rng.below(3) as usize],
+            tactics: draw_tactics(rng.clone()),
         };
         let digest = Digest::default();
         let fast = disk(CACHE, rng.next_u64(), &digest);
         let slow = disk(ORIGIN, rng.next_u64(), &digest);
-        let made = BlockCache::format(Nanos(0), fast, slow, seed, settings).expect("sizes fit");
+        let made =
+            BlockCache::format(Nanos(0), fast, slow, seed, settings.clone()).expect("sizes fit");
         let mut world = World {
             seed,
             digest,
@@ -324,7 +333,7 @@ impl World {
         }
         let (slow, fast) = (devices.pop().expect("two"), devices.pop().expect("two"));
         self.damage(&fast, &slow);
-        let opened = BlockCache::open(self.now, fast, slow, self.settings);
+        let opened = BlockCache::open(self.now, fast, slow, self.settings.clone());
         self.cache = Some(opened.expect("sizes fit"));
         self.finish_opening();
         for sector in &mut self.sectors {
@@ -367,7 +376,7 @@ impl World {
             }
             _ => return,
         }
-        let opened = BlockCache::open(self.now, fast, slow.clone(), self.settings);
+        let opened = BlockCache::open(self.now, fast, slow.clone(), self.settings.clone());
         let mut cache = opened.expect("sizes fit");
         let error = loop {
             match (cache.is_open(), cache.next_event()) {

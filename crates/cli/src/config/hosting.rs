@@ -6,11 +6,13 @@
 use super::HttpConfig;
 use super::keys::{At, ConfigError, File, Keys};
 use super::read::parse_address;
+use super::tactics;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use thermocline_hostcache::{HostId, Protocol};
 use thermocline_hosting::{HostConfig, Keyed, Limits, Peer, STORE, StoreConfig};
+use thermocline_policy::tactics::StoreTactics;
 use thermocline_units::{Bytes, Nanos};
 
 /// Socket of a storage server's API when none is named.
@@ -60,6 +62,7 @@ pub(crate) enum StorePlace {
 pub(crate) struct StoreServe {
     pub(crate) place: StorePlace,
     pub(crate) config: StoreConfig,
+    pub(crate) tactics: StoreTactics,
     pub(crate) admin: HttpConfig,
 }
 
@@ -199,6 +202,7 @@ fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
     if let Some(lease) = keys.quantity("lease", "from 1 s to 10 min, such as \"10s\"", fits)? {
         config.lease = lease.value;
     }
+    let tactics = tactics::in_force(&mut keys, StoreTactics::of)?;
     let admin = ways(&mut keys, beside, STORE_SOCKET)?;
     let own = keys.text("key")?;
     let mut peers = Vec::new();
@@ -225,7 +229,7 @@ fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
         return Err(keys.problem(text));
     }
     keys.finish()?;
-    Ok(StoreServe { place, config, admin })
+    Ok(StoreServe { place, config, tactics, admin })
 }
 
 /// Ways to the API: its socket, and an address for browsers.

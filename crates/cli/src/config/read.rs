@@ -13,7 +13,7 @@ use thermocline_engine::pools::{
     CacheConfig, DeviceConfig, Emulation, MovesADay, NamedBy, PoolConfig, is_same_place,
 };
 use thermocline_policy::registry::{self, PolicySpec, Settings as PolicySettings, nearest};
-use thermocline_policy::tactics::VolumeTactics;
+use thermocline_policy::tactics::{CacheTactics, VolumeTactics};
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
 use thermocline_units::{Bytes, Nanos};
@@ -311,6 +311,7 @@ fn cache(
         let parsed = policy.value.parse();
         settings.policy = parsed.map_err(|problem| keys.file.problem(policy.line, problem))?;
     }
+    settings.tactics = tactics::in_force(&mut keys, CacheTactics::of)?;
     keys.finish()?;
     Ok(CacheConfig { device, settings })
 }

@@ -108,7 +108,7 @@ impl World {
     fn format(&mut self, mut disk: Disk, quiet: Faults) {
         for round in 0..1 + self.rng.below(3) {
             let identity = self.rng.next_u64();
-            let made = Store::format(self.now, disk, self.settings, identity);
+            let made = Store::format(self.now, disk, self.settings.clone(), identity);
             self.store = Some(made.expect("the device is large enough"));
             if round > 0 && self.rng.below(2) == 0 {
                 for _ in 0..self.rng.below(12) {
@@ -122,7 +122,7 @@ impl World {
             disk = self.store.take().expect("there").into_device();
         }
         disk.set_faults(quiet);
-        let made = Store::format(self.now, disk, self.settings, self.rng.next_u64());
+        let made = Store::format(self.now, disk, self.settings.clone(), self.rng.next_u64());
         self.store = Some(made.expect("the device is large enough"));
         self.run_until(|world| *world.store().service() != Service::Opening);
         assert_eq!(*self.store().service(), Service::Ready);

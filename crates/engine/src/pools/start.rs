@@ -252,7 +252,7 @@ fn make_cache<'a>(
     };
     give_room(&fast, fast.geometry().size)?;
     let failed = |error| StartError::Input(format!("{}: {error}", cache.device.path.display()));
-    let made = BlockCache::format(opener.now(), fast, slow, random()?, cache.settings);
+    let made = BlockCache::format(opener.now(), fast, slow, random()?, cache.settings.clone());
     opener.settle(made.map_err(failed)?).map_err(StartError::failed)?.map_err(failed)
 }
 

@@ -259,7 +259,8 @@ fn behind_cache<D: Device>(
     let failed = |error| {
         StartError::Failed(format!("{name} behind {}: {error}", cache.device.path.display()))
     };
-    let opened = BlockCache::open(opener.now(), fast, device, cache.settings).map_err(failed)?;
+    let opened =
+        BlockCache::open(opener.now(), fast, device, cache.settings.clone()).map_err(failed)?;
     let mut device = opener.settle(opened).map_err(StartError::failed)?.map_err(failed)?;
     let head = opener.read(&mut device, MARKS_BYTES).map_err(StartError::failed)?;
     let state = match Contents::of_head(&head) {

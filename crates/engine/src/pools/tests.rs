@@ -272,7 +272,8 @@ fn a_first_start_that_ended_after_it_had_made_a_cache_is_begun_again() {
     let opener = DeviceOpener::to_run();
     let disk = |device: &DeviceConfig| open(device, device.size).unwrap();
     let made =
-        BlockCache::format(opener.now(), disk(&fast.device), disk(slow), 1, fast.settings).unwrap();
+        BlockCache::format(opener.now(), disk(&fast.device), disk(slow), 1, fast.settings.clone())
+            .unwrap();
     drop(opener.settle(made).unwrap().map_err(|error| error.to_string()).unwrap());
     run_once(&config);
     run_once(&config);
@@ -290,8 +291,13 @@ fn a_first_start_that_ended_anywhere_in_the_making_of_a_cache_is_begun_again() {
         let (slow, fast) = (&config.pools[2].device, config.pools[2].cache.as_ref().unwrap());
         let opener = DeviceOpener::to_run();
         let disk = |device: &DeviceConfig| open(device, device.size).unwrap();
-        let made =
-            BlockCache::format(opener.now(), disk(&fast.device), disk(slow), 1, fast.settings);
+        let made = BlockCache::format(
+            opener.now(),
+            disk(&fast.device),
+            disk(slow),
+            1,
+            fast.settings.clone(),
+        );
         let mut made = made.unwrap();
         for _ in 0..steps {
             let (fast, slow) = made.devices_mut();

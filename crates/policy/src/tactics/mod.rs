@@ -19,10 +19,14 @@
 //! | ejection | Is a server that fails requests left alone, and for how long? | `ejection.rs` |
 //! | retry budget | May a failed request be tried again? | `retry_budget.rs` |
 //! | slow start | What share of requests does a returning server get? | `slow_start.rs` |
+//! | cleaning | Which segment of a store is cleaned next? | `cleaning.rs` |
+//! | write-back | How many runs of a block cache's dirty lines go back? | `write_back.rs` |
 //!
-//! `thermocline_volume` asks the first eight, `thermocline_balancer` the last three.
+//! `thermocline_volume` asks the first eight, `thermocline_balancer` the next three,
+//! `thermocline_content` and `thermocline_blockcache` one each.
 
 mod allocation;
+mod cleaning;
 mod copy_rate;
 mod ejection;
 mod probing;
@@ -35,9 +39,11 @@ mod slow_start;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod write_back;
 mod yielding;
 
 pub use allocation::{Allocation, Room};
+pub use cleaning::{Cleaning, SegmentUse};
 pub use copy_rate::{CopyRate, Pace};
 pub use ejection::{Ejection, Failures};
 pub use probing::Probing;
@@ -45,9 +51,12 @@ pub use redirection::Redirection;
 pub use replica::{Replica, Waiting};
 pub use retention::Retention;
 pub use retry_budget::RetryRule;
-pub use set::{BalancerTactics, Chosen, Disagreement, TacticError, VolumeTactics};
+pub use set::{
+    BalancerTactics, CacheTactics, Chosen, Disagreement, StoreTactics, TacticError, VolumeTactics,
+};
 pub use slow_start::ShareRule;
 pub use trial::{TrialRule, Verdict};
+pub use write_back::{DirtyLines, WriteBack};
 pub use yielding::{HeldBack, Yielding};
 
 use crate::registry::Entry;
@@ -78,6 +87,10 @@ pub enum Kind {
     Retries,
     /// [`ShareRule`].
     SlowStart,
+    /// [`Cleaning`].
+    Cleaning,
+    /// [`WriteBack`].
+    WriteBack,
 }
 
 impl Kind {
@@ -100,6 +113,8 @@ impl Kind {
             Kind::Ejection => "ejection tactic",
             Kind::Retries => "retry budget tactic",
             Kind::SlowStart => "slow start tactic",
+            Kind::Cleaning => "cleaning tactic",
+            Kind::WriteBack => "write-back tactic",
         }
     }
 
@@ -135,6 +150,10 @@ pub enum Tactic {
     Retries(Arc<dyn RetryRule>),
     /// Of [`Kind::SlowStart`].
     SlowStart(Arc<dyn ShareRule>),
+    /// Of [`Kind::Cleaning`].
+    Cleaning(Arc<dyn Cleaning>),
+    /// Of [`Kind::WriteBack`].
+    WriteBack(Arc<dyn WriteBack>),
 }
 
 /// The tactics, by kind; the first of each is the default.
@@ -162,4 +181,9 @@ pub(crate) const ENTRIES: &[Entry] = &[
     retry_budget::NO_RETRIES,
     slow_start::LINEAR,
     slow_start::AT_ONCE,
+    cleaning::COST_BENEFIT,
+    cleaning::GREEDY,
+    cleaning::OLDEST,
+    write_back::GRADED,
+    write_back::ALL_AT_ONCE,
 ];

@@ -1,8 +1,8 @@
 //! The tactics of a machine: one of each kind in force, and shadows beside it.
 
 use super::{
-    Allocation, CopyRate, Ejection, Kind, Probing, Redirection, Replica, Retention, RetryRule,
-    ShareRule, Tactic, TrialRule, Yielding,
+    Allocation, Cleaning, CopyRate, Ejection, Kind, Probing, Redirection, Replica, Retention,
+    RetryRule, ShareRule, Tactic, TrialRule, WriteBack, Yielding,
 };
 use crate::registry::{PolicySpec, SpecError, nearest};
 use std::sync::Arc;
@@ -355,5 +355,21 @@ tactics_of!(
         retries: Retries, RetryRule;
         /// Shares of servers that come back.
         slow_start: SlowStart, ShareRule;
+    }
+);
+
+tactics_of!(
+    /// Tactics of a store of de-duplicated volumes.
+    StoreTactics, "a store", {
+        /// The segment that is cleaned next.
+        cleaning: Cleaning, Cleaning;
+    }
+);
+
+tactics_of!(
+    /// Tactics of a block cache.
+    CacheTactics, "a block cache", {
+        /// Dirty lines that go back to the slow device.
+        write_back: WriteBack, WriteBack;
     }
 );

@@ -1,7 +1,8 @@
 //! Each tactic on made-up facts; sets of them, and their shadows.
 
 use super::{
-    BalancerTactics, ENTRIES, Failures, HeldBack, Kind, Pace, Room, VolumeTactics, Waiting,
+    BalancerTactics, CacheTactics, DirtyLines, ENTRIES, Failures, HeldBack, Kind, Pace, Room,
+    SegmentUse, StoreTactics, VolumeTactics, Waiting,
 };
 use crate::balance::fitness::{Outliers, Window};
 use crate::placement::{Route, Split};
@@ -139,12 +140,17 @@ fn a_shadow_that_could_say_nothing_is_refused() {
 }
 
 #[test]
-fn each_tactic_is_built_by_its_machine_and_refused_by_the_other() {
+fn each_tactic_is_built_by_its_machine_and_refused_by_the_others() {
     for entry in tactics() {
         let spec = PolicySpec::parse(entry.name).unwrap();
-        let is_of_volumes = VolumeTactics::default().choose(&spec).is_ok();
-        let is_of_balancers = BalancerTactics::default().choose(&spec).is_ok();
-        assert_ne!(is_of_volumes, is_of_balancers, "{}: one machine asks it", entry.name);
+        let askers = [
+            VolumeTactics::default().choose(&spec).is_ok(),
+            BalancerTactics::default().choose(&spec).is_ok(),
+            StoreTactics::default().choose(&spec).is_ok(),
+            CacheTactics::default().choose(&spec).is_ok(),
+        ];
+        let count = askers.iter().filter(|asks| **asks).count();
+        assert_eq!(count, 1, "{}: one machine asks it", entry.name);
     }
     let spec = PolicySpec::parse("at-once").unwrap();
     let error = VolumeTactics::default().choose(&spec).unwrap_err().to_string();
@@ -171,8 +177,42 @@ fn entries_stand_by_kind_so_that_the_first_of_each_is_the_default() {
     let names = |all: Vec<(Kind, &str)>| all.into_iter().map(|(_, n)| n.to_string()).collect();
     let mut chosen: Vec<String> = names(VolumeTactics::default().in_force());
     chosen.extend::<Vec<String>>(names(BalancerTactics::default().in_force()));
+    chosen.extend::<Vec<String>>(names(StoreTactics::default().in_force()));
+    chosen.extend::<Vec<String>>(names(CacheTactics::default().in_force()));
     let first = |kind: &Kind| ENTRIES.iter().find(|e| e.tactic_kind() == Some(*kind)).unwrap().name;
     let mut each = kinds.clone();
     each.dedup();
     assert_eq!(chosen, each.iter().map(first).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_cleaner_weighs_holes_against_age_or_takes_the_emptiest_or_the_oldest() {
+    let old = SegmentUse { slots: 100, live: 60, age: 50 };
+    let empty = SegmentUse { slots: 100, live: 20, age: 2 };
+    let takes_old = |name: &str| {
+        let tactics = StoreTactics::of(&[name]).unwrap();
+        tactics.cleaning.ask(|tactic| tactic.worth(&old) > tactic.worth(&empty))
+    };
+    // 40 holes of age 50 by 61, against 80 of age 2 by 21.
+    assert!(takes_old("clean-cost-benefit") && takes_old("clean-oldest"));
+    assert!(!takes_old("clean-greedy"));
+}
+
+#[test]
+fn write_back_grows_with_the_dirty_lines_and_yields_to_clients_until_they_flood() {
+    let graded = CacheTactics::default();
+    let lines = |dirty: u64, clients_wait: bool| DirtyLines {
+        slots: 1000,
+        dirty,
+        allowed: 100,
+        runs_max: 16,
+        clients_wait,
+    };
+    let runs = |dirty, wait| graded.write_back.ask(|it| it.runs(&lines(dirty, wait)));
+    assert_eq!([101, 150, 200, 900].map(|dirty| runs(dirty, false)), [1, 9, 16, 16]);
+    assert_eq!([101, 150, 900, 901].map(|dirty| runs(dirty, true)), [1, 1, 1, 16]);
+    let used = |dirty| graded.write_back.ask(|it| it.takes_used(&lines(dirty, false)));
+    assert_eq!([200, 201].map(used), [false, true], "lines in use stay up to twice as many");
+    let at_once = CacheTactics::of(&["write-back-at-once"]).unwrap();
+    assert_eq!(at_once.write_back.ask(|it| it.runs(&lines(101, true))), 16);
 }

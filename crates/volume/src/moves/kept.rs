@@ -5,7 +5,7 @@
 //!    stays, as a prefetched one. The journal calls the two different from the start, so the first
 //!    write drops the slow copy without waiting for anything.
 //! 2. A move back makes it the chunk's copy again: nothing is copied.
-//! 3. Where a pool has fewer free slots than its headroom, beside its reserve for prefetched copies,
+//! 3. Where a pool has fewer free slots beside its reserve for prefetched copies than its headroom,
 //!    the oldest are dropped. They never keep a chunk out: whoever finds no slot at all drops
 //!    prefetched copies, too (`first_slot`).
 //!

@@ -102,7 +102,7 @@ fn on_volume(args: &Args, place: VolumePlace) -> Result<(), CliError> {
     let (device, engine) = Beside::start(place, wanted, LogFormat::Text)?;
     let size = device.geometry().size;
     let settings = settings(size, args.segment.0);
-    let made = make_store(Box::new(device), settings, random()?).map_err(CliError::failed);
+    let made = make_store(Box::new(device), settings.clone(), random()?).map_err(CliError::failed);
     let ended = engine.end();
     let status = made?;
     ended?;
@@ -142,7 +142,8 @@ fn make(args: &Args, path: &Path, is_new: bool) -> Result<(), CliError> {
         }
     }
     let settings = settings(size, args.segment.0);
-    let status = make_store(Box::new(disk), settings, random()?).map_err(CliError::failed)?;
+    let status =
+        make_store(Box::new(disk), settings.clone(), random()?).map_err(CliError::failed)?;
     let path = path.display().to_string();
     tell(&path, (size, settings.segment), &status, &path)
 }

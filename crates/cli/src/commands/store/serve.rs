@@ -21,6 +21,7 @@ use thermocline_hostcache::Protocol;
 use thermocline_hosting::{
     HostingError, Notes, StoreConfig, StoreDevice, StoreServer, serve_store,
 };
+use thermocline_policy::tactics::StoreTactics;
 use thermocline_ports_os::{Disk, OpenOptions};
 use thermocline_units::{Bytes, Nanos};
 
@@ -95,7 +96,7 @@ impl Args {
                 config.memory = self.memory;
                 config.lease = self.lease;
                 let admin = HttpConfig { socket: self.socket.clone(), tcp: None };
-                Ok(StoreServe { place, config, admin })
+                Ok(StoreServe { place, config, tactics: StoreTactics::default(), admin })
             }
             (None, None) => {
                 Err(CliError::input("name the store's file or block device, or a volume"))
@@ -105,11 +106,14 @@ impl Args {
 }
 
 pub(super) fn run(args: Args) -> Result<(), CliError> {
-    let StoreServe { place, config, admin } = args.wanted()?;
+    let StoreServe { place, config, tactics, admin } = args.wanted()?;
     let page = args.config.is_none().then_some(PAGE);
     let stop = stop().map_err(CliError::failed)?;
     let (device, engine) = open(place, args.log)?;
-    let served = serve(device, config, (&admin, page), (stop, args.log), engine.as_ref());
+    // Names of blocks that were read need not be found out again.
+    let settings = Settings { known_blocks: 1 << 20, tactics, ..Settings::default() };
+    let store = (device, settings);
+    let served = serve(store, config, (&admin, page), (stop, args.log), engine.as_ref());
     // The engine ends after the store that stands on it, however that ended.
     let ended = engine.map_or(Ok(()), Beside::end);
     ended.and(served)?;
@@ -132,14 +136,12 @@ fn open(place: StorePlace, log: LogFormat) -> Result<(StoreDevice, Option<Beside
 }
 
 fn serve(
-    device: StoreDevice,
+    (device, settings): (StoreDevice, Settings),
     config: StoreConfig,
     (admin, page): (&HttpConfig, Option<SocketAddr>),
     (stop, log): (UnixStream, LogFormat),
     engine: Option<&Beside>,
 ) -> Result<(), CliError> {
-    // Names of blocks that were read need not be found out again.
-    let settings = Settings { known_blocks: 1 << 20, ..Settings::default() };
     let notes = notes(log);
     let name = hosting_name(config.protocol);
     let server = StoreServer::start(config, device, settings, notes).map_err(start_error)?;

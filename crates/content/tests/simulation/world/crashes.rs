@@ -26,7 +26,8 @@ impl World {
         for round in 0.. {
             let survival = survival.unwrap_or_else(|| Survival::draw(&mut self.rng));
             disk.crash(&mut self.rng, survival);
-            let store = Store::open(self.now, disk, self.settings).expect("the settings are right");
+            let store =
+                Store::open(self.now, disk, self.settings.clone()).expect("the settings are right");
             self.store = Some(store);
             let troubled = self.faults.fail > 0.0 && round == 0;
             if troubled || (round < 3 && self.rng.below(4) == 0) {

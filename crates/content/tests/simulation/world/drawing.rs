@@ -2,6 +2,7 @@
 
 use crate::model::{Value, ZERO};
 use thermocline_content::{BLOCK, Settings};
+use thermocline_policy::tactics::StoreTactics;
 use thermocline_ports::faulty::{Background, Faults};
 use thermocline_units::{Bytes, Nanos, Rng};
 
@@ -20,7 +21,14 @@ pub(super) fn draw_settings(rng: &mut Rng, faults: &Faults) -> Settings {
         verify_reads: true,
         discard: rng.below(2) == 0,
         clean_below_percent: [0, 10, 30, 50][rng.below(4) as usize],
+        tactics: draw_tactics(rng.clone()),
     }
+}
+
+/// Drawn beside the rest, so that plans of seeds stay as they were.
+fn draw_tactics(mut rng: Rng) -> StoreTactics {
+    let names = ["clean-cost-benefit", "clean-greedy", "clean-oldest"];
+    StoreTactics::of(&[names[rng.below(3) as usize]]).expect("these are tactics")
 }
 
 pub(super) fn draw_faults(rng: &mut Rng) -> Faults {

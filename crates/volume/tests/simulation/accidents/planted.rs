@@ -447,3 +447,30 @@ fn a_new_volume_sees_no_line_of_a_deleted_one() {
     let plan = Plan { seed: 1, settings: lending(100), pools: fast_over_slow(8), steps };
     only_fails_with("deleted_volume_leaves_its_lines", &[plan]);
 }
+
+/// More blocks are read than lines may be on their way at once: the others are not kept, and what
+/// is read later is right.
+#[test]
+fn fills_are_given_up_when_many_are_under_way() {
+    let chunks = 8;
+    let writes = (0..chunks).map(|chunk| write(chunk * CHUNK, CHUNK, false));
+    // Longer reads are not kept.
+    let reads = || (0..2 * chunks).map(|half| Step::Read(span(half * CHUNK / 2, CHUNK / 2)));
+    let steps = [CREATE]
+        .into_iter()
+        .chain(writes)
+        .chain([FLUSH, Step::Settle, A_WHILE])
+        .chain(reads())
+        .chain([Step::Settle, A_WHILE, write(0, 8, false), Step::Settle])
+        .chain(reads())
+        .chain([ALL])
+        .collect();
+    let pools = vec![PoolPlan { chunks: 12, ..small(300_000) }, pool(60, 50)];
+    let plan = Plan { seed: 1, settings: lending(100), pools, steps };
+    let summary = run(&plan, Extras::default()).expect("all ends well");
+    assert!(
+        summary.marks.contains_key("fill given up among many"),
+        "it comes to: {:?}",
+        summary.marks
+    );
+}
