@@ -4,7 +4,7 @@
 //! A change of volumes or pools shows at once, and is durable after the next completed flush or
 //! with the checkpoint that follows; a pool takes chunks, and is let go, only then.
 
-mod error;
+pub(crate) mod error;
 
 pub use error::AdminError;
 
@@ -13,6 +13,7 @@ use crate::epoch::hinting::{HINT_WISHES_MAX, HintCounts, HintRefusal, range_with
 use crate::epoch::observer::Observer;
 use crate::format::Record;
 use crate::group::Group;
+use crate::group_state::GroupState;
 use crate::group_state::service::Service;
 use crate::machines::Machines;
 use crate::map::naming::is_volume_name;
@@ -75,8 +76,7 @@ impl Group {
         assert!(self.machines.state.map.volume(id).is_none(), "the number is free");
         self.machines.state.map.set_volume(id, size, self.machines.state.pools.chunk_bytes());
         self.machines.state.map.name_volume(id, identity, name);
-        let record = self.machines.state.map.volume_record(id);
-        self.machines.state.journal.record(&record);
+        self.record_volume(id);
         self.pump(now);
         Ok(id)
     }
@@ -91,8 +91,7 @@ impl Group {
         self.check_size(size, old)?;
         self.machines.state.map.set_volume(id, size, self.machines.state.pools.chunk_bytes());
         if !mutant("growth_not_recorded") {
-            let record = self.machines.state.map.volume_record(id);
-            self.machines.state.journal.record(&record);
+            self.record_volume(id);
         }
         assert_eq!(self.living(id), Ok(size), "it has the size that was asked for");
         self.pump(now);
@@ -122,6 +121,14 @@ impl Group {
         } else {
             Err(AdminError::NotReady)
         }
+    }
+
+    /// Tells the journal of a volume's identity, name and size.
+    fn record_volume(&mut self, id: VolumeId) {
+        let GroupState { map, journal, .. } = &mut self.machines.state;
+        let volume = map.volume(id).expect("the caller has made or found it");
+        journal.record(&Record::of_volume(id, volume));
+        assert!(journal.has_records(), "the journal is to say it");
     }
 
     fn check_size(&self, size: Bytes, old: Bytes) -> Result<(), AdminError> {

@@ -1,16 +1,17 @@
 //! Groups on empty devices, groups that are still to be read, and pools that join a group.
 
-use crate::admin::AdminError;
-use crate::format::{Membership, PAYLOAD_BYTES, PoolRecord};
+use crate::admin::error::AdminError;
+use crate::format::{Membership, PoolRecord};
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
-use crate::opening::CreateError;
+use crate::opening::error::CreateError;
 use crate::pools::extents::Extents;
 use crate::pools::layout;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
 use crate::pools::{Pools, Sizes};
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
+use crate::sizes::PAYLOAD_BYTES;
 use thermocline_ports::Geometry;
 use thermocline_units::{Bytes, PoolId};
 

@@ -18,14 +18,17 @@ pub(crate) use superblock::{
 };
 pub(crate) use table::{TableName, decode_table, encode_table};
 
+use crate::map::place::{ChunkCopy, Place, Role};
 use bits::{decode_blocks, encode_blocks};
 
 use crate::map::naming::is_volume_name;
-use crate::map::{ChunkCopy, ChunkState, NONE, Place, Role, Table};
-use crate::pools::extents::RUNS_MAX;
-use crate::pools::layout::RECORD_BYTES_MAX;
+use crate::map::{ChunkState, NONE, Table, Volume};
 use crate::settings::{
     BLOCK, COPIES_MAX, POOLS_MAX, VOLUME_CHUNKS_MAX, VOLUME_NAME_BYTES_MAX, VOLUMES_MAX,
+};
+use crate::sizes::{
+    AREA_BLOCKS_MAX, BLOCK_BYTES, HEADER_BYTES, NAME_BYTES_MAX, PAYLOAD_BYTES, RECORD_BYTES_MAX,
+    RUNS_MAX,
 };
 use thermocline_ports::SECTOR;
 use thermocline_units::fields::put_at;
@@ -48,23 +51,11 @@ pub(crate) const VERSION_WITH_COMMITS: u16 = 3;
 pub(crate) const VERSION_WITH_TABLE_SLOTS: u16 = 4;
 /// First version whose superblocks list slots that continue areas.
 const VERSION_WITH_EXTENTS: u16 = 3;
-/// Unit of metadata I/O.
-pub(crate) const BLOCK_BYTES: usize = 4096;
-
 const SUPER_MAGIC: &[u8; 8] = b"THERMOCL";
 const JOURNAL_MAGIC: u32 = u32::from_le_bytes(*b"TCJL");
 const CHECKPOINT_MAGIC: u32 = u32::from_le_bytes(*b"TCCP");
-/// Magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, place in the commit 2,
-/// zero 4.
-const HEADER_BYTES: usize = 40;
-/// Bytes of records in a block.
-pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
-/// Blocks of a checkpoint area for 2³² slots, and then some: 256 GiB.
-pub(crate) const AREA_BLOCKS_MAX: u32 = 1 << 26;
 /// Bytes of a chunk's record that are zero: once meant for a stream and a pattern, and never used.
 const CHUNK_RECORD_UNUSED: usize = 3;
-/// The longest pool name, in bytes.
-pub(crate) const NAME_BYTES_MAX: usize = 16;
 const _: () = assert!(BLOCK_BYTES == BLOCK as usize, "metadata has the grain of chunks");
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(SECTOR as usize), "blocks are whole sectors");
 const _: () = assert!(PAYLOAD_BYTES <= u16::MAX as usize, "a block says how much of it is used");
@@ -107,6 +98,14 @@ pub(crate) enum Record {
     VolumeGone(VolumeId),
     /// The pool died: chunks with copies elsewhere have lost theirs there.
     PoolDead(PoolId),
+}
+
+impl Record {
+    /// The record of a volume.
+    pub(crate) fn of_volume(id: VolumeId, volume: &Volume) -> Record {
+        let (identity, size, name) = (volume.identity(), volume.size(), volume.name().to_string());
+        Record::Volume(VolumeRecord { id, identity, size, name })
+    }
 }
 
 /// Place of a block in its sequence.

@@ -7,20 +7,19 @@
 //! machine calls another one back.
 
 mod announcing;
+pub(crate) mod effect;
 mod room;
 pub(crate) mod service;
 
 use crate::finding::Findings;
 use crate::format::Superblock;
+use crate::group_state::effect::Effect;
 use crate::io::busy_chunk::{BusyChunk, SubRequest};
-use crate::journal::{CommitDemand, Journal, Waiter};
+use crate::journal::{CommitDemand, Journal};
 use crate::lines::Lines;
 use crate::map::overlay::Goal;
-use crate::map::{ChunkMap, ChunkState, Place, Table};
+use crate::map::{ChunkMap, ChunkState, Table};
 use crate::moves::active::ActiveOperations;
-use crate::moves::feeding::ClientRead;
-use crate::moves::operation::Operation;
-use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use crate::settings::Settings;
 use service::Service;
@@ -28,43 +27,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Slab};
-
-/// Work that a step of a machine leaves to others.
-#[derive(Debug)]
-pub(crate) enum Effect {
-    /// Somebody has left the chunk, or what was waited for has come: others may go on.
-    Eased(ChunkId),
-    /// A copy of the chunk has wrong contents: the scrub looks at it soon.
-    Mend {
-        chunk: ChunkId,
-        /// Blocks whose contents were wrong in what was read.
-        blocks: u32,
-    },
-    /// The chunk has come to rest: the scrub makes its tables.
-    Tables(ChunkId),
-    /// The chunk has left a slot that no durable map names any more.
-    Left(ChunkId, Place),
-    /// The chunk has left a slot that the last record of it still names: another one drops it.
-    Parted(ChunkId, Place),
-    /// A slot is free.
-    SlotFree,
-    /// A slot may be free for a sub-request that waits for one.
-    Space(u32),
-    /// The operation on the chunk has ended.
-    Ended(ChunkId),
-    /// A commit is durable that somebody waited for.
-    Durable(Waiter),
-    /// A checkpoint is in force, whose superblocks name these states of pools, by id.
-    InForce(Vec<PoolState>),
-    /// The group is out of service: everybody who waits is told so.
-    Failed,
-    /// An operation is to begin when there is leisure.
-    Wish(Operation),
-    /// A client has read blocks of a chunk that an operation copies.
-    Read(ClientRead),
-    /// A move has left a copy behind that may go when its room is wanted.
-    Kept(ChunkId, PoolId),
-}
 
 /// State that all machines of a group share.
 pub(crate) struct GroupState {

@@ -12,21 +12,22 @@
 pub(crate) mod settling;
 
 mod checkpoint;
-mod commit;
+pub(crate) mod commit;
 mod group_commit;
 
 use crate::format::{Record, Superblock};
 use crate::journal::checkpoint::Checkpoint;
 use crate::journal::commit::Commit;
-use crate::map::{ChunkMap, ChunkState, Place};
+use crate::journal::commit::Waiter;
+use crate::map::place::Place;
+use crate::map::{ChunkMap, ChunkState};
 use crate::pools::layout::Need;
 use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
+use crate::sizes::COMMIT_BLOCKS_MAX;
 use thermocline_ports::Payload;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos, PoolId};
-
-pub(crate) use commit::{COMMIT_BLOCKS_MAX, SWITCHES_TOGETHER, Waiter};
 
 /// The machines below the journal, and the moment, for one step of it.
 pub(crate) struct Below<'a> {

@@ -37,6 +37,7 @@ mod pools;
 mod report;
 mod scrub;
 pub mod settings;
+mod sizes;
 
 pub use admin::AdminError;
 pub use as_device::device_result;
@@ -52,15 +53,15 @@ pub use io::request::{Action, Fragment, Priority, Reply, Request, RequestError, 
 pub use lines::LinesStatus;
 pub use map::block_checksums::ChecksumStatus;
 pub use map::naming::is_volume_name;
-pub use map::{ChunkCopy, Place, Role};
+pub use map::place::{ChunkCopy, Place, Role};
 pub use moves::operation::{
     Finished, MovesDropped, Operation, OperationId, OperationKind, OperationStatus, Outcome,
     Refusal,
 };
 pub use moves::{Flow, Proposed};
+pub use opening::error::{CreateError, OpenError};
 pub use opening::replicas::DamagedReplica;
 pub use opening::salvage::Salvage;
-pub use opening::{CreateError, OpenError};
 pub use pools::label::{LABEL_BYTES, Label, MemberLabel, PoolLabel};
 pub use pools::pool::{PoolCounters, PoolSpec, PoolState, PoolStatus, check_pool_name};
 pub use report::{ChunkStatus, JournalStatus, PartsStatus, PoolLatencies, VolumeStatus};

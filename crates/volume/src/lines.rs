@@ -30,7 +30,7 @@ pub(crate) mod lending;
 mod bucket;
 mod hashing;
 
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::map::sums::checksums;
 use crate::pools::Pools;
 use crate::pools::flight::Owner;

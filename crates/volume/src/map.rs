@@ -12,58 +12,16 @@ pub(crate) mod losses;
 pub(crate) mod naming;
 pub(crate) mod overlay;
 mod parts;
+pub(crate) mod place;
 pub(crate) mod presence;
 pub(crate) mod regions;
 pub(crate) mod sums;
 
-use crate::format::{Record, VolumeRecord};
 use crate::map::overlay::{Blocks, Overlay, Side};
+use crate::map::place::{ChunkCopy, Place};
 use crate::settings::{COPIES_MAX, POOLS_MAX, VOLUME_CHUNKS_MAX};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
-
-/// A slot of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// The pool.
-    pub pool: PoolId,
-    /// The slot, counted in chunks from the pool's first.
-    pub slot: u32,
-}
-
-/// Reason for which a copy of a chunk is where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
-    /// Somebody wants it there.
-    #[default]
-    Wanted,
-    /// A hint asked for it, in a pool's reserve; it may be dropped when space runs short.
-    Prefetched,
-    /// A move has left it behind; it may be dropped when space runs short. The journal calls it
-    /// prefetched.
-    Kept,
-}
-
-/// One whole copy of a chunk. The first of a chunk's copies is always a wanted one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkCopy {
-    /// Place of the copy.
-    pub place: Place,
-    /// Reason for which it is there.
-    pub role: Role,
-}
-
-impl ChunkCopy {
-    /// A copy that somebody wants where it is.
-    pub(crate) fn wanted(place: Place) -> ChunkCopy {
-        ChunkCopy { place, role: Role::Wanted }
-    }
-
-    /// True if it may be dropped when space runs short.
-    pub(crate) fn gives_way(&self) -> bool {
-        self.role != Role::Wanted
-    }
-}
 
 /// The journal's word on the tables of checksums at a chunk's slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -370,16 +328,6 @@ impl ChunkMap {
     /// A volume has this identity.
     pub(crate) fn note_identity(&mut self, identity: u64) {
         self.next_identity = self.next_identity.max(identity.saturating_add(1));
-    }
-
-    /// The record of a volume.
-    ///
-    /// # Panics
-    /// When there is no such volume.
-    pub(crate) fn volume_record(&self, id: VolumeId) -> Record {
-        let volume = self.volume(id).expect("callers name volumes that exist");
-        let (identity, size, name) = (volume.identity, volume.size, volume.name.clone());
-        Record::Volume(VolumeRecord { id, identity, size, name })
     }
 
     pub(crate) fn volume(&self, id: VolumeId) -> Option<&Volume> {

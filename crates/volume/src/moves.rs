@@ -48,18 +48,18 @@ pub use proposal::{Flow, Proposed};
 use crate::below::Below;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
-use crate::journal::SWITCHES_TOGETHER;
+use crate::journal::commit::SWITCHES_TOGETHER;
 use crate::map::copies::keep_prefetched;
 use crate::map::overlay::{Blocks, Goal};
+use crate::map::place::{Place, Role};
 use crate::map::presence::Presence;
-use crate::map::{Place, Role};
 use crate::moves::active::{ActiveOperation, Stage};
 use crate::moves::operation::{
     Finished, MovesDropped, Operation, OperationId, OperationKind, OperationStatus, Outcome,
     Refusal,
 };
 use proposal::{Proposal, WINDOW};
-pub(crate) use refusal::{REDIRECT_CHUNK_MAX, refuse};
+pub(crate) use refusal::refuse;
 use refusal::{goal_of, is_prefetched_there};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use switching::take_back;

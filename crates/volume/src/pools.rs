@@ -17,7 +17,7 @@ pub(crate) mod ranks;
 mod room;
 pub(crate) mod slots;
 
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::pools::flight::{Flight, Owner, TRIES_MAX};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::ranks::Ranks;

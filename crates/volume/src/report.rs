@@ -8,7 +8,7 @@ use crate::group::Group;
 use crate::lines::LinesStatus;
 use crate::map::block_checksums::ChecksumStatus;
 use crate::map::overlay::Side;
-use crate::map::{ChunkCopy, Role};
+use crate::map::place::{ChunkCopy, Role};
 use crate::moves::Proposed;
 use crate::moves::operation::{MovesDropped, OperationStatus};
 use crate::opening::replicas::DamagedReplica;

@@ -1,8 +1,6 @@
 //! Settings of a volume group: plain data, with units, ranges and reasons.
 
-use crate::format::PAYLOAD_BYTES;
-use crate::journal::COMMIT_BLOCKS_MAX;
-use crate::pools::layout::RECORD_BYTES_MAX;
+use crate::sizes::{COMMIT_BLOCKS_MAX, PAYLOAD_BYTES, RECORD_BYTES_MAX};
 use thermocline_policy::migration::Copying;
 use thermocline_policy::placement::{CHUNK, EPOCH};
 use thermocline_policy::tactics::VolumeTactics;

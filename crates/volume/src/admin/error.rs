@@ -1,6 +1,6 @@
 //! Reasons for which administrators are refused.
 
-use crate::opening::CreateError;
+use crate::opening::error::CreateError;
 use crate::pools::pool::PoolState;
 use crate::settings::{VOLUME_NAME_BYTES_MAX, VOLUMES_MAX};
 use thermocline_units::{Bytes, PoolId, VolumeId};

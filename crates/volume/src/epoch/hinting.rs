@@ -16,7 +16,7 @@
 
 use crate::group_state::GroupState;
 use crate::io::request::{Action, Priority, Request};
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::moves::operation::{Operation, OperationId, OperationKind, Refusal};
 use crate::moves::{Moves, refuse};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -6,10 +6,12 @@ use super::{
     VERSION_WITH_EXTENTS, VERSION_WITH_TABLE_SLOTS, VERSION_WITH_UNLIKE_POOLS,
     VERSION_WITHOUT_GROWTH, has_crc,
 };
-use crate::pools::extents::{Extents, RUNS_MAX, Run};
+use crate::pools::extents::{Extents, Run};
+use crate::pools::layout::ALIGNMENT;
 use crate::pools::ranks::Ranks;
 use crate::pools::tables::Places;
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX};
+use crate::sizes::RUNS_MAX;
 use thermocline_units::fields::{put_at, u32_at};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, PoolId};
@@ -101,6 +103,20 @@ pub(crate) fn is_damaged_superblock(block: &[u8]) -> bool {
 }
 
 impl Superblock {
+    /// True if each pool's metadata and checksum tables lie before its first slot, or in slots that
+    /// nothing else has, and that where slots begin.
+    pub(crate) fn fits_its_pools(&self) -> bool {
+        self.pools.iter().all(|pool| {
+            let tables = self.places().tables_of(pool);
+            let grew = self.version >= VERSION_WITH_TABLE_SLOTS;
+            let mut areas = pool.extents.iter().flat_map(Extents::slots);
+            tables.has_head()
+                && (grew || tables.all_before(pool.slots))
+                && !areas.any(|slot| tables.is_on(slot))
+                && pool.first_slot.is_multiple_of(ALIGNMENT)
+        })
+    }
+
     /// The superblock as a block of 4 KiB.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BLOCK_BYTES);

@@ -4,7 +4,7 @@
 use super::GroupState;
 use crate::format::Record;
 use crate::io::busy_chunk::BusyChunk;
-use crate::journal::Waiter;
+use crate::journal::commit::Waiter;
 use crate::map::Table;
 use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;

@@ -1,6 +1,6 @@
 //! State of a group's service.
 
-use crate::opening::OpenError;
+use crate::opening::error::OpenError;
 
 /// State of a group's service.
 #[derive(Debug, Clone, PartialEq, Eq)]

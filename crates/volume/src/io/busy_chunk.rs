@@ -3,7 +3,7 @@
 
 use crate::io::request::{Priority, RequestError};
 use crate::io::scheduler::Lane;
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::settings::{COPIES_MAX, POOLS_MAX};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -2,15 +2,16 @@
 //! when none is free.
 
 use crate::epoch::hinting::Hinting;
-use crate::group_state::{Effect, GroupState};
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
 use crate::io::busy_chunk::{Verb, bit};
 use crate::io::leaving::Leaving;
 use crate::io::request::RequestError;
 use crate::io::sources::{allocate, pool_without_hint};
-use crate::journal::Waiter;
-use crate::map::Place;
+use crate::journal::commit::Waiter;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::copies::drop_copy;
+use crate::map::place::Place;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, PoolId};

@@ -12,12 +12,12 @@
 //!
 //! What frees the chunk waits until nobody is on it. Nobody overtakes who waits.
 
-use crate::group_state::{Effect, GroupState};
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
 use crate::io::busy_chunk::Verb;
-use crate::journal::Waiter;
+use crate::journal::commit::Waiter;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::presence::around_blocks;
-use crate::moves::kept;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -43,7 +43,7 @@ pub(crate) fn pass_hazards(
     let operation = busy.operation;
     let idle = busy.running.is_empty();
     let changes_map = frees || writes && group.map.entry(chunk).first().is_none();
-    let drops_kept = writes && kept::copy_of(group, chunk).is_some();
+    let drops_kept = writes && group.map.kept_copy(chunk).is_some();
     let adds_record = changes_map || drops_kept || writes && group.lacks_announcement(chunk);
     if adds_record && group.records_pile_up() {
         await_room(group, chunk);

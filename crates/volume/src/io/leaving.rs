@@ -3,9 +3,10 @@
 //! Such a slot goes through two waits before it is free: until the record that says so is durable,
 //! and until the last sub-request that was begun before has ended.
 
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
 use crate::group_state::service::Service;
-use crate::group_state::{Effect, GroupState};
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::pools::flight::Owner;
 use thermocline_ports::Io;
 use thermocline_units::mutants::mutant;

@@ -10,7 +10,7 @@ use crate::io::request::{Action, Fragment, Priority, Reply, Request, RequestErro
 use crate::io::scheduler::{Lane, Scheduler};
 use crate::io::shares::Shares;
 use crate::io::sources::lane_for;
-use crate::journal::Waiter;
+use crate::journal::commit::Waiter;
 use std::ops::Range;
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;

@@ -8,8 +8,8 @@
 
 use crate::group_state::GroupState;
 use crate::io::routing::Routing;
-use crate::map::Place;
 use crate::map::overlay::{Goal, Holder, Side};
+use crate::map::place::Place;
 use crate::map::presence::whole_blocks;
 use std::ops::Range;
 use thermocline_units::mutants::mutant;

@@ -4,8 +4,7 @@ use crate::group_state::GroupState;
 use crate::io::busy_chunk::{Verb, bit};
 use crate::io::scheduler::Lane;
 use crate::lines::are_few;
-use crate::map::Place;
-use crate::moves::kept;
+use crate::map::place::Place;
 use crate::moves::switching::arriving_copy;
 use std::ops::Range;
 use thermocline_policy::tactics::{Room, Waiting};
@@ -48,7 +47,7 @@ pub(crate) fn lane_for(
         return Lane::of(pool);
     }
     // A kept copy goes before the write.
-    let kept = kept::copy_of(group, chunk);
+    let kept = group.map.kept_copy(chunk);
     let copies = group.map.copies(chunk).map(|copy| copy.place);
     let copies = copies.filter(|&place| Some(place) != kept).map(|place| place.pool);
     let pool = match group.map.entry(chunk).first() {

@@ -21,14 +21,14 @@
 use super::commit::Waiter;
 use super::{Below, Journal, Outcome, payload};
 use crate::format::{
-    BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record,
-    frame_block,
+    BlockKind, Membership, Record, Stamp, Superblock, VERSION, encode_record, frame_block,
 };
 use crate::pools::flight::Owner;
 use crate::pools::layout::super_offset;
 use crate::pools::pool::PoolState;
 use crate::pools::{Pools, Sizes};
 use crate::settings::Limits;
+use crate::sizes::BLOCK_BYTES;
 use thermocline_ports::{Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
@@ -531,11 +531,10 @@ impl Journal {
 impl Below<'_> {
     /// Appends the records of a chunk; with the first chunk of a volume, the volume's.
     fn describe(&self, chunk: ChunkId, out: &mut Vec<u8>) {
-        if self.map.volume(chunk.volume).is_none_or(|volume| volume.is_deleting()) {
-            return;
-        }
+        let volume = self.map.volume(chunk.volume).filter(|volume| !volume.is_deleting());
+        let Some(volume) = volume else { return };
         if chunk.index == 0 {
-            encode_record(&self.map.volume_record(chunk.volume), out);
+            encode_record(&Record::of_volume(chunk.volume, volume), out);
         }
         if self.map.has(chunk) {
             let state = match mutant("checkpoint_of_memory") {

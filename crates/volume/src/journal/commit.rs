@@ -13,15 +13,13 @@
 //! flush of a client is a commit, with or without records.
 
 use crate::format::{Record, encode_record};
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::map::regions::Region;
+use crate::sizes::COMMIT_BLOCKS_MAX;
 use std::collections::VecDeque;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, PoolId};
-
-/// Journal blocks that one commit may write.
-pub(crate) const COMMIT_BLOCKS_MAX: u64 = 32;
 
 /// Bytes of the record by which a chunk gets its first slot.
 const OPENING_BYTES: usize = 20;

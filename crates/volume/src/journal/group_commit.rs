@@ -4,10 +4,11 @@
 
 use super::commit::{Change, FOR_A_DEATH, Stage, Waiter};
 use super::{Below, CommitDemand, Journal, Outcome, payload};
-use crate::format::{BLOCK_BYTES, BlockKind, Stamp, frame_commit_block};
+use crate::format::{BlockKind, Stamp, frame_commit_block};
 use crate::pools::flight::Owner;
 use crate::pools::layout::journal_offset;
 use crate::pools::{Pools, Sizes};
+use crate::sizes::BLOCK_BYTES;
 use thermocline_ports::Io;
 use thermocline_units::PoolId;
 use thermocline_units::mutants::mutant;

@@ -2,16 +2,18 @@
 //! answers to its requests, and does what follows from what became durable.
 
 use crate::format::Record;
+use crate::group_state::effect::Effect;
 use crate::group_state::service::Service;
-use crate::group_state::{Effect, GroupState, durable_state};
+use crate::group_state::{GroupState, durable_state};
 use crate::io::request::RequestError;
-use crate::journal::{Below, Journal, Outcome, Waiter};
-use crate::map::Place;
+use crate::journal::commit::Waiter;
+use crate::journal::{Below, Journal, Outcome};
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::copies::{forget_copies_on, has_spare_copy_on};
 use crate::map::losses::{has_lost_part, is_needed};
+use crate::map::place::Place;
 use crate::moves::operations_lose;
-use crate::opening::OpenError;
+use crate::opening::error::OpenError;
 use crate::pools::Retry;
 use crate::pools::flight::{Flight, Owner};
 use crate::pools::pool::PoolState;

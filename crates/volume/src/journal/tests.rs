@@ -1,8 +1,10 @@
 //! The journal by itself, over two pools whose devices answer when they are told to.
 
-use super::{Below, CommitDemand, Journal, Outcome, Waiter};
+use super::commit::Waiter;
+use super::{Below, CommitDemand, Journal, Outcome};
 use crate::format::Record;
-use crate::map::{ChunkMap, Place};
+use crate::map::ChunkMap;
+use crate::map::place::Place;
 use crate::pools::Pools;
 use crate::pools::flight::Owner;
 use crate::pools::tests::{land, pools};

@@ -7,7 +7,7 @@
 //! Lines find their set by a hash, and are told apart by their full name: two lines with one hash
 //! exclude each other. State: 28 B a frame, 8 of them the replacement's.
 
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::settings::BLOCK;
 use thermocline_policy::cache::{SetRule, Sets};
 use thermocline_units::ChunkId;

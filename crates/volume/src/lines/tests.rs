@@ -2,7 +2,7 @@
 
 use super::bucket::{Bucket, Line};
 use super::hashing::places;
-use crate::map::Place;
+use crate::map::place::Place;
 use thermocline_units::{ChunkId, PoolId, VolumeId};
 
 fn line(block: u32) -> Line {

@@ -30,11 +30,13 @@ pub(crate) mod table;
 
 use crate::finding::FindingKind;
 use crate::format::{Record, decode_table, encode_table};
-use crate::group_state::{Effect, GroupState};
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
 use crate::io::busy_chunk::bit;
+use crate::map::place::{ChunkCopy, Place};
 use crate::map::regions::Regions;
 use crate::map::sums::{SumStore, Sums};
-use crate::map::{ChunkCopy, ChunkMap, ChunkState, NONE, Place, Table};
+use crate::map::{ChunkMap, ChunkState, NONE, Table};
 use crate::pools::flight::Owner;
 use crate::pools::layout::table_bytes;
 use crate::settings::BLOCK;

@@ -2,11 +2,11 @@
 //! up their room; and copies that count as equal again.
 
 use crate::format::Record;
-use crate::group_state::{Effect, GroupState};
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::overlay::Side;
-use crate::map::{ChunkCopy, Role};
-use crate::moves::kept;
+use crate::map::place::{ChunkCopy, Role};
 use crate::moves::operation::{Operation, OperationKind};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met_if;
@@ -23,7 +23,7 @@ pub(crate) fn copy_failed(
     pool: PoolId,
 ) {
     // Nobody wanted a kept copy where it is: from there the chunk goes back.
-    let kind = match kept::copy_of(group, chunk) {
+    let kind = match group.map.kept_copy(chunk) {
         Some(_) => OperationKind::Migrate,
         None => OperationKind::Replicate,
     };

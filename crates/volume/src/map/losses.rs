@@ -1,8 +1,8 @@
 //! Chunks that lose something when pools die.
 
 use crate::group_state::GroupState;
-use crate::map::Place;
 use crate::map::overlay::Side;
+use crate::map::place::Place;
 use std::collections::BTreeSet;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, PoolId};

@@ -6,7 +6,7 @@
 //! the other side's is stale from then on (MOST, FAST 2026: two bits a sub-page). Nothing here does
 //! I/O, or knows which side is faster.
 
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::map::presence::{Presence, around_blocks, whole_blocks};
 use crate::settings::BLOCK;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Chunks with more than one copy, or in two parts: what the journal has not been told of them yet.
 
 use super::overlay::{Blocks, Overlay, Side};
-use super::{ChunkMap, NONE, Place};
+use super::place::{Place, Role};
+use super::{ChunkMap, NONE};
 use std::ops::Range;
 use thermocline_units::{ChunkId, Nanos};
 
@@ -75,6 +76,15 @@ impl ChunkMap {
         });
         assert!(!self.has_unsaved(), "the journal is told of all");
         unsaved
+    }
+
+    /// Place of the copy that a move to a faster pool has left behind, where there is one.
+    pub(crate) fn kept_copy(&self, chunk: ChunkId) -> Option<Place> {
+        if self.is_simple(chunk) {
+            return None;
+        }
+        let kept = self.copies(chunk).find(|copy| copy.role == Role::Kept);
+        kept.map(|copy| copy.place)
     }
 
     /// Notes when the copies were last written.

@@ -2,8 +2,9 @@
 //! shall say of the chunk once it has switched.
 
 use crate::map::overlay::{Blocks, Goal};
+use crate::map::place::{ChunkCopy, Place, Role};
 use crate::map::presence::Presence;
-use crate::map::{ChunkCopy, ChunkState, Place, Role, Table};
+use crate::map::{ChunkState, Table};
 use crate::moves::operation::{Operation, OperationId, OperationKind, OperationStatus};
 use crate::settings::BLOCK;
 use std::ops::{Deref, DerefMut, Range};

@@ -4,12 +4,13 @@
 
 use super::Moves;
 use crate::below::Below;
-use crate::group_state::{Effect, GroupState};
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
 use crate::io::busy_chunk::bit;
 use crate::io::sources::best_copy;
-use crate::map::Place;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::overlay::Side;
+use crate::map::place::Place;
 use crate::map::sums::checksums;
 use crate::moves::active::{ActiveOperation, Piece, Stage};
 use crate::moves::operation::{OperationKind, Outcome};

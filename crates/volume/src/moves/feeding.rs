@@ -11,8 +11,10 @@
 
 use super::Moves;
 use crate::below::Below;
-use crate::group_state::{Effect, GroupState};
-use crate::map::Place;
+use crate::group_state::GroupState;
+use crate::group_state::effect::ClientRead;
+use crate::group_state::effect::Effect;
+use crate::map::place::Place;
 use crate::map::presence::{around_blocks, whole_blocks};
 use crate::moves::active::{ActiveOperation, Piece, Stage};
 use std::ops::Range;
@@ -20,18 +22,6 @@ use thermocline_ports::Payload;
 use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
-
-/// Blocks that a client has read from a copy.
-#[derive(Debug)]
-pub(crate) struct ClientRead {
-    pub(crate) chunk: ChunkId,
-    pub(crate) from: Place,
-    /// Byte of the chunk at which the contents begin.
-    pub(crate) at: u32,
-    /// Number of the sub-request among all that were begun.
-    pub(crate) order: u64,
-    pub(crate) payload: Payload,
-}
 
 /// Leaves what a client has read to the operation on its chunk, if there is one that may use it.
 pub(crate) fn offer(

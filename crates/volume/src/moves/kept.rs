@@ -15,7 +15,7 @@
 use crate::group_state::GroupState;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::copies::drop_copy;
-use crate::map::{Place, Role};
+use crate::map::place::{Place, Role};
 use crate::moves::active::ActiveOperation;
 use crate::moves::operation::OperationKind;
 use crate::pools::pool::Pool;
@@ -127,16 +127,7 @@ fn wanted(group: &GroupState, pool: &Pool) -> u32 {
 
 /// True if a chunk has a kept copy on `pool`.
 fn is_on(group: &GroupState, chunk: ChunkId, pool: PoolId) -> bool {
-    group.map.has(chunk) && copy_of(group, chunk).is_some_and(|place| place.pool == pool)
-}
-
-/// The kept copy of a chunk, where it has one.
-pub(crate) fn copy_of(group: &GroupState, chunk: ChunkId) -> Option<Place> {
-    if group.map.is_simple(chunk) {
-        return None;
-    }
-    let kept = group.map.copies(chunk).find(|copy| copy.role == Role::Kept);
-    kept.map(|copy| copy.place)
+    group.map.has(chunk) && group.map.kept_copy(chunk).is_some_and(|place| place.pool == pool)
 }
 
 /// True if the copy that an operation leaves may stay: a placement has moved the chunk to a faster
@@ -160,9 +151,9 @@ pub(crate) fn drop_for_operation(
     checksums: &mut BlockChecksums,
     chunk: ChunkId,
 ) {
-    let Some(place) = copy_of(group, chunk) else { return };
+    let Some(place) = group.map.kept_copy(chunk) else { return };
     drop_copy(group, checksums, chunk, place.pool, true);
-    assert!(copy_of(group, chunk).is_none(), "the kept copy is gone");
+    assert!(group.map.kept_copy(chunk).is_none(), "the kept copy is gone");
 }
 
 /// Places of all copies that a write to a chunk goes to. Its kept copy goes, so that it need not be
@@ -175,7 +166,7 @@ pub(crate) fn places_to_write(
 ) -> Vec<Place> {
     let misses = mutant("kept_copy_misses_writes");
     let is_dirty = group.map.is_called_differing(chunk);
-    met_if(is_dirty && copy_of(group, chunk).is_some(), "kept copy dropped for a write");
+    met_if(is_dirty && group.map.kept_copy(chunk).is_some(), "kept copy dropped for a write");
     if is_dirty && !misses {
         drop_for_operation(group, checksums, chunk);
     }

@@ -4,14 +4,10 @@ use super::Moves;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
 use crate::map::overlay::{Goal, Side};
-use crate::moves::kept;
 use crate::moves::operation::{Operation, OperationKind, Refusal};
 use crate::settings::{COPIES_MAX, OPERATIONS_QUEUED_MAX};
+use crate::sizes::{MIRROR_CHUNK_MAX, REDIRECT_CHUNK_MAX};
 
-/// The largest chunk whose writes can be redirected: its bits fit into a record.
-pub(crate) const REDIRECT_CHUNK_MAX: u32 = 16 << 20;
-/// The largest chunk that can be mirrored: it has two bits a block.
-pub(crate) const MIRROR_CHUNK_MAX: u32 = REDIRECT_CHUNK_MAX / 2;
 /// Refuses an operation that makes no sense now.
 ///
 /// # Errors
@@ -55,7 +51,7 @@ fn refuse_for_copies(group: &GroupState, operation: &Operation) -> Result<(), Re
             None => Err(Refusal::InTwoParts),
         };
     }
-    let kept = kept::copy_of(group, chunk);
+    let kept = group.map.kept_copy(chunk);
     if kept.is_some_and(|kept| kept.pool == operation.to) && is_prefetched_there(group, operation) {
         return Ok(()); // It needs no slot.
     }

@@ -5,10 +5,11 @@
 use super::Moves;
 use crate::below::Below;
 use crate::format::Record;
-use crate::group_state::{Effect, GroupState};
-use crate::journal::Waiter;
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
+use crate::journal::commit::Waiter;
 use crate::map::overlay::Goal;
-use crate::map::{ChunkCopy, Place, Role};
+use crate::map::place::{ChunkCopy, Place, Role};
 use crate::moves::active::Stage;
 use crate::moves::kept::may_stay;
 use crate::moves::operation::{Finished, OperationKind, Outcome};

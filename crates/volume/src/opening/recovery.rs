@@ -13,16 +13,18 @@
 //!    during recovery changes nothing.
 
 use super::{OpenError, Opening, Reads, Step, replica_reads};
-use crate::format::{BLOCK_BYTES, BlockKind, Membership, Record, Stamp, Superblock};
+use crate::format::{BlockKind, Membership, Record, Stamp, Superblock};
 use crate::map::overlay::Side;
-use crate::map::{ChunkCopy, ChunkMap, ChunkState, Place, Role, Table};
+use crate::map::place::{ChunkCopy, Place, Role};
+use crate::map::{ChunkMap, ChunkState, Table};
 use crate::moves::operation::{Operation, OperationKind};
 use crate::opening::replicas::DamagedReplicas;
 use crate::opening::salvage::Salvage;
-use crate::pools::layout::{self, Need};
+use crate::pools::layout::Need;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolState};
 use crate::pools::{Pools, Sizes};
 use crate::settings::VOLUMES_MAX;
+use crate::sizes::BLOCK_BYTES;
 use thermocline_ports::Geometry;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;
@@ -70,12 +72,14 @@ impl Opening {
         let mut found: Vec<(PoolId, Superblock)> = Vec::new();
         for step in &self.reads.steps {
             let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
-            let sound = blocks.filter_map(Superblock::decode).filter(layout::holds);
+            let sound = blocks.filter_map(Superblock::decode).filter(Superblock::fits_its_pools);
             found.extend(sound.map(|block| (step.pool, block)));
             if let Some(salvage) = &mut self.salvage {
                 let blocks = step.found.iter().flat_map(|bytes| bytes.chunks(BLOCK_BYTES));
                 let corrected = blocks.filter_map(|block| salvage.corrected_superblock(block));
-                found.extend(corrected.filter(layout::holds).map(|block| (step.pool, block)));
+                found.extend(
+                    corrected.filter(Superblock::fits_its_pools).map(|block| (step.pool, block)),
+                );
             }
         }
         let best =
@@ -231,7 +235,7 @@ impl Replay<'_> {
             return Err(OpenError::SuperblockLost { sequence: superblock.sequence + 1 });
         }
         let ring = u64::from(superblock.journal_blocks);
-        assert!(ring > 0, "layout::holds refuses a ring without blocks");
+        assert!(ring > 0, "a superblock names a ring that has blocks");
         for sequence in superblock.journal_start..superblock.journal_start + ring {
             let stamp = Stamp {
                 identity: superblock.identity,

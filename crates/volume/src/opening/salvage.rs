@@ -12,10 +12,9 @@
 //! Everything that was corrected, passed over or lost is told. Nothing is written before the
 //! checkpoint that ends a recovery, so on devices whose writes stay in memory it is only a trial.
 
-use crate::format::{
-    BLOCK_BYTES, BlockKind, Record, Stamp, Superblock, decode_records, open_block,
-};
+use crate::format::{BlockKind, Record, Stamp, Superblock, decode_records, open_block};
 use crate::opening::Reads;
+use crate::sizes::BLOCK_BYTES;
 use std::collections::BTreeMap;
 use thermocline_units::{ChunkId, with_one_bit_changed};
 

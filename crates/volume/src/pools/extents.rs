@@ -8,14 +8,11 @@
 //! 1. Blocks below `area_blocks` are in the region.
 //! 2. The blocks after those fill the extents' slots, in the order in which these were given.
 
-use crate::format::BLOCK_BYTES;
 use crate::pools::layout;
 use crate::pools::slots::CHECKED_MAX;
+use crate::sizes::BLOCK_BYTES;
 use std::ops::Range;
 use thermocline_units::Bytes;
-
-/// Runs of slots of all pools and areas together; what a superblock of 64 pools has room for.
-pub(crate) const RUNS_MAX: usize = 128;
 
 /// Slots that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

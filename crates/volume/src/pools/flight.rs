@@ -1,6 +1,6 @@
 //! Requests on their way through a device, and who waits for them.
 
-use crate::map::Place;
+use crate::map::place::Place;
 use thermocline_ports::Io;
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Nanos, PoolId};

@@ -9,11 +9,11 @@
 //!
 //! A write to a part of an older chunk that its pool has no room for fails: its contents are there.
 
-use crate::format::BLOCK_BYTES;
 use crate::group_state::GroupState;
 use crate::io::leaving::Leaving;
-use crate::map::Place;
+use crate::map::place::Place;
 use crate::pools::flight::Owner;
+use crate::sizes::BLOCK_BYTES;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::Nanos;
 

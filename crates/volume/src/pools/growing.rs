@@ -7,7 +7,7 @@
 //! 3. Chunks get the others when a superblock that says how large the pool is is durable. A crash
 //!    before that leaves the pool as it was, on a device that is larger: nothing of value is there.
 
-use crate::admin::AdminError;
+use crate::admin::error::AdminError;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
 use crate::pools::extents::Extents;

@@ -3,8 +3,8 @@
 //! Reads the two superblocks at the device's start and nothing else. Which of several devices is
 //! which pool is told by their labels, not by the order in which somebody lists them.
 
-use crate::format::{BLOCK_BYTES, Membership, Superblock, is_damaged_superblock, is_superblock};
-use crate::pools::layout;
+use crate::format::{Membership, Superblock, is_damaged_superblock, is_superblock};
+use crate::sizes::BLOCK_BYTES;
 use thermocline_units::{Bytes, PoolId, with_one_bit_changed};
 
 /// Bytes at a device's start that say what is on it.
@@ -54,7 +54,7 @@ impl Label {
     pub fn read(head: &[u8]) -> Label {
         let blocks = || head.chunks_exact(BLOCK_BYTES).take(2).filter(|block| is_superblock(block));
         let newest = |found: &mut dyn Iterator<Item = Superblock>| {
-            found.filter(layout::holds).max_by_key(|superblock| superblock.sequence)
+            found.filter(Superblock::fits_its_pools).max_by_key(|superblock| superblock.sequence)
         };
         let corrected = |block: &[u8]| with_one_bit_changed(block, Superblock::decode);
         let whole = newest(&mut blocks().filter_map(Superblock::decode));

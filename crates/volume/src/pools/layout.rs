@@ -9,23 +9,18 @@
 //! The metadata region stands on every pool where it takes no more than an eighth, and on two pools
 //! in any case where there are two; the journal and the checkpoints live on two of those.
 
-use crate::format::{AREA_BLOCKS_MAX, BLOCK_BYTES, Superblock, VERSION_WITH_TABLE_SLOTS};
-use crate::moves::REDIRECT_CHUNK_MAX;
-use crate::pools::extents::Extents;
 use crate::settings::{CHUNK_MIN, COPIES_MAX, Limits, VOLUME_NAME_BYTES_MAX};
+use crate::sizes::{AREA_BLOCKS_MAX, BLOCK_BYTES, RECORD_BYTES_MAX, REDIRECT_CHUNK_MAX};
 use thermocline_ports::SECTOR;
 use thermocline_units::Bytes;
 
 /// Chunks in two parts that every checkpoint has room for.
 const OVERLAYS_FIXED: usize = 32;
 /// Slots begin at multiples of this.
-const ALIGNMENT: u64 = 64 << 10;
+pub(crate) const ALIGNMENT: u64 = 64 << 10;
 /// Bytes of the record of a chunk with one copy and the checksum of its table; a further copy adds
 /// seven.
 const CHUNK_RECORD_BYTES: u64 = 24;
-/// Bytes of the record of a redirected chunk of 16 MiB, or a mirrored one of 8: the longest there
-/// is.
-pub(crate) const RECORD_BYTES_MAX: usize = 560;
 /// Bytes of a volume's record without its name.
 const VOLUME_RECORD_BYTES: usize = 22;
 
@@ -147,20 +142,6 @@ pub(crate) fn head_bytes(journal_blocks: u32, area_blocks: u32, has_region: bool
 /// Bytes of one slot's checksum table: eight of its own, and a checksum for each block of a chunk.
 pub(crate) fn table_bytes(chunk_size: u32) -> u64 {
     (8 + u64::from(chunk_size / BLOCK as u32) * 4).next_multiple_of(u64::from(SECTOR))
-}
-
-/// True if each pool's metadata and checksum tables lie before its first slot, or in slots that
-/// nothing else has, and that where slots begin.
-pub(crate) fn holds(superblock: &Superblock) -> bool {
-    superblock.pools.iter().all(|pool| {
-        let tables = superblock.places().tables_of(pool);
-        let grew = superblock.version >= VERSION_WITH_TABLE_SLOTS;
-        let mut areas = pool.extents.iter().flat_map(Extents::slots);
-        tables.has_head()
-            && (grew || tables.all_before(pool.slots))
-            && !areas.any(|slot| tables.is_on(slot))
-            && pool.first_slot.is_multiple_of(ALIGNMENT)
-    })
 }
 
 /// Number of slots from `first_slot` on on a device of `size`.

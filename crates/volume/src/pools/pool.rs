@@ -1,12 +1,13 @@
 //! A pool at run time: its slots, its traffic, its share of operations.
 
-use crate::format::{Membership, NAME_BYTES_MAX, PoolRecord};
-use crate::map::{Place, Role};
-use crate::opening::CreateError;
+use crate::format::{Membership, PoolRecord};
+use crate::map::place::{Place, Role};
+use crate::opening::error::CreateError;
 use crate::pools::extents::Extents;
 use crate::pools::flight::{Flight, Owner};
 use crate::pools::slots::Slots;
 use crate::pools::tables::Tables;
+use crate::sizes::NAME_BYTES_MAX;
 use thermocline_policy::balance::Latency;
 use thermocline_policy::migration::{Allowance, WearBudget};
 use thermocline_policy::placement::{PoolLoad, PoolTraits};

@@ -10,13 +10,14 @@
 //! 4. A pool without enough free slots cannot hold the metadata any more, until it has; another
 //!    one takes its place at the next checkpoint. If none is left, the new pool is refused.
 
-use crate::format::{BLOCK_BYTES, PoolRecord};
+use crate::format::PoolRecord;
 use crate::pools::Pools;
-use crate::pools::extents::{Area, Extents, RUNS_MAX};
+use crate::pools::extents::{Area, Extents};
 use crate::pools::layout::{self, Need};
 use crate::pools::pool::{Pool, PoolState};
 use crate::pools::slots::{CHECKED_MAX, Slots};
 use crate::pools::tables::Tables;
+use crate::sizes::{BLOCK_BYTES, RUNS_MAX};
 use thermocline_units::PoolId;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::met;

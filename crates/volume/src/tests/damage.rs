@@ -3,8 +3,8 @@
 //! told.
 
 use super::{Bench, CHUNK};
-use crate::format::BLOCK_BYTES;
 use crate::pools::layout::{journal_offset, region_bytes};
+use crate::sizes::BLOCK_BYTES;
 use crate::{DamagedReplica, Group, Salvage, Service};
 use std::collections::BTreeSet;
 use thermocline_ports::Device;

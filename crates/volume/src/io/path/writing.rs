@@ -10,7 +10,7 @@ use crate::io::request::RequestError;
 use crate::io::sides::{distrust, other_side, targets_of};
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::copies::copy_failed;
-use crate::map::{ChunkCopy, Place};
+use crate::map::place::{ChunkCopy, Place};
 use crate::moves::feeding;
 use crate::moves::kept;
 use crate::moves::switching::{mirror_disagrees, mirror_of};

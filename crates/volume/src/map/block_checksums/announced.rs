@@ -3,8 +3,9 @@
 
 use super::BlockChecksums;
 use crate::format::Record;
-use crate::group_state::{Effect, GroupState};
-use crate::journal::Waiter;
+use crate::group_state::GroupState;
+use crate::group_state::effect::Effect;
+use crate::journal::commit::Waiter;
 use crate::map::regions::{Region, Regions};
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};

@@ -2,7 +2,7 @@
 
 use crate::format::TableName;
 use crate::group_state::GroupState;
-use crate::map::Place;
+use crate::map::place::Place;
 use thermocline_units::ChunkId;
 use thermocline_units::mutants::mutant;
 
