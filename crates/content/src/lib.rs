@@ -30,6 +30,7 @@ mod check;
 mod checkpoint;
 mod clean;
 mod commit;
+mod counters;
 mod format;
 mod formatting;
 mod index;
@@ -60,6 +61,7 @@ mod worth;
 mod writing;
 
 pub use check::Flaw;
+pub use counters::Counters;
 pub use name::{BLOCK, BlockId, ContentId, Domain};
 pub use open_error::OpenError;
 pub use request::{
@@ -67,6 +69,6 @@ pub use request::{
 };
 pub use service::Service;
 pub use settings::{REQUESTS_MAX, Settings};
-pub use status::{Counters, Status, VolumeStatus};
+pub use status::{Status, VolumeStatus};
 pub use store::Store;
 pub use worth::Worth;

@@ -8,6 +8,7 @@
 //! effect of the same step, as if the parts had called each other.
 
 use crate::blocks::Blocks;
+use crate::counters::Counters;
 use crate::format::Stored;
 use crate::journal::{Journal, Waiter};
 use crate::known::Known;
@@ -19,7 +20,6 @@ use crate::request::{Answer, Completed, RequestError, RequestId};
 use crate::segments::Segments;
 use crate::service::Service;
 use crate::settings::Settings;
-use crate::status::Counters;
 use crate::tasks::{Outgoing, Task};
 use crate::tree::Nodes;
 use crate::volume::{Ledger, Volume};

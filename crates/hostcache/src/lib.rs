@@ -41,7 +41,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use agent::{Agent, AgentCounts, AgentError, Event, Gone, Ticket, VolumeKey};
+pub use agent::Agent;
+pub use agent::events::{AgentCounts, AgentError, Event, Gone, Ticket, VolumeKey};
 pub use flash::{FlashCounts, FlashFailed, FlashRequest};
 pub use format::{FormatError, MESSAGE_BYTES_MAX, MESSAGE_HEADER_BYTES, Message};
 pub use link::{Link, LinkError, QUEUED_BYTES_MAX};
@@ -49,7 +50,8 @@ pub use messages::{
     ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, UNKNOWN, Why, WriteItem,
 };
 pub use protocol::Protocol;
-pub use server::{LeaseStatus, OPERATIONS_MAX, Server, ServerCounts, ServerError};
+pub use server::counts::{ServerCounts, ServerError};
+pub use server::{LeaseStatus, OPERATIONS_MAX, Server};
 pub use settings::{AgentSettings, FlashSettings, HashOf, ServerSettings, SettingsError};
 pub use store::{Content, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
 

@@ -16,7 +16,8 @@
 //! holds no other one back. An error ends the connection; the cache outlives it
 //! ([`End::into_cache`]).
 
-use crate::classes::{ClassReport, Classes, Costs, chunking_by};
+use crate::chunkings::chunking_by;
+use crate::classes::{ClassReport, Classes, Costs};
 use crate::config::{Cache, Settings, Target};
 use crate::decoder::{Decoder, Fetch, WAITING_BYTES_MAX};
 use crate::encoder::Limits;

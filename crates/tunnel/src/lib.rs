@@ -19,6 +19,7 @@
 //!
 //! Not here: sockets, clocks, threads, encryption.
 
+mod chunkings;
 mod classes;
 mod config;
 mod cutter;

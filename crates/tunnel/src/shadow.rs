@@ -23,7 +23,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::classes::chunking;
+use crate::chunkings::chunking;
 use crate::shared::Shared;
 use thermocline_chunking::Chunker;
 use thermocline_policy::tunnel::{Choice, Choices, ChunkSize};

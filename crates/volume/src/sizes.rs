@@ -2,8 +2,8 @@
 
 /// Unit of metadata I/O.
 pub(crate) const BLOCK_BYTES: usize = 4096;
-/// Head of a block: magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, place in the
-/// commit 2, zero 4.
+/// Head of a block: magic 4, CRC 4, identity 8, generation 8, sequence 8, bytes used 2, place in
+/// the commit 2, zero 4.
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Bytes of records in a block.
 pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;

@@ -1,12 +1,16 @@
 //! Machines are made of parts: an object that is spread over many files, or files that all call
 //! each other, are one part whatever its pages are called.
 //!
-//! Two measures for each crate of layer 2. First, in how many files a type has an `impl` block of
+//! Three measures for each crate of layer 2. First, in how many files a type has an `impl` block of
 //! its own. Second, the size of the largest set of files that reach each other by calls of
 //! functions whose name is unique in the crate and is none of the standard library's. Calls are
-//! found by name, so the second measure is an estimate from below. Old code may owe; what it owes
-//! stands in the ratchet, and may only shrink.
+//! found by name, so this is an estimate from below. Third, the size of the largest set of files
+//! that reach each other by [`imports`]. Old code may owe; what it owes stands in the ratchet, and
+//! may only shrink.
 
+mod imports;
+
+use self::imports::imports;
 use super::source::leading_word;
 use super::{LayerTable, Source, shape::Excess};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +50,7 @@ const FILES_MAX: usize = 3;
 /// Files that may reach each other in a circle.
 const CIRCLE_MAX: usize = 3;
 
-/// Both measures, where they are over their limits.
+/// The measures that are over their limits.
 pub(super) fn excesses(sources: &[Source], table: &LayerTable) -> Vec<Excess> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources {
@@ -70,12 +74,17 @@ pub(super) fn excesses(sources: &[Source], table: &LayerTable) -> Vec<Excess> {
             let instead = "give parts of it structs of their own";
             found.push(over(&format!("impl {name}"), files, FILES_MAX, "files", instead));
         }
-        let circle = largest_circle(&calls(&sources));
-        if circle.len() > CIRCLE_MAX {
-            let names: Vec<&str> = circle.iter().map(|&file| sources[file].path).collect();
-            let instead = "let parts answer with effects instead of calling back";
-            let instead = format!("{instead}: {}", names.join(", "));
-            found.push(over("circle", circle.len(), CIRCLE_MAX, "files", &instead));
+        let circles = [
+            ("circle", calls(&sources), "let parts answer with effects instead of calling back"),
+            ("imports", imports(&sources), "put types below all files that name them"),
+        ];
+        for (what, edges, instead) in circles {
+            let circle = largest_circle(&edges);
+            if circle.len() > CIRCLE_MAX {
+                let names: Vec<&str> = circle.iter().map(|&file| sources[file].path).collect();
+                let instead = format!("{instead}: {}", names.join(", "));
+                found.push(over(what, circle.len(), CIRCLE_MAX, "files", &instead));
+            }
         }
     }
     found

@@ -1,11 +1,17 @@
 //! Requests of a host that the server has not answered, and the numbers of its guests' requests.
 
-use super::reading::Wanted;
-use super::{Ticket, VolumeKey};
+use super::events::{Ticket, VolumeKey};
 use crate::messages::How;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use thermocline_units::Nanos;
+
+/// A block of a request: the reads that wait for it, and the content that it is the source of.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) waiters: Vec<Ticket>,
+    pub(super) expects: Option<u32>,
+}
 
 /// A request to the server that is not answered. One for a map is for that of an image, or for the
 /// volume's differences from it.

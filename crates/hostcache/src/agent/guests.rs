@@ -1,10 +1,10 @@
 //! Requests of guests: reads and writes together, and when those that wait go on.
 
+use super::events::{Event, GUEST_REQUESTS_MAX, Gone, Ticket, VolumeKey};
 use super::reading::Reads;
 use super::state::AgentState;
 use super::volume::State;
 use super::writing::{Writes, write_again};
-use super::{Event, GUEST_REQUESTS_MAX, Gone, Ticket, VolumeKey};
 use thermocline_units::Nanos;
 
 /// The requests of guests that are not answered.

@@ -1,6 +1,6 @@
 //! Other hosts: blocks that they are sent at the server's request, and what they send unasked.
 
-use super::AgentError;
+use super::events::AgentError;
 use super::state::AgentState;
 use crate::messages::{ContentId, HostId, ToPeer};
 use bytes::Bytes;

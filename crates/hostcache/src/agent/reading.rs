@@ -11,10 +11,10 @@
 //!    requests for its blocks. Those that are sent before its answer cannot be joined, because the
 //!    server may look them up before it has the bytes.
 
-use super::asked::Request;
+use super::asked::{Request, Wanted};
+use super::events::{AgentError, Event, Gone, Ticket, VolumeKey};
 use super::state::AgentState;
-use super::volume::State;
-use super::{AgentError, Event, Gone, Ticket, VolumeKey};
+use super::volume::{State, Waiter};
 use crate::BLOCKS_MAX;
 use crate::flash::{FlashFailed, Found};
 use crate::map::Known;
@@ -31,21 +31,6 @@ struct ReadOp {
     block: u32,
     bytes: Vec<u8>,
     left: usize,
-}
-
-/// A block of a guest's read that waits for its bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Waiter {
-    pub(super) volume: VolumeKey,
-    pub(super) block: u32,
-    pub(super) ticket: Ticket,
-}
-
-/// A block of a request: the reads that wait for it, and the content that it is the source of.
-#[derive(Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) waiters: Vec<Ticket>,
-    pub(super) expects: Option<u32>,
 }
 
 /// A content that another host is to send.

@@ -11,10 +11,10 @@
 //!    invalid. Cached blocks are served until the lease is over.
 
 use super::asked::Request;
+use super::events::{AgentError, Event, Gone, VolumeKey};
 use super::guests::Guests;
 use super::state::AgentState;
 use super::volume::{State, Volume};
-use super::{AgentError, Event, Gone, VolumeKey};
 use crate::map::{Known, Map, drop_leaves};
 use crate::messages::{ContentId, HostId, ToServer, Why};
 use std::collections::{BTreeMap, VecDeque};

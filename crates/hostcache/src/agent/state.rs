@@ -3,8 +3,8 @@
 
 use super::asked::{Asked, Tickets};
 use super::contents::Contents;
+use super::events::{AgentCounts, Event, VolumeKey};
 use super::volume::Volume;
-use super::{AgentCounts, Event, VolumeKey};
 use crate::blocks::Blocks;
 use crate::flash::Flash;
 use crate::map::Known;

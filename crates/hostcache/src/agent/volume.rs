@@ -1,13 +1,20 @@
 //! A volume at an agent: its lease, its map, and its waiting requests.
 
-use super::reading::Waiter;
-use super::{Gone, Ticket};
+use super::events::{Gone, Ticket, VolumeKey};
 use crate::map::Map;
 use crate::messages::Hash;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
+
+/// A block of a guest's read that waits for its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiter {
+    pub(super) volume: VolumeKey,
+    pub(super) block: u32,
+    pub(super) ticket: Ticket,
+}
 
 /// Relation to the server. A volume is `Asked` until its first lease, `Loading` while its map
 /// comes, `Live` while it is attached on this connection, `Away` after that has ended.

@@ -8,10 +8,10 @@
 //!    connection they are sent again before any flush.
 
 use super::asked::Request;
+use super::events::{Event, Ticket, VolumeKey};
 use super::reading::Reads;
 use super::state::AgentState;
 use super::volume::{Queued, State, Unflushed};
-use super::{Event, Ticket, VolumeKey};
 use crate::map::Known;
 use crate::messages::{ContentId, ToServer, UNKNOWN, WriteItem};
 use crate::{BLOCKS_MAX, Hash};

@@ -12,7 +12,8 @@
 //! 5. A lease that is given back *to* a host is kept for that host for as long as a lease lasts.
 //! 6. A time in which the server did nothing counts for no lease: nobody could renew one.
 
-use super::state::{Asker, Op, ServerState};
+use super::operations::{Asker, Op};
+use super::state::ServerState;
 use crate::messages::{HostId, ToAgent, Why};
 use crate::store::{StoreRequest, VolumeInfo};
 use std::collections::BTreeMap;

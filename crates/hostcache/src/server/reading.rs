@@ -1,7 +1,8 @@
 //! Reads: each block is answered by its number, as bytes, or by another host.
 
 use super::leases::Leases;
-use super::state::{Asker, Op, ServerState};
+use super::operations::{Answer, Asker, Op, Part, Read};
+use super::state::ServerState;
 use crate::messages::{ContentId, HostId, How, ReadItem, ToAgent, Why};
 use crate::store::{Content, StoreRequest};
 use bytes::Bytes;
@@ -12,37 +13,6 @@ use thermocline_units::situations::met;
 
 /// Number of times that blocks are looked up again because their content was swept meanwhile.
 const TRIES_MAX: u8 = 4;
-
-#[derive(Debug)]
-pub(super) struct Read {
-    pub(super) asker: Asker,
-    volume: u32,
-    block: u32,
-    how: How,
-    version: u64,
-    parts: Vec<Part>,
-    /// Number of blocks whose bytes are not there yet.
-    waiting: usize,
-    /// True if the content of a block was swept.
-    is_stale: bool,
-    tries: u8,
-}
-
-#[derive(Debug)]
-enum Part {
-    Zero,
-    Content(Content, Answer),
-}
-
-/// Chosen way to answer a block. A host that holds the content when the answer leaves gets its
-/// number in any case.
-#[derive(Debug)]
-enum Answer {
-    Number,
-    Peer(HostId),
-    Wanted,
-    Bytes(Bytes),
-}
 
 /// The parts of reads that wait for the bytes of a content.
 #[derive(Debug, Default)]

@@ -1,11 +1,9 @@
 //! The state that all parts of the server share: hosts and their sessions, the tracker, operations
 //! that wait for the store, and messages that wait for their hosts. It decides nothing.
 
-use super::ServerCounts;
-use super::ServerError;
+use super::counts::{ServerCounts, ServerError};
 use super::memory::Memory;
-use super::reading::Read;
-use super::writing::Write;
+use super::operations::{Asker, Op};
 use crate::format::Message;
 use crate::messages::{ContentId, HostId, ToAgent, Why};
 use crate::names::Names;
@@ -35,55 +33,6 @@ pub(super) struct Host {
     pub(super) attached: BTreeMap<u32, u64>,
     /// Times at which reads that it serves for others are assumed to be done.
     pub(super) serving: VecDeque<Nanos>,
-}
-
-/// Request of a host that waits for the store.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asker {
-    pub(super) host: HostId,
-    pub(super) session: u32,
-    pub(super) request: u32,
-    /// Bytes that it keeps at most until it is answered, with the answer.
-    pub(super) bytes: u64,
-}
-
-/// An operation that waits for the store.
-#[derive(Debug)]
-pub(super) enum Op {
-    /// With the count of deletions when the store was asked.
-    Open {
-        asker: Asker,
-        fence: u64,
-        name: String,
-        deletions: u64,
-    },
-    Fence {
-        asker: Asker,
-        volume: u32,
-        fence: u64,
-    },
-    Read(Read),
-    Fetch {
-        number: u64,
-    },
-    Write(Write),
-    Flush {
-        asker: Asker,
-        written: Option<ToAgent>,
-    },
-    Map {
-        asker: Asker,
-        version: u64,
-    },
-    Sharers {
-        asker: Asker,
-        id: ContentId,
-        version: u64,
-        but: (u32, u32),
-    },
-    Held {
-        asker: Asker,
-    },
 }
 
 /// The shared state.

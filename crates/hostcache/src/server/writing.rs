@@ -1,21 +1,11 @@
 //! Writes: bytes are sent only of contents that the store does not know by number or hash.
 
-use super::state::{Asker, Op, ServerState};
+use super::operations::{Asker, Op, Write};
+use super::state::ServerState;
 use crate::messages::{ToAgent, UNKNOWN, WriteItem};
 use crate::store::{Content, StoreItem, StoreRequest};
-use bytes::Bytes;
 use thermocline_units::Nanos;
 use thermocline_units::situations::met_if;
-
-#[derive(Debug)]
-pub(super) struct Write {
-    pub(super) asker: Asker,
-    place: (u32, u32),
-    fua: bool,
-    version: u64,
-    /// Bytes of the blocks that were sent with them.
-    data: Vec<Option<Bytes>>,
-}
 
 /// Begins a write.
 pub(super) fn write(

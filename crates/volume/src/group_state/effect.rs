@@ -1,4 +1,4 @@
-//! What a step of a machine leaves to others.
+//! Effects: work that a step of a machine leaves to others.
 
 use crate::journal::commit::Waiter;
 use crate::map::place::Place;

@@ -1,6 +1,6 @@
 //! An object in many files, and files in a circle, are found in machines only.
 
-use super::{calls, excesses, largest_circle, spread};
+use super::{calls, excesses, imports, largest_circle, spread};
 use crate::tidy::{LayerTable, Source};
 
 fn table() -> LayerTable {
@@ -65,4 +65,27 @@ fn crates_that_are_no_machines_are_free() {
     let files = files("policy", &texts);
     let sources: Vec<Source> = files.iter().map(|(p, t)| Source::read(p, t)).collect();
     assert_eq!(excesses(&sources, &table()), []);
+}
+
+#[test]
+fn files_that_import_from_each_other_in_a_circle_are_counted() {
+    let files = [
+        ("crates/volume/src/lib.rs", "mod a; pub use a::A; pub use b::{B, c::C};"),
+        ("crates/volume/src/a.rs", "use crate::b::{self, c::{C, D as E}};\nuse std::fmt;"),
+        ("crates/volume/src/b.rs", "pub(crate) mod c;\nuse c::C;"),
+        ("crates/volume/src/b/c.rs", "use super::B;\nuse thermocline_policy::a::A;"),
+        ("crates/volume/src/d.rs", "pub(in crate::a) fn f() -> crate::e::E { g }"),
+        ("crates/volume/src/e.rs", "use crate::d;"),
+    ];
+    let sources: Vec<Source> = files.iter().map(|(p, t)| Source::read(p, t)).collect();
+    let edges = imports(&sources.iter().collect::<Vec<_>>());
+    let edges: Vec<Vec<usize>> = edges.into_iter().map(|set| set.into_iter().collect()).collect();
+    assert_eq!(edges[1..], [vec![2, 3], vec![3], vec![2], vec![5], vec![4]]);
+    let mut files = files.map(|(path, text)| (path, text.to_string()));
+    files[2].1 += "\nuse crate::a::A;";
+    files[5].1 += "\nuse crate::a;";
+    files[3].1 += "\nuse crate::e;";
+    let sources: Vec<Source> = files.iter().map(|(p, t)| Source::read(p, t)).collect();
+    let found = excesses(&sources, &table());
+    assert_eq!((found[0].place.as_str(), found[0].count), ("volume::imports", 5));
 }
