@@ -31,10 +31,10 @@ fn module(path: &str) -> Vec<&str> {
 /// The file that a path within a module names; `None`: it is another crate's, or the crate's root.
 fn resolve(own: &[&str], path: &[String], modules: &BTreeMap<Vec<&str>, usize>) -> Option<usize> {
     let words: Vec<&str> = path.iter().map(String::as_str).collect();
-    let full: Vec<&str> = match words.first()? {
-        &"crate" => words[1..].to_vec(),
-        &"self" => own.iter().chain(&words[1..]).copied().collect(),
-        &"super" => {
+    let full: Vec<&str> = match *words.first()? {
+        "crate" => words[1..].to_vec(),
+        "self" => own.iter().chain(&words[1..]).copied().collect(),
+        "super" => {
             let up = words.iter().take_while(|word| **word == "super").count();
             let above = &own[..own.len().checked_sub(up)?];
             above.iter().chain(&words[up..]).copied().collect()
