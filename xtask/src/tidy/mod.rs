@@ -21,6 +21,7 @@ mod repeatable;
 mod shape;
 mod source;
 mod unsafety;
+mod unused;
 
 use crate::{Failure, no_arguments, workspace};
 use floors::FloorTable;
@@ -94,6 +95,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     findings.extend(copies::check(&sources));
     excesses.extend(assertions::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
+    excesses.extend(unused::excesses(&sources));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
 

@@ -29,7 +29,7 @@ impl Sum {
 
     /// Adds one number.
     #[must_use]
-    pub fn with_word(self, word: u16) -> Sum {
+    pub(crate) fn with_word(self, word: u16) -> Sum {
         Sum(self.0 + u64::from(word))
     }
 
@@ -65,7 +65,7 @@ impl Difference {
 
     /// Notes that one number became another.
     #[must_use]
-    pub fn replace_word(self, old: u16, new: u16) -> Difference {
+    pub(crate) fn replace_word(self, old: u16, new: u16) -> Difference {
         Difference(self.0 + u64::from(!old) + u64::from(new))
     }
 

@@ -21,16 +21,16 @@ use checksum::Sum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Protocol number of ICMP.
-pub const ICMP: u8 = 1;
+pub(crate) const ICMP: u8 = 1;
 /// Protocol number of TCP.
-pub const TCP: u8 = 6;
+pub(crate) const TCP: u8 = 6;
 /// Protocol number of UDP.
-pub const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 /// Protocol number of ICMPv6.
-pub const ICMP_V6: u8 = 58;
+pub(crate) const ICMP_V6: u8 = 58;
 
 /// Extension headers of IPv6 that a packet may have; more is refused.
-pub const EXTENSION_HEADERS_MAX: usize = 16;
+pub(crate) const EXTENSION_HEADERS_MAX: usize = 16;
 
 /// Reason why bytes are no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +69,7 @@ pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
     /// The sender has sent its last byte.
-    pub fn fin(self) -> bool {
+    pub(crate) fn fin(self) -> bool {
         self.0 & 1 != 0
     }
     /// A connection begins.
@@ -77,11 +77,11 @@ impl TcpFlags {
         self.0 & 2 != 0
     }
     /// The connection is reset.
-    pub fn rst(self) -> bool {
+    pub(crate) fn rst(self) -> bool {
         self.0 & 4 != 0
     }
     /// The acknowledgement number counts.
-    pub fn ack(self) -> bool {
+    pub(crate) fn ack(self) -> bool {
         self.0 & 16 != 0
     }
 }
@@ -189,7 +189,7 @@ impl Packet {
     }
 
     /// Place of the transport header's checksum, if it has one that covers the packet.
-    pub fn checksum_at(&self) -> Option<usize> {
+    pub(crate) fn checksum_at(&self) -> Option<usize> {
         match self.transport {
             Transport::Tcp { .. } => Some(self.start + 16),
             Transport::Udp { .. } => Some(self.start + 6),
@@ -220,7 +220,7 @@ impl Packet {
     }
 
     /// Sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
-    pub fn pseudo_header(&self, length: usize) -> Sum {
+    pub(crate) fn pseudo_header(&self, length: usize) -> Sum {
         let sum = Sum::default().with_word(self.protocol.into()).with_word(length as u16);
         match (self.source, self.destination) {
             (IpAddr::V4(a), IpAddr::V4(b)) => sum.with(&a.octets()).with(&b.octets()),
