@@ -43,6 +43,7 @@ mod zones;
 
 pub use auto::Foresight;
 pub(crate) use auto::NoForesight;
+pub use auto::{EPOCH as AUTO_EPOCH, EPOCH_TEXT as AUTO_EPOCH_TEXT};
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 pub use sla::{Sla, SlaClass};
