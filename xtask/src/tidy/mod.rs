@@ -2,7 +2,7 @@
 //!
 //! Reads text, compiles nothing, and takes under a second. Each rule is one file: it gets what it
 //! judges as plain values and returns findings, so that its tests are small strings. What clippy
-//! can name by type or path is banned in `clippy.toml` instead; tidy guards the doors around it.
+//! can name by type or path is banned in `clippy.toml` instead; tidy guards the ways around it.
 
 mod allows;
 mod assertions;

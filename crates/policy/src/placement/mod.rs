@@ -129,7 +129,7 @@ pub trait VolumeView {
     /// Volumes that exist; their ids are below this.
     fn volume_count(&self) -> u32;
 
-    /// Promise to `volume`; `None`: there is none, or there is no such volume.
+    /// SLA of `volume`; `None`: it has none, or there is no such volume.
     fn sla(&self, _volume: VolumeId) -> Option<Sla> {
         None
     }
