@@ -8,7 +8,9 @@ pub mod images;
 
 use bytes::Bytes;
 use std::io::{Cursor, Read};
-use thermocline_trace::{Batch, Format, Op, Opened, ReadOptions, native::open_parquet, open_stream};
+use thermocline_trace::{
+    Batch, Format, Op, Opened, ReadOptions, native::open_parquet, open_stream,
+};
 
 /// Requests after which an input is believed to be sound; packed inputs can hold very many.
 const REQUESTS_MAX: usize = 1 << 20;

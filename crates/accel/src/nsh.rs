@@ -13,6 +13,7 @@
 //! Written: version 0, TTL 63, length 2 (words of 4 bytes), MD type 2, which may have no metadata.
 //! Read: MD types 1 and 2 of any length that is there; metadata is passed over. Bits that the
 //! standard leaves unassigned are ignored, as it says.
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 /// Bytes of a header as it is written here.
 pub const HEADER_BYTES: usize = 8;

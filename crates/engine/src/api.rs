@@ -13,10 +13,10 @@ pub use forecasts::{
     Forecast, ForecastFigures, ForecastMeasured, ForecastTrial, ForecastVerdict, NewForecast,
 };
 pub use hints::{
-    HINTS_AT_ONCE, HINTS_BYTES_MAX, HINTS_MAX, HINTS_VERSION, HintLevel, HintScore, HintSource,
-    HintsDone, HintsStatus, HintsTaken, JudgedRange, NewClasses, NewHint, NewHints, PoolPins,
-    RefusedHint, hints_schema,
+    HINTS_AT_ONCE, HINTS_VERSION, HintLevel, HintScore, HintSource, HintsDone, HintsStatus,
+    HintsTaken, JudgedRange, NewClasses, NewHint, NewHints, PoolPins, RefusedHint, hints_schema,
 };
+pub(crate) use hints::{HINTS_BYTES_MAX, HINTS_MAX};
 pub use scrub::{NewScrub, Scrub};
 pub use shadows::{
     Adopted, Adoption, Explanation, NewShadow, PlacementFigures, PoolWritten, Shadow,
@@ -211,7 +211,7 @@ pub struct NewPolicy {
 
 /// A policy that can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PolicyDescription {
+pub(crate) struct PolicyDescription {
     /// Its name.
     pub name: String,
     /// Summary of what it does.

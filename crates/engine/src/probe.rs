@@ -27,7 +27,7 @@ use thermocline_volume::{LABEL_BYTES, Label, PoolLabel};
 
 /// Bytes at a device's start and end that must be zeroes: file systems, partition tables and other
 /// volume managers have their marks there.
-pub const MARKS_BYTES: usize = 128 << 10;
+pub(crate) const MARKS_BYTES: usize = 128 << 10;
 
 /// Contents of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl fmt::Display for Contents {
 
 impl Contents {
     /// Contents of a device by its first bytes; all that can be had of a bucket.
-    pub fn of_head(head: &[u8]) -> Contents {
+    pub(crate) fn of_head(head: &[u8]) -> Contents {
         match Label::read(&head[..head.len().min(LABEL_BYTES)]) {
             Label::Pool(label) => Contents::Pool(label),
             Label::Unreadable => Contents::DamagedPool,

@@ -168,7 +168,7 @@ pub enum Part {
 
 impl Part {
     /// True if the flows of this inside host belong to it.
-    pub fn includes(self, host: IpAddr) -> bool {
+    pub(crate) fn includes(self, host: IpAddr) -> bool {
         match self {
             Part::All => true,
             Part::Share { index, of } => share_of(host, of) == index,

@@ -51,7 +51,7 @@ fn resident_kib() -> u64 {
         .expect("a measurement stops at what does not work")
 }
 
-/// The other process: a server that says its bytes to whoever comes, and clients of `door`.
+/// The other process: a server that says its bytes to whoever comes, and clients of `listener`.
 fn feed(arguments: &[String]) {
     let (bytes, file) = (
         arguments[0].parse::<usize>().expect("a measurement stops at what does not work"),
@@ -126,12 +126,12 @@ impl Feeder {
         Feeder { child, lines, server }
     }
 
-    /// Processor time and time that a transfer through `door` takes here.
-    fn fetch(&mut self, door: SocketAddr) -> (f64, f64) {
+    /// Processor time and time that a transfer through `listener` takes here.
+    fn fetch(&mut self, listener: SocketAddr) -> (f64, f64) {
         let (before, began) = (spent(), Instant::now());
         writeln!(
             self.child.stdin.as_mut().expect("a measurement stops at what does not work"),
-            "{door}"
+            "{listener}"
         )
         .expect("a measurement stops at what does not work");
         self.lines
@@ -183,7 +183,7 @@ fn bare_relay(server: SocketAddr) -> SocketAddr {
         .build()
         .expect("a measurement stops at what does not work");
     let (of_server, of_client) = tls();
-    let (door, middle) = runtime.block_on(async {
+    let (listener, middle) = runtime.block_on(async {
         let bind = || tokio::net::TcpListener::bind("127.0.0.1:0");
         (
             bind().await.expect("a measurement stops at what does not work"),
@@ -191,7 +191,7 @@ fn bare_relay(server: SocketAddr) -> SocketAddr {
         )
     });
     let (address, middle_at) = (
-        door.local_addr().expect("a measurement stops at what does not work"),
+        listener.local_addr().expect("a measurement stops at what does not work"),
         middle.local_addr().expect("a measurement stops at what does not work"),
     );
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(of_server));
@@ -215,7 +215,7 @@ fn bare_relay(server: SocketAddr) -> SocketAddr {
                     });
                 }
             });
-            while let Ok((mut near, _)) = door.accept().await {
+            while let Ok((mut near, _)) = listener.accept().await {
                 let connector = connector.clone();
                 tokio::spawn(async move {
                     let stream = tokio::net::TcpStream::connect(middle_at)

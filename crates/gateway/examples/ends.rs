@@ -1,5 +1,5 @@
 //! One end of a tunnel as a small program, for measurements: `ends exit LISTEN FOLDER POLICY` or
-//! `ends enter TO DOOR TARGET FOLDER POLICY`.
+//! `ends enter TO LISTENER TARGET FOLDER POLICY`.
 //!
 //! The folder holds keys of both ends, made when they are not there. Each line on standard input is
 //! answered by what was sent and received on the link so far.
@@ -34,11 +34,11 @@ fn main() {
             listen: listen.parse().expect("a measurement stops at what does not work"),
             allow: vec!["*:*".parse().expect("a measurement stops at what does not work")],
         }),
-        ["enter", to, door, target, folder, policy] => Gateway::enter(EnterConfig {
+        ["enter", to, listener, target, folder, policy] => Gateway::enter(EnterConfig {
             common: common(folder, "enter", "exit", policy),
             to: to.parse().expect("a measurement stops at what does not work"),
             forward: vec![(
-                door.parse().expect("a measurement stops at what does not work"),
+                listener.parse().expect("a measurement stops at what does not work"),
                 target.parse().expect("a measurement stops at what does not work"),
             )],
             socks5: Vec::new(),

@@ -2,6 +2,7 @@
 //!
 //! Bytes in, steps out; no socket. Whoever owns the socket writes what a step or a refusal says,
 //! and closes after a refusal.
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 use crate::address::{Host, HostPort};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -148,7 +149,7 @@ fn greeting(input: &[u8]) -> Result<Option<usize>, Refusal> {
         return Err(Refusal::Stranger { found: version });
     }
     let Some(&count) = input.get(1) else { return Ok(None) };
-    let Some(methods) = input[2..].get(..usize::from(count)) else { return Ok(None) };
+    let Some(methods) = input.get(2..2 + usize::from(count)) else { return Ok(None) };
     if !methods.contains(&NO_AUTHENTICATION) {
         return Err(Refusal::Methods);
     }
@@ -164,8 +165,7 @@ fn request(input: &[u8]) -> Result<Option<(HostPort, usize)>, Refusal> {
     field(0, "the version", VERSION, "5", Reply::Failure)?;
     field(1, "the command", COMMAND_CONNECT, "1, CONNECT", Reply::Command)?;
     field(2, "the reserved byte", 0, "0", Reply::Failure)?;
-    let Some(&kind) = input.get(3) else { return Ok(None) };
-    let rest = &input[4..];
+    let Some((&[_, _, _, kind], rest)) = input.split_first_chunk() else { return Ok(None) };
     let (host, length) = match kind {
         1 => match rest.first_chunk::<4>() {
             Some(octets) => (Host::from(IpAddr::V4(Ipv4Addr::from(*octets))), 4),
@@ -176,8 +176,8 @@ fn request(input: &[u8]) -> Result<Option<(HostPort, usize)>, Refusal> {
             None => return Ok(None),
         },
         3 => {
-            let Some(&length) = rest.first() else { return Ok(None) };
-            let Some(name) = rest[1..].get(..usize::from(length)) else { return Ok(None) };
+            let Some((&length, rest)) = rest.split_first() else { return Ok(None) };
+            let Some(name) = rest.get(..usize::from(length)) else { return Ok(None) };
             let name = std::str::from_utf8(name).map_err(|_| Refusal::Host)?;
             (Host::parse(name).map_err(|_| Refusal::Host)?, 1 + usize::from(length))
         }
@@ -186,7 +186,8 @@ fn request(input: &[u8]) -> Result<Option<(HostPort, usize)>, Refusal> {
             return Err(Refusal::Request { what, found, expected, reply: Reply::AddressType });
         }
     };
-    let Some(port) = rest[length..].first_chunk::<2>() else { return Ok(None) };
+    let port = rest.get(length..).and_then(|rest| rest.first_chunk::<2>());
+    let Some(port) = port else { return Ok(None) };
     let port = u16::from_be_bytes(*port);
     if port == 0 {
         return Err(Refusal::Host);
@@ -195,4 +196,5 @@ fn request(input: &[u8]) -> Result<Option<(HostPort, usize)>, Refusal> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

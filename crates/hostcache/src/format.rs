@@ -14,7 +14,7 @@ use bytes::{Buf, Bytes};
 use thermocline_units::fields::put_at;
 
 /// Bytes before the body of a message: its length and kind.
-pub const MESSAGE_HEADER_BYTES: usize = 5;
+pub(crate) const MESSAGE_HEADER_BYTES: usize = 5;
 /// Bytes of a message's body at most: a full vector of blocks with their names, and some room.
 pub const MESSAGE_BYTES_MAX: usize = BLOCKS_MAX * (BLOCK_BYTES + 48) + 64;
 

@@ -44,7 +44,7 @@ mod tests;
 pub use agent::Agent;
 pub use agent::events::{AgentCounts, AgentError, Event, Gone, Ticket, VolumeKey};
 pub use flash::{FlashCounts, FlashFailed, FlashRequest};
-pub use format::{FormatError, MESSAGE_BYTES_MAX, MESSAGE_HEADER_BYTES, Message};
+pub use format::{FormatError, MESSAGE_BYTES_MAX, Message};
 pub use link::{Link, LinkError, QUEUED_BYTES_MAX};
 pub use messages::{
     ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, UNKNOWN, Why, WriteItem,
@@ -60,10 +60,10 @@ pub const BLOCK_BYTES: usize = 4096;
 /// Blocks of one request at most.
 pub const BLOCKS_MAX: usize = 256;
 /// Numbers or hashes of one message at most.
-pub const IDS_MAX: usize = 1024;
+pub(crate) const IDS_MAX: usize = 1024;
 /// Blocks of one part of a map at most.
-pub const MAP_BLOCKS_MAX: usize = 4096;
+pub(crate) const MAP_BLOCKS_MAX: usize = 4096;
 /// Blocks that one push names at most.
-pub const PUSH_MAX: usize = 4097;
+pub(crate) const PUSH_MAX: usize = 4097;
 /// Bytes of a volume's name at most.
 pub const NAME_BYTES_MAX: usize = 255;

@@ -1,11 +1,12 @@
 //! Parts by themselves: the index against a map, numbers of former generations, and the layout:
 //! round trips, every truncation, anything at all.
 
+use crate::format::MESSAGE_HEADER_BYTES;
 use crate::index::Index;
 use crate::map::{Known, Map};
 use crate::messages::{ContentId, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, WriteItem};
 use crate::names::Names;
-use crate::{BLOCK_BYTES, MESSAGE_HEADER_BYTES, Message, Why};
+use crate::{BLOCK_BYTES, Message, Why};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

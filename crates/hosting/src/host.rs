@@ -6,9 +6,9 @@
 //! there, is asked for again every second; one that was lost to another host is not, until somebody
 //! says so.
 
+mod connections;
 mod second;
 mod volumes;
-mod ways;
 
 pub use second::{FLASH_LABEL, label_flash};
 
@@ -116,7 +116,7 @@ struct Listeners {
 pub struct HostAgent {
     core: Rc<RefCell<Core>>,
     listeners: Listeners,
-    inbox: mpsc::Receiver<Task<Core>>,
+    receiver: mpsc::Receiver<Task<Core>>,
     admin: HostApi,
     /// Readable when the second level's device has answered.
     readiness: Option<OwnedFd>,
@@ -150,7 +150,7 @@ impl HostAgent {
             None => None,
         };
         let peers = config.listen.map(meeting::listen).transpose()?;
-        let (mailbox, inbox) = mailbox();
+        let (mailbox, receiver) = mailbox();
         let admin = HostApi { mailbox, notes: notes.clone() };
         let mut core = Core {
             agent,
@@ -175,7 +175,7 @@ impl HostAgent {
         let listeners = Listeners { unix, _name: name, tcp, peers };
         let readiness = readiness.transpose()?;
         let core = Rc::new(RefCell::new(core));
-        Ok(HostAgent { core, listeners, inbox, admin, readiness })
+        Ok(HostAgent { core, listeners, receiver, admin, readiness })
     }
 
     /// The administrator's side.
@@ -198,15 +198,15 @@ impl HostAgent {
     pub fn run(self, stop: UnixStream) -> Result<(), HostingError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         stop.set_nonblocking(true)?;
-        let HostAgent { core, listeners, inbox, readiness, .. } = self;
+        let HostAgent { core, listeners, receiver, readiness, .. } = self;
         LocalSet::new().block_on(&runtime, async {
-            let tasks = ways::open(&core, &listeners)?;
+            let tasks = connections::open(&core, &listeners)?;
             let stop = tokio::net::UnixStream::from_std(stop)?;
             // An `OwnedFd` is always the same descriptor, which is all that makes it unsound.
             #[expect(deprecated, reason = "the other way is unsafe")]
             let with = |fd| AsyncFd::with_interest(fd, Interest::READABLE);
             let ready = readiness.map(with).transpose()?;
-            run_agent(&core, inbox, &stop, ready.as_ref()).await;
+            run_agent(&core, receiver, &stop, ready.as_ref()).await;
             tasks.iter().for_each(tokio::task::JoinHandle::abort);
             give_all_back(&core).await;
             Ok(())
@@ -217,7 +217,7 @@ impl HostAgent {
 /// Drives the clock until `stop` is readable.
 async fn run_agent(
     core: &Rc<RefCell<Core>>,
-    mut inbox: mpsc::Receiver<Task<Core>>,
+    mut receiver: mpsc::Receiver<Task<Core>>,
     stop: &tokio::net::UnixStream,
     ready: Option<&AsyncFd<OwnedFd>>,
 ) {
@@ -227,7 +227,7 @@ async fn run_agent(
         tokio::select! {
             () = wait(clock, deadline, &wakeup) => {}
             () = answered(ready) => {}
-            Some(order) = inbox.recv() => {
+            Some(order) = receiver.recv() => {
                 let mut core = core.borrow_mut();
                 order(&mut core);
                 core.turn();

@@ -100,7 +100,7 @@ pub struct StoreApi {
 pub struct StoreServer {
     core: Rc<RefCell<Core>>,
     listener: std::net::TcpListener,
-    inbox: mpsc::Receiver<Task<Core>>,
+    receiver: mpsc::Receiver<Task<Core>>,
     admin: StoreApi,
     readiness: OwnedFd,
 }
@@ -166,7 +166,7 @@ impl StoreServer {
         let server = Server::new(of_server, clock.now())?;
         let listener = meeting::listen(config.listen)?;
         let address = listener.local_addr()?;
-        let (mailbox, inbox) = mailbox();
+        let (mailbox, receiver) = mailbox();
         let admin = StoreApi { mailbox, notes: notes.clone() };
         let core = Core {
             server,
@@ -187,7 +187,7 @@ impl StoreServer {
             notes,
             wakeup: Rc::new(Notify::new()),
         };
-        Ok(StoreServer { core: Rc::new(RefCell::new(core)), listener, inbox, admin, readiness })
+        Ok(StoreServer { core: Rc::new(RefCell::new(core)), listener, receiver, admin, readiness })
     }
 
     /// Address where hosts come in; a port of 0 has become a real one.
@@ -214,14 +214,14 @@ impl StoreServer {
             let met = move |met: Met| drop(tokio::task::spawn_local(serve(core.clone(), met)));
             let refused =
                 move |from: SocketAddr, why: String| notes.note(Severity::Warning, from, why);
-            let door = meeting::accept(listener, config.keys, config.limits, met, refused);
-            let door = tokio::task::spawn_local(door);
+            let accepting = meeting::accept(listener, config.keys, config.limits, met, refused);
+            let accepting = tokio::task::spawn_local(accepting);
             let stop = tokio::net::UnixStream::from_std(stop)?;
             // An `OwnedFd` is always the same descriptor, which is all that makes it unsound.
             #[expect(deprecated, reason = "the other way is unsafe")]
             let ready = AsyncFd::with_interest(self.readiness, Interest::READABLE)?;
-            let stopped = run_store(&self.core, &ready, self.inbox, &stop).await;
-            door.abort();
+            let stopped = run_store(&self.core, &ready, self.receiver, &stop).await;
+            accepting.abort();
             match stopped {
                 Ok(()) => last_flush(&self.core, &ready).await,
                 Err(error) => Err(error),
@@ -234,7 +234,7 @@ impl StoreServer {
 async fn run_store(
     core: &Rc<RefCell<Core>>,
     ready: &AsyncFd<impl AsFd + std::os::fd::AsRawFd>,
-    mut inbox: mpsc::Receiver<Task<Core>>,
+    mut receiver: mpsc::Receiver<Task<Core>>,
     stop: &tokio::net::UnixStream,
 ) -> Result<(), HostingError> {
     let (clock, wakeup) = (core.borrow().clock, core.borrow().wakeup.clone());
@@ -257,7 +257,7 @@ async fn run_store(
         tokio::select! {
             guard = ready.readable() => guard?.clear_ready(),
             () = wait(clock, deadline, &wakeup) => {}
-            Some(order) = inbox.recv() => order(&mut core.borrow_mut()),
+            Some(order) = receiver.recv() => order(&mut core.borrow_mut()),
             _ = stop.readable() => return Ok(()),
         }
     }

@@ -13,7 +13,6 @@ mod session;
 mod wire;
 
 pub use handshake::{Export, Offer, Security};
-pub use outbox::Out;
 pub use request::{Ask, Cookie, Extent};
 pub use session::Session;
 pub use wire::Errno;

@@ -9,7 +9,7 @@ use thermocline_ports::Payload;
 
 /// Bytes on their way out.
 #[derive(Debug)]
-pub enum Out {
+enum Out {
     /// Headers.
     Bytes(Vec<u8>),
     /// Contents.
@@ -117,9 +117,8 @@ impl Outbox {
         contents
     }
 
-    /// Takes everything off unsent.
-    pub(super) fn take(&mut self) -> Vec<Out> {
-        (self.header_bytes, self.content_bytes) = (0, 0);
-        std::mem::take(&mut self.parts).into()
+    /// Drops everything unsent.
+    pub(super) fn clear(&mut self) {
+        *self = Outbox::default();
     }
 }

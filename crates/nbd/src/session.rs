@@ -9,7 +9,7 @@
 use super::handshake::REQUEST_BYTES_MAX;
 use super::handshake::{Agreement, Handshake, Offer, Progress, Security};
 use super::holding::Holding;
-use super::outbox::{Out, Outbox};
+use super::outbox::Outbox;
 use super::reply::{simple, status, structured};
 use super::request::{Ask, Cookie, Extent, ask};
 use super::wire::{Errno, Put, REQUEST_BYTES, RequestHeader, chunk, command, command_flag};
@@ -154,7 +154,7 @@ impl Session {
     pub fn hang_up(&mut self) {
         self.stage = Stage::Over;
         self.holding.let_go(self.out.content_bytes());
-        self.out.take();
+        self.out.clear();
         if let Some((header, ..)) = self.write.take() {
             self.holding.let_go(u64::from(header.length));
         }
@@ -177,12 +177,6 @@ impl Session {
         let contents = self.out.left(count);
         self.moved += contents;
         self.holding.let_go(contents);
-    }
-
-    /// Takes everything that is to be sent, as if it had left.
-    pub fn take_unsent(&mut self) -> Vec<Out> {
-        self.holding.let_go(self.out.content_bytes());
-        self.out.take()
     }
 
     /// True if the connection is gone: replies need not be waited for.

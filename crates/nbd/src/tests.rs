@@ -1,7 +1,8 @@
 //! Transcripts of the protocol, byte by byte, and what is refused.
 
 use super::wire::{MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, Put, option};
-use super::{Ask, Cookie, Export, Offer, Out, Security, Session};
+use super::{Ask, Cookie, Export, Offer, Security, Session};
+use std::io::IoSlice;
 use thermocline_ports::Payload;
 use thermocline_volume::{Action, Fragment};
 
@@ -36,13 +37,15 @@ fn next(session: &mut Session, exports: &[Export]) -> Option<(Cookie, Ask)> {
 
 /// Everything that is to be sent, as bytes.
 fn sent(session: &mut Session) -> Vec<u8> {
-    let parts = session.take_unsent().into_iter();
-    parts
-        .flat_map(|part| match part {
-            Out::Bytes(bytes) => bytes,
-            Out::Payload(payload) => payload.to_vec(),
-        })
-        .collect()
+    let mut sent = Vec::new();
+    while session.has_unsent() {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let used = session.unsent(&mut slices);
+        let before = sent.len();
+        slices[..used].iter().for_each(|slice| sent.extend_from_slice(slice));
+        session.sent(sent.len() - before);
+    }
+    sent
 }
 
 fn option(kind: u32, data: &[u8]) -> Vec<u8> {
@@ -333,7 +336,7 @@ fn a_request_beyond_the_clients_own_share_waits_for_memory_until_replies_have_le
     let _ = sent(&mut session);
     assert_eq!(session.surplus(), 64 << 10);
     session.fail(&second, super::Errno::Io);
-    assert_eq!((session.held(), session.moved()), (0, 192 << 10));
+    assert_eq!((session.held(), session.moved()), (0, 256 << 10));
 }
 
 /// Clients that announced large writes and sent nothing had all memory in turn, for minutes.

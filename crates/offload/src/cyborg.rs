@@ -63,7 +63,7 @@ async fn versions() -> Json<Value> {
 
 /// The slots that the caller may see, with their names and those of their cards.
 async fn seen(api: &PoolApi, who: Caller) -> Result<Vec<(Slot, String, String)>, Refused> {
-    api.inbox.ask(move |core| core.devices(&who)).await
+    api.mailbox.ask(move |core| core.devices(&who)).await
 }
 
 fn one(mut all: Vec<Value>, key: &str, id: &str) -> Answer<Value> {
@@ -148,7 +148,7 @@ fn as_profile(profile: &DeviceProfile) -> Value {
 }
 
 async fn profiles(State(api): Asked, Extension(who): Who) -> Answer<Value> {
-    let all = api.inbox.ask(move |core| core.profiles(&who)).await?;
+    let all = api.mailbox.ask(move |core| core.profiles(&who)).await?;
     let all: Vec<Value> = all.iter().map(as_profile).collect();
     Ok(Json(json!({ "device_profiles": all })))
 }
@@ -158,7 +158,7 @@ async fn profile(
     Extension(who): Who,
     Path(name): Path<String>,
 ) -> Answer<Value> {
-    let found = api.inbox.ask(move |core| core.profile(&who, &name)).await??;
+    let found = api.mailbox.ask(move |core| core.profile(&who, &name)).await??;
     Ok(Json(json!({ "device_profile": as_profile(&found) })))
 }
 
@@ -180,7 +180,7 @@ async fn make_profile(
     let Ok([NewProfile { name, description, groups }]) = <[NewProfile; 1]>::try_from(wish) else {
         return Err(Refused::invalid("give a list with one device profile"));
     };
-    let make = api.inbox.ask(move |core| core.make_profile(&who, name, description, groups));
+    let make = api.mailbox.ask(move |core| core.make_profile(&who, name, description, groups));
     Ok((StatusCode::CREATED, Json(as_profile(&make.await??))))
 }
 
@@ -189,7 +189,7 @@ async fn delete_profile(
     Extension(who): Who,
     Path(name): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    api.inbox.ask(move |core| core.delete_profile(&who, &name)).await??;
+    api.mailbox.ask(move |core| core.delete_profile(&who, &name)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -213,7 +213,7 @@ async fn delete_profiles(
     let names = names.value.ok_or_else(|| Refused::invalid("name profiles: ?value=a,b"))?;
     for name in names.split(',').map(ToString::to_string) {
         let who = who.clone();
-        api.inbox.ask(move |core| core.delete_profile(&who, &name)).await??;
+        api.mailbox.ask(move |core| core.delete_profile(&who, &name)).await??;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -249,7 +249,7 @@ async fn requests(
     Extension(who): Who,
     Query(filter): Query<Filter>,
 ) -> Answer<Value> {
-    let mut all = api.inbox.ask(move |core| core.requests(&who)).await?;
+    let mut all = api.mailbox.ask(move |core| core.requests(&who)).await?;
     all.retain(|request| {
         let is_of = filter.instance.is_none() || filter.instance == request.instance_uuid;
         let is_settled = filter.bind_state.is_none() || request.state != "BindStarted";
@@ -259,7 +259,7 @@ async fn requests(
 }
 
 async fn request(State(api): Asked, Extension(who): Who, Path(id): Path<String>) -> Answer<Value> {
-    let all = api.inbox.ask(move |core| core.requests(&who)).await?;
+    let all = api.mailbox.ask(move |core| core.requests(&who)).await?;
     one(all.iter().map(as_request).collect(), "accelerator request", &id)
 }
 
@@ -282,7 +282,7 @@ async fn make_requests(
         return Err(Refused::invalid("`image_uuid`: images of users are not taken"));
     }
     let profile = wish.device_profile_name;
-    let made = api.inbox.ask(move |core| core.make_requests(&who, &profile)).await??;
+    let made = api.mailbox.ask(move |core| core.make_requests(&who, &profile)).await??;
     Ok((StatusCode::CREATED, as_requests(&made)))
 }
 
@@ -333,7 +333,7 @@ async fn patched(
     for (uuid, steps) in patches {
         let binding = binding(&steps)?;
         let (name, asks) = (uuid.clone(), who.clone());
-        api.inbox
+        api.mailbox
             .ask(move |core| match binding {
                 Some(binding) => core.bind(&asks, &name, binding),
                 None => core.unbind(&asks, &name),
@@ -341,7 +341,7 @@ async fn patched(
             .await??;
         changed.push(uuid);
     }
-    let mut all = api.inbox.ask(move |core| core.requests(&who)).await?;
+    let mut all = api.mailbox.ask(move |core| core.requests(&who)).await?;
     all.retain(|request| changed.contains(&request.uuid));
     Ok((StatusCode::ACCEPTED, as_requests(&all)))
 }
@@ -371,7 +371,7 @@ async fn delete_request(
     Extension(who): Who,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Refused> {
-    api.inbox.ask(move |core| core.delete_request(&who, &id)).await??;
+    api.mailbox.ask(move |core| core.delete_request(&who, &id)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -384,7 +384,7 @@ async fn delete_requests(
         (Some(ids), None) => ids.split(',').map(ToString::to_string).collect(),
         (None, Some(instance)) => {
             let asks = who.clone();
-            let all = api.inbox.ask(move |core| core.requests(&asks)).await?;
+            let all = api.mailbox.ask(move |core| core.requests(&asks)).await?;
             let of = |request: &Request| request.instance_uuid.as_ref() == Some(&instance);
             all.into_iter().filter(of).map(|request| request.uuid).collect()
         }
@@ -392,7 +392,7 @@ async fn delete_requests(
     };
     for id in ids {
         let who = who.clone();
-        api.inbox.ask(move |core| core.delete_request(&who, &id)).await??;
+        api.mailbox.ask(move |core| core.delete_request(&who, &id)).await??;
     }
     Ok(StatusCode::NO_CONTENT)
 }

@@ -15,8 +15,8 @@ pub(crate) use binding::{Binding, Caller};
 
 use crate::api;
 use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
-use crate::inbox::Inbox;
 use crate::kept::{self, Kept};
+use crate::mailbox::Mailbox;
 use crate::saved::{self, Saved};
 use crate::side::{Side, hopped};
 use crate::tenants::Tenants;
@@ -135,7 +135,7 @@ struct Saver {
 /// A pool that is ready to run.
 pub struct Pool {
     core: Core,
-    inbox: Inbox,
+    mailbox: Mailbox,
     _saver: Saver,
     /// Locked for as long as the pool is there; let go last, when all is saved.
     _folder: File,
@@ -144,7 +144,7 @@ pub struct Pool {
 /// The side of a pool that administrators and tenants see.
 #[derive(Clone)]
 pub struct PoolApi {
-    pub(crate) inbox: Inbox,
+    pub(crate) mailbox: Mailbox,
     pub(crate) notes: Notes,
     /// Tokens of tenants, with their names.
     pub(crate) tokens: Arc<Vec<(String, String)>>,
@@ -169,11 +169,11 @@ impl Pool {
         let platform = platform(&config, &wishes)?;
         let path = config.state.join("pool.json");
         let kept = Kept::read(&path).map_err(|text| OffloadError::Saved { path, text })?;
-        let inbox = Inbox::new()?;
+        let mailbox = Mailbox::new()?;
         let slots: usize = config.cards.iter().map(|card| card.slots).sum();
         let benches = vec![(); slots + 1].iter().map(|()| Bench::default()).collect::<Vec<_>>();
         let threads = benches.iter().take(slots).enumerate();
-        let threads = threads.map(|(slot, bench)| thread(slot, bench, &maker, &inbox));
+        let threads = threads.map(|(slot, bench)| thread(slot, bench, &maker, &mailbox));
         let mut core = Core {
             platform,
             sides,
@@ -192,7 +192,7 @@ impl Pool {
         };
         core.take_up();
         let saver = saver(maker, benches, config.state.join("mappings"), notes)?;
-        Ok(Pool { core, inbox, _saver: saver, _folder: folder })
+        Ok(Pool { core, mailbox, _saver: saver, _folder: folder })
     }
 
     /// The side that administrators and tenants see.
@@ -202,7 +202,7 @@ impl Pool {
             tenant.token.clone().map(|token| (token, tenant.name.clone()))
         };
         let tokens = Arc::new(tenants.filter_map(token).collect());
-        PoolApi { inbox: self.inbox.clone(), notes: self.core.notes.clone(), tokens }
+        PoolApi { mailbox: self.mailbox.clone(), notes: self.core.notes.clone(), tokens }
     }
 
     /// Carries packets until `stop` is readable; then mappings are saved.
@@ -218,7 +218,7 @@ impl Pool {
             let mut files = [
                 PollFd::new(inside, PollFlags::IN),
                 PollFd::new(outside, PollFlags::IN),
-                PollFd::new(&self.inbox, PollFlags::IN),
+                PollFd::new(&self.mailbox, PollFlags::IN),
                 PollFd::new(stop, PollFlags::IN),
             ];
             match poll(&mut files, Some(&wait)) {
@@ -228,10 +228,10 @@ impl Pool {
             if !files[3].revents().is_empty() {
                 return Ok(());
             }
-            if let Some(task) = self.inbox.task() {
+            if let Some(task) = self.mailbox.task() {
                 task(&mut self.core);
             }
-            self.core.turn(&self.inbox);
+            self.core.turn(&self.mailbox);
             self.core.look_at_sides()?;
         }
     }
@@ -299,15 +299,15 @@ fn thread(
     slot: usize,
     bench: &Bench,
     maker: &Arc<Maker>,
-    inbox: &Inbox,
+    mailbox: &Mailbox,
 ) -> std::io::Result<mpsc::Sender<Work>> {
     let (sender, work) = mpsc::channel::<Work>();
-    let (bench, maker, inbox) = (bench.clone(), maker.clone(), inbox.clone());
+    let (bench, maker, mailbox) = (bench.clone(), maker.clone(), mailbox.clone());
     let run = move || {
         for work in work {
             let (ticket, mut told) = (work.ticket(), Told::default());
             let answer = bench.work(&maker, work, &mut told);
-            inbox.answer((ticket, answer, told));
+            mailbox.answer((ticket, answer, told));
         }
     };
     std::thread::Builder::new().name(format!("slot-{slot}")).spawn(run)?;
@@ -361,12 +361,12 @@ impl Core {
     }
 
     /// Takes packets in and carries on until nothing moves without somebody else.
-    fn turn(&mut self, inbox: &Inbox) {
+    fn turn(&mut self, mailbox: &Mailbox) {
         for _ in 0..ROWS {
             let mut is_more = false;
             for (side, from) in [From::Inside, From::Outside].into_iter().enumerate() {
                 is_more |= self.take_in(side, from);
-                self.hear(inbox);
+                self.hear(mailbox);
                 self.carry_on();
             }
             if !is_more {
@@ -374,7 +374,7 @@ impl Core {
             }
         }
         // An answer that is here in time is not late because a task or packets took long.
-        self.hear(inbox);
+        self.hear(mailbox);
         let now = self.now();
         if now >= self.platform.next_tick() {
             self.platform.tick(now);
@@ -404,8 +404,8 @@ impl Core {
     }
 
     /// Takes answers of workers.
-    fn hear(&mut self, inbox: &Inbox) {
-        for (ticket, answer, told) in inbox.answers() {
+    fn hear(&mut self, mailbox: &Mailbox) {
+        for (ticket, answer, told) in mailbox.answers() {
             let now = self.now();
             self.platform.complete_after(now, ticket, answer, told.worked);
             self.tell(told);

@@ -118,7 +118,7 @@ fn only_admin(caller: &Caller) -> Result<(), Refused> {
         (status = 503, body = Refused)))]
 async fn status(State(api): Asked, Extension(who): Who) -> Answer<PoolStatus> {
     only_admin(&who)?;
-    api.inbox.ask(|core| core.status()).await.map(Json)
+    api.mailbox.ask(|core| core.status()).await.map(Json)
 }
 
 /// Changes a tenant's chain while its packets flow.
@@ -134,7 +134,7 @@ async fn chain(
 ) -> Result<StatusCode, Refused> {
     // Not its tenant: it would take the inspection out.
     only_admin(&who)?;
-    api.inbox.ask(move |core| core.set_chain(&name, wish.functions)).await??;
+    api.mailbox.ask(move |core| core.set_chain(&name, wish.functions)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -150,7 +150,7 @@ async fn scale(
     Body(wish): Body<NewCount>,
 ) -> Result<StatusCode, Refused> {
     only_admin(&who)?;
-    api.inbox.ask(move |core| core.scale(&name, wish.slots)).await??;
+    api.mailbox.ask(move |core| core.scale(&name, wish.slots)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -166,7 +166,7 @@ async fn load(
     Body(wish): Body<NewLoad>,
 ) -> Result<StatusCode, Refused> {
     only_admin(&who)?;
-    api.inbox.ask(move |core| core.load(slot, wish.function.as_deref())).await??;
+    api.mailbox.ask(move |core| core.load(slot, wish.function.as_deref())).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -182,7 +182,7 @@ async fn drain(
     Body(wish): Body<NewCardState>,
 ) -> Result<StatusCode, Refused> {
     only_admin(&who)?;
-    api.inbox.ask(move |core| core.set_drained(&name, wish.drained)).await??;
+    api.mailbox.ask(move |core| core.set_drained(&name, wish.drained)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -195,7 +195,7 @@ async fn history(
     Query(second): Query<Onward>,
 ) -> Answer<Vec<PoolSecond>> {
     only_admin(&who)?;
-    api.inbox.ask(move |core| core.history(second.from)).await.map(Json)
+    api.mailbox.ask(move |core| core.history(second.from)).await.map(Json)
 }
 
 /// The last thousand events.
@@ -212,5 +212,5 @@ async fn events(
 
 async fn metrics(State(api): Asked, Extension(who): Who) -> Result<Response, Refused> {
     only_admin(&who)?;
-    Ok(figures::answer_of(api.inbox.ask(|core| core.status()).await?))
+    Ok(figures::answer_of(api.mailbox.ask(|core| core.status()).await?))
 }

@@ -1,4 +1,5 @@
 //! One side of the pool: its interface, its neighbours, and packets in and out.
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 use crate::config::SideConfig;
 use crate::ethernet::Neighbours;

@@ -124,8 +124,8 @@ pub struct Done {
 pub struct Abilities {
     /// The longest buffer.
     pub buffer_max: Bytes,
-    /// Jobs that it takes before the first is answered, without making the later ones wait at the
-    /// door.
+    /// Jobs that it takes before the first is answered, without making the later ones wait
+    /// outside.
     pub queue_depth: u32,
     /// Jobs that it works on at the same time.
     pub units: u32,

@@ -72,7 +72,7 @@ impl ProbeCounts {
 pub(super) struct Probes {
     is_on: AtomicBool,
     mailbox: mpsc::Sender<Ask>,
-    inbox: Mutex<Option<mpsc::Receiver<Ask>>>,
+    receiver: Mutex<Option<mpsc::Receiver<Ask>>>,
     pub(super) counts: ProbeCounts,
 }
 
@@ -96,11 +96,11 @@ impl Answers {
 
 impl Default for Probes {
     fn default() -> Probes {
-        let (mailbox, inbox) = mpsc::channel(MAILBOX_MAX);
+        let (mailbox, receiver) = mpsc::channel(MAILBOX_MAX);
         Probes {
             is_on: AtomicBool::new(false),
             mailbox,
-            inbox: Mutex::new(Some(inbox)),
+            receiver: Mutex::new(Some(receiver)),
             counts: ProbeCounts::default(),
         }
     }
@@ -143,13 +143,13 @@ impl Probes {
 
 /// Runs until `cut`.
 pub(super) fn run(shared: &Arc<Shared>, cut: &Stop) {
-    let inbox = shared.probes.inbox.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let receiver = shared.probes.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     // Requests are proxied all the same; nothing is probed.
-    let (Ok(runtime), Some(inbox)) = (runtime, inbox) else { return };
+    let (Ok(runtime), Some(receiver)) = (runtime, receiver) else { return };
     runtime.block_on(async {
         let mut stopped = cut.stopped();
-        let mut work = pin!(send_all(shared, inbox));
+        let mut work = pin!(send_all(shared, receiver));
         std::future::poll_fn(|cx| {
             let _ = work.as_mut().poll(cx);
             Pin::new(&mut stopped).poll(cx)
@@ -193,11 +193,11 @@ impl Drop for Place {
     }
 }
 
-async fn send_all(shared: &Arc<Shared>, mut inbox: mpsc::Receiver<Ask>) {
+async fn send_all(shared: &Arc<Shared>, mut receiver: mpsc::Receiver<Ask>) {
     let prober = Arc::new(Prober::default());
     let mut swept = Instant::now();
     loop {
-        let next = tokio::time::timeout(SWEEP, inbox.recv()).await;
+        let next = tokio::time::timeout(SWEEP, receiver.recv()).await;
         let current = shared.current();
         if swept.elapsed() >= SWEEP {
             prober.pool.sweep(&current.live, &shared.targets());

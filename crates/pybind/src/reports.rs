@@ -7,6 +7,7 @@ use crate::table::{Table, about, parsed};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use thermocline_experiments::{Experiment, Folders};
+use thermocline_policy::migration::DISK_PIECE;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::balance::words::{self, Burstiness, Requests, Sites, SlowTimes, Work};
 use thermocline_sim::balance::{
@@ -14,7 +15,7 @@ use thermocline_sim::balance::{
 };
 use thermocline_sim::dedup::{CHUNKINGS, Estimate};
 use thermocline_sim::machine::{
-    self, Arrivals, Load, MachineOptions, PIECE, PoolPlan, VolumeReport, parse_pools,
+    self, Arrivals, Load, MachineOptions, PoolPlan, VolumeReport, parse_pools,
 };
 use thermocline_sim::progress::{Amount, Watch};
 use thermocline_sim::stat::StatReport;
@@ -69,9 +70,7 @@ pub(crate) struct Machine<'py> {
 impl Machine<'_> {
     fn options(&self) -> PyResult<MachineOptions> {
         let mut usual = MachineOptions::default();
-        // The command's defaults: a throttle, and longer pieces.
-        usual.copying.rate_per_second = Some(Bytes::from_mib(64));
-        usual.copying.piece = PIECE;
+        usual.copying.piece = DISK_PIECE; // The command's default.
         Ok(MachineOptions {
             chunk: read_or("chunk", self.chunk.as_ref(), usual.chunk)?,
             epoch: read_or("epoch", self.epoch.as_ref(), usual.epoch)?,

@@ -127,8 +127,8 @@ pub(super) struct RecordedView {
     length: Nanos,
     volumes: u32,
     pub(super) pools: Vec<Pool>,
-    /// Promises to volumes.
-    pub(super) promises: BTreeMap<VolumeId, Sla>,
+    /// SLAs, by volume.
+    pub(super) slas: BTreeMap<VolumeId, Sla>,
 }
 
 /// A pool at an epoch's end.
@@ -163,7 +163,7 @@ impl RecordedView {
             length: Nanos(1),
             volumes: 0,
             pools: Vec::new(),
-            promises: BTreeMap::new(),
+            slas: BTreeMap::new(),
         }
     }
 
@@ -208,7 +208,7 @@ impl VolumeView for RecordedView {
     }
 
     fn sla(&self, volume: VolumeId) -> Option<Sla> {
-        self.promises.get(&volume).copied()
+        self.slas.get(&volume).copied()
     }
 
     fn pool_count(&self) -> u16 {

@@ -44,8 +44,8 @@ pub struct Recorder<S: Sink> {
     /// Places of chunks at the last epoch's end; and room to take down where they live now.
     homes: Homes,
     looked: Homes,
-    /// Promises to volumes at that time.
-    promises: BTreeMap<VolumeId, Sla>,
+    /// SLAs at that time.
+    slas: BTreeMap<VolumeId, Sla>,
 }
 
 impl<S: Sink> Recorder<S> {
@@ -53,9 +53,9 @@ impl<S: Sink> Recorder<S> {
     pub fn new(group: &Group, sink: S) -> Recorder<S> {
         let encoder = Encoder::new(group.chunk_size(), &about(group));
         let (homes, looked) = (Homes::default(), Homes::default());
-        let (under_way, promises) = (BTreeMap::new(), BTreeMap::new());
+        let (under_way, slas) = (BTreeMap::new(), BTreeMap::new());
         let mut recorder =
-            Recorder { encoder: Some(encoder), sink, under_way, homes, looked, promises };
+            Recorder { encoder: Some(encoder), sink, under_way, homes, looked, slas };
         recorder.pass_on();
         recorder
     }
@@ -72,7 +72,7 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// Takes down where chunks live and what is promised, and tells what changed.
+    /// Takes down where chunks live and the SLAs, and tells what changed.
     fn look(&mut self, view: &dyn VolumeView) {
         let Some(encoder) = &mut self.encoder else { return };
         self.looked.clear();
@@ -84,12 +84,12 @@ impl<S: Sink> Recorder<S> {
         }
         view.visit_mirrors(&mut |chunk, mirror| self.looked.mirror(chunk, 1, mirror));
         for volume in (0..view.volume_count()).map(VolumeId) {
-            let (now, then) = (view.sla(volume), self.promises.get(&volume).copied());
+            let (now, then) = (view.sla(volume), self.slas.get(&volume).copied());
             if now != then {
                 let figures = now.map_or(Vec::new(), |sla| sla.figures().to_vec());
                 encoder.promised(volume, &figures);
-                self.promises.remove(&volume);
-                self.promises.extend(now.map(|sla| (volume, sla)));
+                self.slas.remove(&volume);
+                self.slas.extend(now.map(|sla| (volume, sla)));
             }
         }
         self.looked.changes(&self.homes, |run| encoder.homes(&run));

@@ -136,7 +136,7 @@ impl Replay {
                     self.recorded.push(Move { chunk, to, how });
                 }
                 Event::Routed(routed) => self.route(&routed),
-                Event::Promised { volume, figures } => self.promise(volume, &figures)?,
+                Event::Promised { volume, figures } => self.set_sla(volume, &figures)?,
                 Event::EpochEnded => return self.judge().map(Some),
                 Event::Answered { .. } | Event::Ended => {}
             }
@@ -270,16 +270,16 @@ impl Replay {
         self.shadows.observe(&access);
     }
 
-    /// A volume is promised something else from this epoch on.
-    fn promise(&mut self, volume: VolumeId, figures: &[u64]) -> Result<(), ReplayError> {
+    /// A volume's SLA changes from this epoch on.
+    fn set_sla(&mut self, volume: VolumeId, figures: &[u64]) -> Result<(), ReplayError> {
         self.in_epoch()?;
         self.volumes_named = self.volumes_named.max(volume.0 + 1);
-        self.view.promises.remove(&volume);
+        self.view.slas.remove(&volume);
         let sla = Sla::from_figures(figures);
         if sla.is_none() && !figures.is_empty() {
-            return Err(self.wrong("a promise makes no sense"));
+            return Err(self.wrong("an SLA makes no sense"));
         }
-        self.view.promises.extend(sla.map(|sla| (volume, sla)));
+        self.view.slas.extend(sla.map(|sla| (volume, sla)));
         Ok(())
     }
 

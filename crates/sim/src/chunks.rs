@@ -18,7 +18,7 @@ use thermocline_trace::{Op, Request, TraceError, TraceReader};
 use thermocline_units::{Bytes, ChunkId, Nanos};
 
 /// Windows of a trace at most.
-pub const WINDOWS_MAX: u64 = 1 << 20;
+pub(crate) const WINDOWS_MAX: u64 = 1 << 20;
 /// Chunks at most, by their number in a volume.
 const CHUNKS_MAX: u64 = 1 << 32;
 

@@ -20,15 +20,3 @@ pub trait Watch: Sync {
     /// So much more of the part is done.
     fn more(&self, done: u64);
 }
-
-/// Nobody waits.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Unwatched;
-
-impl Watch for Unwatched {
-    fn begin(&self, _what: &str, _amount: Amount) {}
-
-    fn at(&self, _done: u64) {}
-
-    fn more(&self, _done: u64) {}
-}

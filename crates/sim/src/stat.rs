@@ -8,7 +8,7 @@ use crate::source::Traces;
 use serde_json::{Value, json};
 use thermocline_trace::stat::StatError;
 use thermocline_trace::stat::{
-    Amount as Moved, CHUNK, CHUNKS_COUNTED_IN, COUNTED_IN, Characterisation, Characteristics,
+    Amount as Moved, BIN, CHUNKS_COUNTED_IN, COUNTED_IN, Characterisation, Characteristics,
     Concentration, Histogram, LAGS_MAX, NEAR, PAGE, REACCESS_WITHIN, Reaccess, Timing,
     WorkloadCharacteristics,
 };
@@ -60,7 +60,7 @@ impl StatReport {
             "repairs": self.repairs,
             "definitions": {
                 "page_bytes": PAGE.0,
-                "chunk_bytes": CHUNK.0,
+                "chunk_bytes": BIN.0,
                 "reaccess_within_s": REACCESS_WITHIN.as_secs_f64(),
                 "near_bytes": NEAR.0,
                 "active_chunks_interval_s": CHUNKS_COUNTED_IN.as_secs_f64(),

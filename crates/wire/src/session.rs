@@ -397,7 +397,8 @@ impl Session {
     }
 
     /// Bytes received on a stream and not consumed.
-    pub fn unconsumed_bytes(&self, stream: StreamId) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn unconsumed_bytes(&self, stream: StreamId) -> u64 {
         self.streams.get(&stream.0).map_or(0, |stream| stream.window.unconsumed())
     }
 

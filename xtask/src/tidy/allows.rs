@@ -1,4 +1,4 @@
-//! Doors in the fence: where a lint that carries a house rule may be switched off.
+//! Places where a lint that carries a house rule may be switched off.
 //!
 //! The workspace's lints forbid `unwrap()` outside tests, printing in libraries, `unsafe`, dead
 //! code and (in sealed crates) the banned calls. `#[allow]` and `#[expect]` of these lints are

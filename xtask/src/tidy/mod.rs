@@ -2,7 +2,7 @@
 //!
 //! Reads text, compiles nothing, and takes under a second. Each rule is one file: it gets what it
 //! judges as plain values and returns findings, so that its tests are small strings. What clippy
-//! can name by type or path is banned in `clippy.toml` instead; tidy guards the doors around it.
+//! can name by type or path is banned in `clippy.toml` instead; tidy guards the ways around it.
 
 mod allows;
 mod assertions;
@@ -21,6 +21,7 @@ mod repeatable;
 mod shape;
 mod source;
 mod unsafety;
+mod unused;
 
 use crate::{Failure, no_arguments, workspace};
 use layers::LayerTable;
@@ -94,6 +95,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     findings.extend(copies::check(&sources));
     excesses.extend(assertions::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
+    excesses.extend(unused::excesses(&sources));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
     findings.extend(papers::beside_code(&papers, &sources, &table));

@@ -1,8 +1,8 @@
-//! Crates that read bytes from outside deny what panics on them: indexing, and `expect`.
+//! Crates and modules that read bytes from outside deny what panics on them: indexing, `expect`.
 //!
-//! The crate as a whole denies, so that a new module does too. Modules that read nothing from
-//! outside are listed here, and only they may allow it again. A `format.rs` in another crate is the
-//! business of [`super::layouts`].
+//! A crate denies as a whole, so that a new module does too. Modules that read nothing from outside
+//! are listed here, and only they may allow it again. Modules of other crates that read such bytes
+//! deny at their own head. A `format.rs` in another crate is the business of [`super::layouts`].
 
 use super::source::{closing, leading_word};
 use super::{Finding, Source};
@@ -12,34 +12,61 @@ const RULE: &str = "outside";
 /// The lints, as the attribute names them.
 pub(super) const DENIED: &str = "clippy::indexing_slicing, clippy::expect_used";
 
-/// The crates, each with the modules that may allow what it denies.
-const READERS: [(&str, &[&str]); 3] = [
-    ("fs", &["tests"]),
-    ("nbd", &["tests"]),
-    (
-        "trace",
-        &["tests", "fixture", "filter", "merge", "packer", "stat", "synth", "write", "writer"],
-    ),
+/// A crate or a module that reads bytes from outside.
+struct Reader {
+    /// Beginning of the paths of its files, below `crates/`.
+    place: &'static str,
+    /// The file that denies.
+    head: &'static str,
+    /// Modules that may allow what it denies.
+    modules: &'static [&'static str],
+}
+
+const READERS: [Reader; 9] = [
+    Reader { place: "accel/src/nsh.rs", head: "accel/src/nsh.rs", modules: &["tests"] },
+    Reader { place: "fs/src/", head: "fs/src/lib.rs", modules: &["tests"] },
+    Reader {
+        place: "functions/src/packet/",
+        head: "functions/src/packet/mod.rs",
+        modules: &["tests", "build"],
+    },
+    Reader { place: "gateway/src/socks5.rs", head: "gateway/src/socks5.rs", modules: &["tests"] },
+    Reader { place: "nbd/src/", head: "nbd/src/lib.rs", modules: &["tests"] },
+    Reader {
+        place: "offload/src/ethernet.rs",
+        head: "offload/src/ethernet.rs",
+        modules: &["tests"],
+    },
+    Reader { place: "offload/src/side.rs", head: "offload/src/side.rs", modules: &["tests"] },
+    Reader { place: "offload/src/tenants.rs", head: "offload/src/tenants.rs", modules: &["tests"] },
+    Reader {
+        place: "trace/src/",
+        head: "trace/src/lib.rs",
+        modules: &[
+            "tests", "fixture", "filter", "merge", "packer", "stat", "synth", "write", "writer",
+        ],
+    },
 ];
 
-/// Finds such a crate that does not deny, and each place where it allows what it may not.
+/// Finds such a crate or module that does not deny, and each place where it allows what it may not.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
-    let inside = source.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
-    let Some((room, file)) = inside else { return Vec::new() };
-    let Some((_, modules)) = READERS.iter().find(|(reader, _)| *reader == room) else {
+    let Some(file) = source.path.strip_prefix("crates/") else { return Vec::new() };
+    let Some(reader) = READERS.iter().find(|reader| file.starts_with(reader.place)) else {
         return Vec::new();
     };
     let mut findings = Vec::new();
     let denies = format!("#![deny({DENIED})]");
-    if file == "lib.rs" && !source.code.contains(&denies) {
+    if file == reader.head && !source.code.contains(&denies) {
         let message = format!("write `{denies}`: bytes from outside never panic");
         findings.push(Finding::new(source.path, 1, RULE, message));
     }
     let levels = ["allow", "expect", "warn"].into_iter().flat_map(|level| source.words(level));
-    for at in levels.filter(|at| !source.is_test() && opens(&source.code, *at, modules)) {
+    let opened = |at: &usize| !source.is_test() && opens(&source.code, *at, reader.modules);
+    for at in levels.filter(opened) {
         let message = format!(
-            "`{room}` reads bytes from outside: write `get`, `first_chunk` or a pattern; modules \
-             that read none are listed in {}",
+            "`{}` reads bytes from outside: write `get`, `first_chunk` or a pattern; modules that \
+             read none are listed in {}",
+            reader.place.trim_end_matches('/'),
             file!()
         );
         findings.push(Finding::new(source.path, source.line_of(at), RULE, message));
@@ -62,8 +89,8 @@ fn opens(code: &str, at: usize, modules: &[&str]) -> bool {
 /// The module that is declared behind an attribute's list; empty where it is something else.
 fn module_behind(code: &str) -> &str {
     let declared = code.strip_prefix(")]").map_or("", str::trim_start);
-    let declared = declared.strip_prefix("pub ").unwrap_or(declared);
-    declared.strip_prefix("mod ").map_or("", leading_word)
+    let public = ["pub ", "pub(crate) "].iter().find_map(|word| declared.strip_prefix(word));
+    public.unwrap_or(declared).strip_prefix("mod ").map_or("", leading_word)
 }
 
 #[cfg(test)]

@@ -17,11 +17,12 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_engine::api::Status;
-use thermocline_policy::placement::CHUNK_TEXT;
+use thermocline_policy::migration::{DISK_PIECE, RATE_TEXT};
+use thermocline_policy::placement::{AUTO_EPOCH, CHUNK_TEXT};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
 use thermocline_sim::lab;
-use thermocline_sim::machine::{MachineOptions, PIECE, PoolPlan};
+use thermocline_sim::machine::{MachineOptions, PoolPlan};
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
 
@@ -41,10 +42,6 @@ the years over which it is written off, or an object store's for a GiB and month
   gib = 0.12
   years = 5
 docs/guides/advise.md explains every figure.";
-
-/// Time between two decisions of placements that do not say themselves: most profit from this one
-/// (docs/results/placements.md).
-const EPOCH: Nanos = Nanos::from_secs(10);
 
 /// Options of the question.
 #[derive(clap::Args)]
@@ -92,7 +89,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = CHUNK_TEXT)]
     chunk: Bytes,
     /// Bytes a second that moves may read from, and write to, each pool; `none`: no limit.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = RATE_TEXT)]
     rate: Rate,
     /// Runs of each trial, with other seeds of the devices: 1 to 100.
     #[arg(
@@ -232,12 +229,13 @@ impl Args {
             more: self.add,
             options: MachineOptions {
                 chunk: live.map_or(self.chunk, |status| Bytes(status.chunk_bytes)),
-                epoch: EPOCH,
+                // Most placements profit from it (docs/results/placements.md).
+                epoch: AUTO_EPOCH,
                 own_epochs: true,
                 arrivals: self.load.arrivals(),
                 copying: Copying {
                     rate_per_second: self.rate.0,
-                    piece: PIECE,
+                    piece: DISK_PIECE,
                     ..Copying::default()
                 },
                 ..MachineOptions::default()

@@ -121,14 +121,15 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let damage = pools::Damage::from(args.salvage);
     let may = Permission { degraded: args.degraded, damage, erase: &args.erase };
     let mut running = RunningEngine::start(&config, may, handed, &args.deciding, args.log)?;
-    let doors_told = running.open_listeners(&config)?;
+    let listeners_told = running.open_listeners(&config)?;
     let engine = running.engine();
-    let (volumes, ways) = (tell_volumes(engine, &config), tell_ways(engine, &config));
+    let (volumes, attaching) = (tell_volumes(engine, &config), tell_attaching(engine, &config));
     let nobody = tell_nobody(&args, &config) + &tell_size(engine, args.standard.size);
     // Clients are let in already: a full disk behind the standard output does not send them away.
-    if let Err(error) =
-        output::print(&format!("{}{volumes}{nobody}{doors_told}{ways}", running.pools_told()))
-    {
+    if let Err(error) = output::print(&format!(
+        "{}{volumes}{nobody}{listeners_told}{attaching}",
+        running.pools_told()
+    )) {
         listeners::say(&error.to_string());
     }
     let volumes = running.engine().exports().len() as u64;
@@ -196,7 +197,7 @@ fn tell_volumes(engine: &Engine, config: &Config) -> String {
 }
 
 /// Tells how clients attach a volume.
-fn tell_ways(engine: &Engine, config: &Config) -> String {
+fn tell_attaching(engine: &Engine, config: &Config) -> String {
     let Some(export) = engine.exports().first() else { return String::new() };
     let (name, socket) = (&export.name, config.nbd.socket.display());
     format!(

@@ -142,7 +142,7 @@ fn listen(keys: &mut Keys<'_>, beside: &Path) -> Result<Vec<Listen>, ConfigError
             key: tls.key,
             client_authority: tls.client_ca,
         });
-        if listeners.iter().any(|door| door.address == address && address.port() != 0) {
+        if listeners.iter().any(|listener| listener.address == address && address.port() != 0) {
             return Err(table.file.problem(text.line, format!("{address} is listened on twice")));
         }
         table.finish()?;

@@ -110,7 +110,7 @@ pub(crate) struct VolumeConfig {
     pub(crate) named: bool,
     /// Bytes that clients see, when it is made.
     pub(crate) size: Bytes,
-    /// Promise to it, at every start.
+    /// Its SLA, at every start.
     pub(crate) sla: Option<Sla>,
 }
 

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use thermocline_engine::ClientLimits;
 use thermocline_engine::pools::{DeviceConfig, Emulation, NamedBy, PoolConfig};
+use thermocline_policy::migration::DISK_PIECE;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_ports_os::Patience;
@@ -23,8 +24,6 @@ const POOLS: [(&str, &str, u64); 3] =
 const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
 /// Policy that decides about moves.
 const POLICY: &str = "auto";
-/// Bytes that a move copies at a time: a seek of a disk for each costs as much as a mebibyte.
-const PIECE: Bytes = Bytes::from_mib(1);
 /// The largest volume that this makes.
 const SIZE_MAX: Bytes = Bytes::from_gib(64 << 10);
 /// No pool is made smaller.
@@ -97,7 +96,7 @@ impl Standard {
             origin: Origin::Standard,
             settings: Settings {
                 epoch: own.unwrap_or(settings.epoch),
-                copying: Copying { piece: PIECE, ..settings.copying },
+                copying: Copying { piece: DISK_PIECE, ..settings.copying },
                 ..settings
             },
         })

@@ -41,7 +41,7 @@ fn name(table: &mut Keys<'_>, place: usize) -> Result<(At<String>, bool), Config
     }
 }
 
-/// Reads the promise to a volume.
+/// Reads the SLA of a volume.
 fn sla(keys: &mut Keys<'_>) -> Result<Option<Sla>, ConfigError> {
     let wanted = "a time above 0, such as \"20ms\"";
     let latency = keys.quantity("latency", wanted, |latency: &Nanos| latency.0 > 0)?;
@@ -49,7 +49,7 @@ fn sla(keys: &mut Keys<'_>) -> Result<Option<Sla>, ConfigError> {
         None => None,
         Some(At { value, line }) => {
             let class = SlaClass::named(&value);
-            let wrong = "`class` must be \"strict\" or \"loose\": how the promise ranks";
+            let wrong = "`class` must be \"strict\" or \"loose\": how the SLA ranks";
             Some((class.ok_or_else(|| keys.file.problem(line, wrong))?, line))
         }
     };
@@ -59,7 +59,7 @@ fn sla(keys: &mut Keys<'_>) -> Result<Option<Sla>, ConfigError> {
             Ok(Some(Sla { latency: latency.value, class }))
         }
         (None, Some((_, line))) => {
-            Err(keys.file.problem(line, "a `class` needs a `latency`: what is promised"))
+            Err(keys.file.problem(line, "a `class` needs a `latency`: what the SLA guarantees"))
         }
         (None, None) => Ok(None),
     }

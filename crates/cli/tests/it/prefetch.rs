@@ -1,10 +1,10 @@
 //! `thermocline hint watch` from end to end: whoever opens a cold file has it near soon after.
 
 use crate::engine::json;
+use crate::hint_sources::{beside, hints_done, ranges, source, until};
 use crate::mounted::{Mounted, mounting_works};
 use crate::program::{self, run};
 use crate::up::{Up, clients_are_here};
-use crate::ways::{beside, hints_done, ranges, source, until};
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
 use std::path::Path;

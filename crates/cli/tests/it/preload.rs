@@ -1,9 +1,9 @@
 //! Hints from commands themselves: `run --preload`, `watch --socket`, and both without the right to
 //! watch files.
 
+use crate::hint_sources::{PROGRAM, beside, ext4, hints_done, source, until};
 use crate::mounted::shell;
 use crate::program::{self, run};
-use crate::ways::{PROGRAM, beside, ext4, hints_done, source, until};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -124,11 +124,11 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
         )
     };
     let exit = End::start(&folder, &exit_at("127.0.0.1:0"));
-    let door = exit.address();
+    let address = exit.address();
     let enter = End::start(
         &folder,
         &format!(
-            "enter --to {door} --key enter.key --peer exit.pub --forward 0={target} --socks5 0 \
+            "enter --to {address} --key enter.key --peer exit.pub --forward 0={target} --socks5 0 \
                   --policy content:size=2KiB --socket enter.sock"
         ),
     );
@@ -150,7 +150,7 @@ fn two_processes_carry_a_flow_and_one_that_is_killed_comes_back() {
     wait_until("the enter knows", || !status(&folder, "enter.sock")["down_for_s"].is_null());
     let text = program::run(&folder, "tunnel status --socket enter.sock").succeeded().stdout();
     assert!(text.contains("link DOWN") && text.contains("clients: refuse"), "{text}");
-    let exit = End::start(&folder, &exit_at(&door));
+    let exit = End::start(&folder, &exit_at(&address));
     wait_until("the link is up again", is_up);
     assert!(read_all(&enter.address()) == data, "other bytes came");
     enter.ends_after_a_signal();

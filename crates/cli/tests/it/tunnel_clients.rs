@@ -37,7 +37,7 @@ impl Drop for Running {
     }
 }
 
-/// Both ends; a door for each target.
+/// Both ends; a listener for each target.
 pub(crate) struct Tunnel {
     pub(crate) folder: PathBuf,
     pub(crate) listeners: Vec<String>,
@@ -74,7 +74,7 @@ impl Tunnel {
         rest.lines().next().unwrap().to_string()
     }
 
-    /// The port of the first door.
+    /// The port of the first listener.
     fn port(&self) -> &str {
         self.listeners[0].rsplit(':').next().unwrap()
     }

@@ -115,7 +115,7 @@ fn clients_that_know_nothing_of_the_tunnel_go_through_it() {
     let told = status(&folder, "exit.sock");
     assert!(told["flows"].as_u64().unwrap() > 0, "it went through the tunnel: {told}");
     assert_eq!(told["links"][0]["classes"][0]["class"], 8099);
-    // The door itself is no server.
+    // The listener itself is no server.
     let refused = fetch(router, "http://127.0.0.1:7401/");
     assert!(!refused.status.success() && refused.stdout.is_empty());
     assert_eq!(status(&folder, "enter.sock")["refused"], 1);

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 /// The version of the document that this program reads.
 pub const HINTS_VERSION: u32 = 1;
 /// Hints of one document at most.
-pub const HINTS_MAX: usize = 10_000;
+pub(crate) const HINTS_MAX: usize = 10_000;
 /// Bytes of a document at most: room for [`HINTS_MAX`] hints of 800 bytes in JSON, which have a
 /// path of 600. Whoever has longer ones gives fewer at once.
-pub const HINTS_BYTES_MAX: usize = 8 << 20;
+pub(crate) const HINTS_BYTES_MAX: usize = 8 << 20;
 const _: () = assert!(HINTS_BYTES_MAX / HINTS_MAX > 800, "a full document has room");
 /// Hints that fit into a document even if all have the longest of paths.
 pub const HINTS_AT_ONCE: usize = 1600;

@@ -171,7 +171,7 @@ impl<'a> AdminApi<'a> {
     ///
     /// # Errors
     /// When there is no such placement, or a setting or the epoch is wrong.
-    pub fn set_policy(&mut self, wish: &NewPolicy) -> Result<Policy, Refused> {
+    pub(crate) fn set_policy(&mut self, wish: &NewPolicy) -> Result<Policy, Refused> {
         let chosen = chosen(&wish.spec)?;
         let given = match wish.epoch_seconds {
             Some(seconds) if !(0.1..=1e6).contains(&seconds) => {

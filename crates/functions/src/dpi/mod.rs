@@ -27,7 +27,7 @@ mod ruleset;
 mod scan;
 mod stream;
 
-pub use rules::{Action, CONTENT_BYTES_MAX, ELEMENTS_MAX, REACH_MAX, RULES_MAX, RuleError};
+pub use rules::{Action, RuleError};
 pub use ruleset::{Limits, Ruleset};
 
 use crate::format::{DirectionRecord, DpiRecord, Kind, open, seal};

@@ -8,13 +8,13 @@ use super::header::{Addresses, Ports};
 use std::collections::BTreeMap;
 
 /// The longest literal of a rule, bytes.
-pub const CONTENT_BYTES_MAX: usize = 128;
+pub(crate) const CONTENT_BYTES_MAX: usize = 128;
 /// Contents and expressions that a rule may have.
-pub const ELEMENTS_MAX: usize = 16;
+pub(crate) const ELEMENTS_MAX: usize = 16;
 /// The greatest number of rules of a file.
-pub const RULES_MAX: usize = 65_535;
+pub(crate) const RULES_MAX: usize = 65_535;
 /// The greatest offset, depth, distance and within, bytes.
-pub const REACH_MAX: u32 = 65_535;
+pub(crate) const REACH_MAX: u32 = 65_535;
 
 /// Consequence of a rule's match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

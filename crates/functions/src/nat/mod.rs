@@ -27,7 +27,7 @@ mod ports;
 mod settings;
 mod state;
 
-pub use settings::{Allocation, EXTERNAL_MAX, Scope, Settings, SettingsError, Timeouts};
+pub use settings::{Allocation, Scope, Settings, SettingsError, Timeouts};
 
 use crate::packet::{End, Packet, Quoted, TCP, TcpFlags, Transport, UDP, rewrite};
 use crate::{Event, Function, ImportError, Imported, Output, Part, Protocol, Reason, Released};

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use thermocline_units::{Bytes, Nanos};
 
 /// External addresses that one NAT may have.
-pub const EXTERNAL_MAX: usize = 256;
+pub(crate) const EXTERNAL_MAX: usize = 256;
 
 /// Scope of a mapping or a filter: which packets of a host's port count as the same (RFC 4787,
 /// sections 4.1 and 5).

@@ -15,21 +15,17 @@ impl Sum {
     /// the last one must have an even length.
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Sum {
-        let mut sum = self.0;
-        let mut chunks = bytes.chunks_exact(4);
-        for chunk in &mut chunks {
-            sum += u64::from(u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]));
-        }
-        let mut words = chunks.remainder().chunks(2);
-        for word in &mut words {
-            sum += u64::from(word[0]) << 8 | word.get(1).map_or(0, |&low| u64::from(low));
-        }
-        Sum(sum)
+        let (fours, rest) = bytes.as_chunks::<4>();
+        let (twos, odd) = rest.as_chunks::<2>();
+        let fours: u64 = fours.iter().map(|four| u64::from(u32::from_be_bytes(*four))).sum();
+        let twos: u64 = twos.iter().map(|two| u64::from(u16::from_be_bytes(*two))).sum();
+        let odd: u64 = odd.iter().map(|high| u64::from(*high) << 8).sum();
+        Sum(self.0 + fours + twos + odd)
     }
 
     /// Adds one number.
     #[must_use]
-    pub fn with_word(self, word: u16) -> Sum {
+    pub(crate) fn with_word(self, word: u16) -> Sum {
         Sum(self.0 + u64::from(word))
     }
 
@@ -58,14 +54,15 @@ impl Difference {
     pub fn replace(self, old: &[u8], new: &[u8]) -> Difference {
         debug_assert!(old.len() == new.len() && old.len().is_multiple_of(2), "whole words");
         let words = |bytes: &[u8], flip: u16| -> u64 {
-            bytes.chunks_exact(2).map(|w| u64::from(u16::from_be_bytes([w[0], w[1]]) ^ flip)).sum()
+            let (words, _) = bytes.as_chunks();
+            words.iter().map(|word| u64::from(u16::from_be_bytes(*word) ^ flip)).sum()
         };
         Difference(self.0 + words(old, 0xffff) + words(new, 0))
     }
 
     /// Notes that one number became another.
     #[must_use]
-    pub fn replace_word(self, old: u16, new: u16) -> Difference {
+    pub(crate) fn replace_word(self, old: u16, new: u16) -> Difference {
         Difference(self.0 + u64::from(!old) + u64::from(new))
     }
 

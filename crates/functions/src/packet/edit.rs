@@ -3,6 +3,7 @@
 use super::checksum::Difference;
 use super::{Packet, Transport, word};
 use std::net::IpAddr;
+use thermocline_units::fields::put_at;
 use thermocline_units::mutants::mutant;
 
 /// End of a packet's way that an edit changes.
@@ -36,14 +37,14 @@ pub fn rewrite(
     let difference = match (old, address) {
         (IpAddr::V4(old), IpAddr::V4(new)) => {
             let at = if is_source { 12 } else { 16 };
-            bytes[at..at + 4].copy_from_slice(&new.octets());
+            put_at(bytes, at, &new.octets());
             let difference = Difference::default().replace(&old.octets(), &new.octets());
             correct(bytes, 10, difference, false);
             difference
         }
         (IpAddr::V6(old), IpAddr::V6(new)) => {
             let at = if is_source { 8 } else { 24 };
-            bytes[at..at + 16].copy_from_slice(&new.octets());
+            put_at(bytes, at, &new.octets());
             Difference::default().replace(&old.octets(), &new.octets())
         }
         _ => panic!("an address of the other IP version"),
@@ -80,7 +81,7 @@ fn write_port(
         _ => return None,
     };
     let old = word(bytes, at)?;
-    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    put_at(bytes, at, &new.to_be_bytes());
     Some(Difference::default().replace_word(old, new))
 }
 
@@ -105,5 +106,5 @@ pub(super) fn correct(bytes: &mut [u8], at: usize, difference: Difference, is_ud
         0 if is_udp => 0xffff,
         new => new,
     };
-    bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    put_at(bytes, at, &new.to_be_bytes());
 }

@@ -8,7 +8,9 @@
 //! It follows IPv4 options and the IPv6 extension headers hop-by-hop, routing, destination,
 //! mobility, authentication and fragment. What is behind an encryption header is
 //! [`Transport::Other`]. It does not look into tunnels, and does not put fragments together.
+#![deny(clippy::indexing_slicing, clippy::expect_used)]
 
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // It makes packets.
 pub mod build;
 pub mod checksum;
 mod edit;
@@ -21,16 +23,16 @@ use checksum::Sum;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Protocol number of ICMP.
-pub const ICMP: u8 = 1;
+pub(crate) const ICMP: u8 = 1;
 /// Protocol number of TCP.
-pub const TCP: u8 = 6;
+pub(crate) const TCP: u8 = 6;
 /// Protocol number of UDP.
-pub const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 /// Protocol number of ICMPv6.
-pub const ICMP_V6: u8 = 58;
+pub(crate) const ICMP_V6: u8 = 58;
 
 /// Extension headers of IPv6 that a packet may have; more is refused.
-pub const EXTENSION_HEADERS_MAX: usize = 16;
+pub(crate) const EXTENSION_HEADERS_MAX: usize = 16;
 
 /// Reason why bytes are no packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +71,7 @@ pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
     /// The sender has sent its last byte.
-    pub fn fin(self) -> bool {
+    pub(crate) fn fin(self) -> bool {
         self.0 & 1 != 0
     }
     /// A connection begins.
@@ -77,11 +79,11 @@ impl TcpFlags {
         self.0 & 2 != 0
     }
     /// The connection is reset.
-    pub fn rst(self) -> bool {
+    pub(crate) fn rst(self) -> bool {
         self.0 & 4 != 0
     }
     /// The acknowledgement number counts.
-    pub fn ack(self) -> bool {
+    pub(crate) fn ack(self) -> bool {
         self.0 & 16 != 0
     }
 }
@@ -150,11 +152,16 @@ pub struct Packet {
 
 /// Two bytes at `at`, as a number.
 pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]))
+    octets(bytes, at).map(|b| u16::from_be_bytes(*b))
 }
 
 fn long(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
+    octets(bytes, at).map(|b| u32::from_be_bytes(*b))
+}
+
+/// `N` bytes at `at`.
+fn octets<const N: usize>(bytes: &[u8], at: usize) -> Option<&[u8; N]> {
+    bytes.get(at..)?.first_chunk()
 }
 
 impl Packet {
@@ -170,13 +177,15 @@ impl Packet {
         }
     }
 
-    /// The bytes behind a TCP or UDP header; empty for anything else.
+    /// The bytes behind a TCP or UDP header; empty for anything else, and where `bytes` are shorter
+    /// than those that were parsed.
     pub fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        match self.transport {
-            Transport::Tcp { payload, .. } => &bytes[payload..self.end],
-            Transport::Udp { payload, end, .. } => &bytes[payload..end],
-            _ => &[],
-        }
+        let place = match self.transport {
+            Transport::Tcp { payload, .. } => payload..self.end,
+            Transport::Udp { payload, end, .. } => payload..end,
+            _ => return &[],
+        };
+        bytes.get(place).unwrap_or_default()
     }
 
     /// Source and destination port, or the identifier of a query in both places.
@@ -189,7 +198,7 @@ impl Packet {
     }
 
     /// Place of the transport header's checksum, if it has one that covers the packet.
-    pub fn checksum_at(&self) -> Option<usize> {
+    pub(crate) fn checksum_at(&self) -> Option<usize> {
         match self.transport {
             Transport::Tcp { .. } => Some(self.start + 16),
             Transport::Udp { .. } => Some(self.start + 6),
@@ -216,11 +225,11 @@ impl Packet {
             Transport::Query { .. } | Transport::Error { .. } => Sum::default(),
             Transport::Later | Transport::Other => return true,
         };
-        sum.with(&bytes[self.start..end]).checksum() == 0
+        bytes.get(self.start..end).is_some_and(|covered| sum.with(covered).checksum() == 0)
     }
 
     /// Sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
-    pub fn pseudo_header(&self, length: usize) -> Sum {
+    pub(crate) fn pseudo_header(&self, length: usize) -> Sum {
         let sum = Sum::default().with_word(self.protocol.into()).with_word(length as u16);
         match (self.source, self.destination) {
             (IpAddr::V4(a), IpAddr::V4(b)) => sum.with(&a.octets()).with(&b.octets()),
@@ -231,7 +240,7 @@ impl Packet {
 }
 
 fn parse_v4(bytes: &[u8]) -> Result<Packet, Malformed> {
-    let header = bytes.get(..20).ok_or(Malformed::Short)?;
+    let header: &[u8; 20] = bytes.first_chunk().ok_or(Malformed::Short)?;
     let start = usize::from(header[0] & 15) * 4;
     let end = usize::from(u16::from_be_bytes([header[2], header[3]]));
     if start < 20 || end < start {
@@ -267,26 +276,23 @@ fn fragment(id: u32, offset: u16, more: bool, len: usize) -> Result<Option<Fragm
 }
 
 fn parse_v6(bytes: &[u8]) -> Result<Packet, Malformed> {
-    let header = bytes.get(..40).ok_or(Malformed::Short)?;
+    let header: &[u8; 40] = bytes.first_chunk().ok_or(Malformed::Short)?;
     let end = 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-    if end > bytes.len() {
-        return Err(Malformed::Short);
-    }
+    let whole = bytes.get(..end).ok_or(Malformed::Short)?;
     let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&header[at..at + 16]);
-        IpAddr::V6(Ipv6Addr::from(octets))
+        let octets: Option<&[u8; 16]> = octets(header, at);
+        octets.map(|octets| IpAddr::V6(Ipv6Addr::from(*octets))).ok_or(Malformed::Short)
     };
     let mut packet = Packet {
-        source: address(8),
-        destination: address(24),
+        source: address(8)?,
+        destination: address(24)?,
         protocol: header[6],
         start: 40,
         end,
         fragment: None,
         transport: Transport::Other,
     };
-    follow_extensions(&bytes[..end], &mut packet)?;
+    follow_extensions(whole, &mut packet)?;
     packet.transport = transport(bytes, &packet)?;
     Ok(packet)
 }
@@ -306,7 +312,7 @@ fn follow_extensions(bytes: &[u8], packet: &mut Packet) -> Result<(), Malformed>
             FRAGMENT => 0,
             _ => return Ok(()),
         };
-        let header = bytes.get(packet.start..packet.start + 8).ok_or(Malformed::Short)?;
+        let header: &[u8; 8] = octets(bytes, packet.start).ok_or(Malformed::Short)?;
         let length = match units {
             0 => 8,
             4 => (usize::from(header[1]) + 2) * 4,
@@ -336,11 +342,11 @@ fn transport(bytes: &[u8], packet: &Packet) -> Result<Transport, Malformed> {
         return Ok(Transport::Later);
     }
     let (at, end) = (packet.start, packet.end);
-    let bytes = &bytes[..end];
+    let bytes = bytes.get(..end).ok_or(Malformed::Short)?;
     let is_v4 = packet.source.is_ipv4();
     match packet.protocol {
         TCP => {
-            let header = bytes.get(at..at + 20).ok_or(Malformed::Short)?;
+            let header: &[u8; 20] = octets(bytes, at).ok_or(Malformed::Short)?;
             let payload = at + usize::from(header[12] >> 4) * 4;
             if payload < at + 20 || payload > end {
                 return Err(Malformed::Length);
@@ -364,7 +370,7 @@ fn transport(bytes: &[u8], packet: &Packet) -> Result<Transport, Malformed> {
             Ok(Transport::Udp { ports: (from, to), payload, end: by_length.min(end) })
         }
         ICMP if is_v4 => {
-            let header = bytes.get(at..at + 8).ok_or(Malformed::Short)?;
+            let header: &[u8; 8] = octets(bytes, at).ok_or(Malformed::Short)?;
             let id = u16::from_be_bytes([header[4], header[5]]);
             Ok(match header[0] {
                 0 | 14 => Transport::Query { id, is_request: false },
@@ -378,4 +384,5 @@ fn transport(bytes: &[u8], packet: &Packet) -> Result<Transport, Malformed> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 pub(crate) mod tests;

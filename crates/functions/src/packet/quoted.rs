@@ -7,8 +7,9 @@
 
 use super::checksum::Difference;
 use super::edit::correct;
-use super::{End, ICMP, Packet, TCP, Transport, UDP, word};
+use super::{End, ICMP, Packet, TCP, Transport, UDP, octets, word};
 use std::net::Ipv4Addr;
+use thermocline_units::fields::put_at;
 
 /// A quoted packet that has ports or an identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,25 +32,24 @@ impl Quoted {
     /// fragment, an error, another protocol, or too few bytes.
     pub fn parse(bytes: &[u8], packet: &Packet) -> Option<Quoted> {
         let Transport::Error { quoted: at } = packet.transport else { return None };
-        let header = bytes.get(at..packet.end)?.get(..20)?;
+        let header: &[u8; 20] = bytes.get(at..packet.end)?.first_chunk()?;
         let length = usize::from(header[0] & 15) * 4;
         let is_later = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
         if header[0] >> 4 != 4 || length < 20 || is_later {
             return None;
         }
         let transport = at + length;
-        let behind = bytes.get(transport..packet.end)?.get(..8)?;
+        let behind: &[u8; 8] = bytes.get(transport..packet.end)?.first_chunk()?;
         let ports = match header[9] {
             TCP | UDP => (word(behind, 0)?, word(behind, 2)?),
             ICMP if matches!(behind[0], 0 | 8 | 13 | 14) => (word(behind, 4)?, word(behind, 4)?),
             _ => return None,
         };
-        let address = |from: usize| {
-            Ipv4Addr::new(header[from], header[from + 1], header[from + 2], header[from + 3])
-        };
+        let address =
+            |at: usize| octets(header, at).map(|octets: &[u8; 4]| Ipv4Addr::from(*octets));
         Some(Quoted {
-            source: (address(12), ports.0),
-            destination: (address(16), ports.1),
+            source: (address(12)?, ports.0),
+            destination: (address(16)?, ports.1),
             protocol: header[9],
             is_reply: header[9] == ICMP && matches!(behind[0], 0 | 14),
             at,
@@ -74,8 +74,8 @@ impl Quoted {
         let port_at = if self.protocol == ICMP { self.transport + 4 } else { port_at };
         let address_change = Difference::default().replace(&old.0.octets(), &address.octets());
         let port_change = Difference::default().replace_word(old.1, port);
-        bytes[address_at..address_at + 4].copy_from_slice(&address.octets());
-        bytes[port_at..port_at + 2].copy_from_slice(&port.to_be_bytes());
+        put_at(bytes, address_at, &address.octets());
+        put_at(bytes, port_at, &port.to_be_bytes());
         let around = address_change.and(port_change);
         let around = around.and(self.correct_at(bytes, self.at + 10, address_change, false));
         let (checksum, change) = match self.protocol {

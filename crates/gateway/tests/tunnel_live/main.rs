@@ -86,7 +86,7 @@ impl Scene {
         Gateway::exit(self.exit_config(any(), allow)).unwrap()
     }
 
-    /// An enter with one door to `target`, and one for SOCKS5.
+    /// An enter with one listener to `target`, and one for SOCKS5.
     fn enter_config(&self, to: SocketAddr, target: SocketAddr) -> EnterConfig {
         EnterConfig {
             common: self.common("enter", "exit"),
@@ -175,9 +175,9 @@ fn read_all(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
 }
 
 /// The reply to a client of SOCKS5 that asks for this address, and its connection.
-fn socks5(door: SocketAddr, target: SocketAddr) -> (u8, TcpStream) {
+fn socks5(listener: SocketAddr, target: SocketAddr) -> (u8, TcpStream) {
     let SocketAddr::V4(target) = target else { panic!("an IPv4 address") };
-    let mut stream = connect(door);
+    let mut stream = connect(listener);
     let mut request = vec![5, 1, 0, 5, 1, 0, 1];
     request.extend(target.ip().octets());
     request.extend(target.port().to_be_bytes());
@@ -297,7 +297,7 @@ fn an_exit_that_dies_cuts_flows_and_the_next_one_serves_again() {
     let scene = Scene::new();
     let target = server(move |mut stream| stream.write_all(&served));
     let (enter, exit) = scene.pair(target);
-    let door = exit.addresses[0];
+    let listener = exit.addresses[0];
     let mut stream = connect(enter.addresses[0]);
     let mut got = vec![0; MIB];
     stream.read_exact(&mut got).unwrap();
@@ -315,7 +315,7 @@ fn an_exit_that_dies_cuts_flows_and_the_next_one_serves_again() {
     assert!(status.down_for_s.is_some() && status.last_error.is_some(), "{status:?}");
     assert_eq!((status.cut, status.refused), (1, 1));
 
-    let exit = Gateway::exit(scene.exit_config(door, "127.0.0.1:*")).unwrap();
+    let exit = Gateway::exit(scene.exit_config(listener, "127.0.0.1:*")).unwrap();
     wait_until("the link is up again", || is_up(&enter));
     assert!(read_all(&mut connect(enter.addresses[0])).unwrap() == data, "other bytes came");
     assert_eq!(exit.status().connections, 1);

@@ -1,5 +1,4 @@
 //! Two ends that find each other, and frames that are nobody's.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::{Arp, NEIGHBOURS_MAX, Neighbours, WAITING_MAX};
 use bytes::Bytes;

@@ -1,5 +1,4 @@
 //! Answers come to the share that the NAT of the question belongs to.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use super::{Tenants, is_within};
 use crate::config::TenantConfig;

@@ -81,7 +81,7 @@ enum Change {
 
 /// Tells bursts from calm.
 #[derive(Debug, Clone)]
-pub struct BurstPredictor {
+pub(crate) struct BurstPredictor {
     gaps: u64,
     index: f64,
     ratio: f64,
@@ -119,12 +119,12 @@ impl BurstPredictor {
     }
 
     /// True if a burst is on.
-    pub fn bursting(&self) -> bool {
+    pub(crate) fn bursting(&self) -> bool {
         self.bursting
     }
 
     /// An arrival.
-    pub fn arrived(&mut self, now: Nanos) {
+    pub(crate) fn arrived(&mut self, now: Nanos) {
         let Some(last) = self.last.replace(now) else { return };
         let gap = now.saturating_sub(last).as_secs_f64();
         self.window.add(gap);

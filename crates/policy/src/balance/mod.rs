@@ -44,7 +44,6 @@ mod water_fill;
 
 pub use balancer::Balancer;
 pub use board::{Board, Report, Site, Standing};
-pub use burst::BurstPredictor;
 pub use dispersion::Dispersion;
 pub use latency::Latency;
 

@@ -201,9 +201,9 @@ pub trait Replacement: Send {
 }
 
 /// Accesses between the first hint and the access itself.
-pub const PREFETCH_FAR: usize = 24;
+pub(crate) const PREFETCH_FAR: usize = 24;
 /// Accesses between the second hint and the access itself.
-pub const PREFETCH_NEAR: usize = 12;
+pub(crate) const PREFETCH_NEAR: usize = 12;
 
 /// A cache policy as everybody outside this folder holds it.
 ///

@@ -28,11 +28,11 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 /// Ranges of all sources together.
 pub const RANGES_MAX: usize = 1 << 20;
 /// Of these, ranges of one source: nobody can shut the others out.
-pub const SOURCE_RANGES_MAX: usize = RANGES_MAX / 8 * 7;
+pub(crate) const SOURCE_RANGES_MAX: usize = RANGES_MAX / 8 * 7;
 /// Sources.
-pub const SOURCES_MAX: usize = 64;
+pub(crate) const SOURCES_MAX: usize = 64;
 /// Bytes of a source's name.
-pub const SOURCE_NAME_MAX: usize = 64;
+pub(crate) const SOURCE_NAME_MAX: usize = 64;
 
 /// Below this score a hint is not followed.
 pub const TRUST: f64 = 0.4;

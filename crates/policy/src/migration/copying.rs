@@ -2,6 +2,20 @@
 
 use thermocline_units::{Bytes, Nanos};
 
+/// Bytes a second that operations may read from, or write to, one pool, where nobody says
+/// otherwise.
+pub const RATE: Bytes = Bytes::from_mib(64);
+/// [`RATE`], as it is written.
+pub const RATE_TEXT: &str = "64MiB";
+/// Bytes copied at a time under a configuration that does not say: short, because clients of an SSD
+/// wait behind a piece.
+const PIECE: Bytes = Bytes::from_kib(128);
+/// Bytes copied at a time where the slowest pool is known to be a disk, in the laboratory and in an
+/// engine without a configuration: a seek for each costs as much as copying a mebibyte.
+pub const DISK_PIECE: Bytes = Bytes::from_mib(1);
+/// [`DISK_PIECE`], as it is written.
+pub const DISK_PIECE_TEXT: &str = "1MiB";
+
 /// The throttle of operations, per pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copying {
@@ -48,12 +62,12 @@ impl Copying {
 impl Default for Copying {
     fn default() -> Copying {
         Copying {
-            rate_per_second: Some(Bytes::from_mib(64)),
+            rate_per_second: Some(RATE),
             reserve_per_second: None,
             outstanding: 2,
             yield_above: 1,
             patience: Nanos(50_000_000),
-            piece: Bytes::from_kib(128),
+            piece: PIECE,
             concurrent: 4,
             deadline: None,
             feeds: true,

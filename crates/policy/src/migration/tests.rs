@@ -10,6 +10,12 @@ use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 const SECOND: Nanos = Nanos::from_secs(1);
 const PIECE: u32 = 1 << 20;
 
+#[test]
+fn defaults_are_what_is_written() {
+    assert_eq!(super::RATE_TEXT.parse(), Ok(super::RATE));
+    assert_eq!(super::DISK_PIECE_TEXT.parse(), Ok(super::DISK_PIECE));
+}
+
 /// One pool.
 #[derive(Default)]
 struct One {

@@ -94,7 +94,7 @@ impl Sampler {
 
 /// Places of a curve's points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resolution {
+pub(crate) struct Resolution {
     /// Lines between two points, ≥ 1.
     pub step_lines: u64,
     /// Points above size 0, ≥ 1.
@@ -112,7 +112,7 @@ struct Bound {
 
 /// Builds a miss-ratio curve of LRU from the accesses it is shown.
 #[derive(Debug)]
-pub struct Shards {
+pub(crate) struct Shards {
     sampler: Sampler,
     /// None at a fixed rate.
     bound: Option<Bound>,
@@ -150,7 +150,7 @@ impl Shards {
 
     /// Takes note of an access.
     #[inline]
-    pub fn access(&mut self, key: u64) {
+    pub(crate) fn access(&mut self, key: u64) {
         self.total += 1.0;
         let hash = self.sampler.hash(key);
         if hash < self.sampler.threshold {
@@ -205,23 +205,23 @@ impl Shards {
     }
 
     /// Multiplies all that was counted by `factor` in `0..=1`, so that old accesses weigh less.
-    pub fn fade(&mut self, factor: f64) {
+    pub(crate) fn fade(&mut self, factor: f64) {
         self.scale(factor);
         self.total *= factor;
     }
 
     /// Accesses that count, less what faded.
-    pub fn accesses(&self) -> f64 {
+    pub(crate) fn accesses(&self) -> f64 {
         self.total
     }
 
     /// The part of all lines that is in the sample now.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.sampler.rate()
     }
 
     /// The adjusted curve (SHARDS-adj). Misses everything if nothing was accessed.
-    pub fn curve(&self) -> MissRatioCurve {
+    pub(crate) fn curve(&self) -> MissRatioCurve {
         let expected = self.total * self.rate();
         self.curve_over(expected, expected - self.sampled)
     }
@@ -243,7 +243,7 @@ impl Shards {
     }
 
     /// Memory in use now, bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         /// Key, hash and their part of a tree's node.
         const HASH_BYTES: u64 = 24;
         let hashes = self.bound.as_ref().map_or(0, |bound| bound.hashes.len() as u64);

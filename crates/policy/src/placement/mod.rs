@@ -43,6 +43,7 @@ mod zones;
 
 pub use auto::Foresight;
 pub(crate) use auto::NoForesight;
+pub use auto::{EPOCH as AUTO_EPOCH, EPOCH_TEXT as AUTO_EPOCH_TEXT};
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 pub use sla::{Sla, SlaClass};
@@ -128,7 +129,7 @@ pub trait VolumeView {
     /// Volumes that exist; their ids are below this.
     fn volume_count(&self) -> u32;
 
-    /// Promise to `volume`; `None`: there is none, or there is no such volume.
+    /// SLA of `volume`; `None`: it has none, or there is no such volume.
     fn sla(&self, _volume: VolumeId) -> Option<Sla> {
         None
     }

@@ -30,7 +30,7 @@ impl Pattern {
     /// Those that write.
     pub const WRITES: [Pattern; 2] = [Pattern::RandomWrite, Pattern::SequentialWrite];
     /// Those that are random.
-    pub const RANDOM: [Pattern; 2] = [Pattern::RandomRead, Pattern::RandomWrite];
+    pub(crate) const RANDOM: [Pattern; 2] = [Pattern::RandomRead, Pattern::RandomWrite];
 }
 
 /// Service of one pattern by a pool.

@@ -15,6 +15,7 @@
 //! them. State: some numbers a pool.
 
 use super::{Pattern, PoolLoad, PoolTraits};
+use crate::migration::DISK_PIECE;
 use thermocline_units::Nanos;
 
 /// Believable slowdowns of requests against the idle pool.
@@ -24,7 +25,7 @@ const FULLEST: f64 = 0.8;
 /// Weight of the newest epoch, at least: predictions and what came of them have like prices.
 const NEWEST: f64 = 0.2;
 /// Bytes that a copy keeps a pool busy with at once.
-const PIECE: f64 = 1_048_576.0;
+const PIECE: f64 = DISK_PIECE.0 as f64;
 const UNIT: f64 = 4096.0;
 
 /// Requests a second: random reads, random writes, and units of 4 KiB read and written one after

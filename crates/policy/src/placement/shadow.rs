@@ -46,11 +46,11 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, Rng};
 /// Shadows at once.
 pub const SHADOWS_MAX: usize = 8;
 /// Chunks that the pools may hold for all of them to be watched.
-pub const ALL_UP_TO: u64 = 4096;
+pub(crate) const ALL_UP_TO: u64 = 4096;
 /// Beyond it one chunk in so many is watched, unless something else is asked for.
 pub const ONE_IN: u32 = 8;
 /// One chunk in so many must be watched at least.
-pub const ONE_IN_MAX: u32 = 1024;
+pub(crate) const ONE_IN_MAX: u32 = 1024;
 
 /// On no pool.
 const NOWHERE: u16 = u16::MAX;

@@ -6,7 +6,7 @@
 use std::fmt;
 use thermocline_units::Nanos;
 
-/// Rank of a promise among others.
+/// Rank of an SLA among others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SlaClass {
     /// Requests go first, and chunks keep their place on fast pools when they are cold.
@@ -40,7 +40,7 @@ impl fmt::Display for SlaClass {
     }
 }
 
-/// A promise to a volume.
+/// The SLA of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sla {
     /// A request that takes longer, from its arrival to its answer, is a violation; above 0.

@@ -26,6 +26,7 @@ pub(crate) fn build(spec: &str) -> Box<dyn Placement> {
 fn defaults_are_written_as_they_are() {
     assert_eq!(super::CHUNK_TEXT.parse(), Ok(super::CHUNK));
     assert_eq!(super::EPOCH_TEXT.parse(), Ok(super::EPOCH));
+    assert_eq!(super::AUTO_EPOCH_TEXT.parse(), Ok(super::AUTO_EPOCH));
 }
 
 /// A read of 4 KiB at the chunk's beginning, at time 0.

@@ -156,7 +156,7 @@ pub fn balancers() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Every controller of a tunnel.
-pub fn controllers() -> impl Iterator<Item = &'static Entry> {
+pub(crate) fn controllers() -> impl Iterator<Item = &'static Entry> {
     tunnel::ENTRIES.iter()
 }
 
@@ -171,7 +171,7 @@ pub fn lookups() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Every scheduler of a pool of accelerators, the laboratory's bound included.
-pub fn schedulers() -> impl Iterator<Item = &'static Entry> {
+pub(crate) fn schedulers() -> impl Iterator<Item = &'static Entry> {
     accel::ENTRIES.iter().chain(accel::BOUNDS)
 }
 
@@ -181,7 +181,7 @@ pub fn tactics() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Every admission filter.
-pub fn filters() -> impl Iterator<Item = &'static Entry> {
+pub(crate) fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 

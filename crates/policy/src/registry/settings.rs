@@ -159,7 +159,7 @@ impl Settings {
     ///
     /// # Errors
     /// When one is not a duration.
-    pub fn durations(&self, key: &str) -> Result<Vec<Nanos>, SettingsError> {
+    pub(crate) fn durations(&self, key: &str) -> Result<Vec<Nanos>, SettingsError> {
         let parsed: Result<_, _> =
             self.text(key).split('/').map(|text| text.trim().parse()).collect();
         parsed.map_err(|_| self.wrong(key, "durations such as 1ms/20ms".to_string()))

@@ -99,7 +99,7 @@ fn a_cache_beyond_the_reach_of_positions_is_refused() {
     }
 }
 
-/// Each door had words of its own for this: `policy set least` called a balancer a cache, and
+/// Each command had words of its own for this: `policy set least` called a balancer a cache, and
 /// `lab volume --policy least` sent its user to a command that refuses balancers.
 #[test]
 fn a_policy_of_another_family_is_called_what_it_is() {

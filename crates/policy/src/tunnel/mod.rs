@@ -11,8 +11,7 @@
 //! 4. Its choice has a reason that people can read ([`Why`]).
 //!
 //! Source: VNRE, Ge 2017 ch. 4.2–4.4. There a controller sees throughput and RE ratio once in ten
-//! minutes ([`Monitor`]) and compares them with expectations: `vnre`. The default, `goodput`, is
-//! ours.
+//! minutes and compares them with expectations: `vnre`. The default, `goodput`, is ours.
 //!
 //! **A choice finds its own chunks only.** Content that was cut at another size is in the cache,
 //! but not as chunks that this choice will ask for. So the first pass after a switch saves
@@ -25,7 +24,6 @@
 
 mod choice;
 mod goodput;
-mod log;
 mod steady;
 #[cfg(test)]
 mod tests;
@@ -33,7 +31,6 @@ mod vnre;
 mod why;
 
 pub use choice::{Choice, Choices, ChunkSize, Kind};
-pub use log::{LogLine, Monitor, Totals};
 pub use why::{Limit, Why};
 
 use thermocline_units::{Bytes, Nanos};

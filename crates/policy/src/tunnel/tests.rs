@@ -1,16 +1,11 @@
-//! Choices, the log and the static policies.
+//! Choices and the static policies.
 
 pub(super) mod world;
 
-use super::{
-    Choice, Choices, ChunkSize, Conditions, Controller, Estimate, LogLine, Monitor, Sample, Totals,
-    Why,
-};
+use super::{Choice, Choices, ChunkSize, Conditions, Controller, Estimate, Sample, Why};
 use crate::registry::{PolicySpec, controllers};
 use proptest::prelude::*;
 use thermocline_units::{Bytes, Nanos};
-
-const PERIOD: Nanos = Nanos::from_secs(600);
 
 #[test]
 fn every_choice_has_its_own_number() {
@@ -32,78 +27,6 @@ fn sizes_are_powers_of_two_from_128_bytes_to_64_kib() {
     assert_eq!((ChunkSize::MIN.smaller(), ChunkSize::MAX.larger()), (None, None));
     assert_eq!(ChunkSize::MIN.moved(i32::MAX), ChunkSize::MAX);
     assert_eq!(ChunkSize::MAX.moved(-3).bytes(), 8192);
-}
-
-fn line(time_s: u64, port: u16, data: u64, sent: u64) -> LogLine {
-    LogLine {
-        time: Nanos::from_secs(time_s),
-        server_port: port,
-        data: Bytes(data),
-        processing: Nanos::from_micros(data),
-        sent: Bytes(sent),
-        chunks: data / 512,
-    }
-}
-
-#[test]
-fn a_log_line_has_the_sources_columns_and_the_chunks() {
-    assert_eq!(
-        line(951_827_696, 80, 4096, 512).to_string(),
-        "2000-02-29 12:34:56 GMT\t80\t4096\t4096000\t512\t8"
-    );
-    assert!(line(0, 80, 1, 1).to_string().starts_with("1970-01-01 00:00:00 GMT\t"));
-    assert!(line(1_767_225_599, 80, 1, 1).to_string().starts_with("2025-12-31 23:59:59 GMT\t"));
-    assert_eq!(LogLine::HEADER.split('\t').count(), 6);
-}
-
-#[test]
-fn the_monitor_sums_by_class_and_period() {
-    let mut monitor = Monitor::new(PERIOD);
-    assert_eq!(monitor.report(Nanos::from_secs(5)), None, "no period has begun");
-    monitor.record(80, &line(100, 80, 1000, 300));
-    monitor.record(80, &line(650, 80, 3000, 700));
-    monitor.record(554, &line(660, 554, 500, 500));
-    assert_eq!(monitor.report(Nanos::from_secs(699)), None);
-    let report = monitor.report(Nanos::from_secs(700)).unwrap();
-    assert_eq!(report[&80].re_ratio(), Some(0.75));
-    assert_eq!(report[&80].throughput(), Some(1e6));
-    assert_eq!((report[&80].lines, report[&554].re_ratio()), (2, Some(0.0)));
-    assert_eq!(monitor.report(Nanos::from_secs(1400)), None, "nothing came");
-    monitor.record(80, &line(1400, 80, 10, 10));
-    assert_eq!(monitor.report(Nanos::from_secs(1899)), None, "periods keep their beat");
-    assert_eq!(monitor.report(Nanos::from_secs(1900)).unwrap().len(), 1);
-}
-
-#[test]
-fn a_monitor_keeps_so_many_classes_apart_and_counts_the_rest() {
-    let mut monitor: Monitor<u32> = Monitor::new(PERIOD);
-    for class in 0..=1 << 16 {
-        monitor.record(class, &line(0, 1, 1, 1));
-    }
-    assert_eq!(monitor.left_out(), 1);
-    monitor.record(7, &line(0, 1, 1, 1));
-    let report = monitor.report(PERIOD).unwrap();
-    assert_eq!((report.len(), report[&7].lines, monitor.left_out()), (1 << 16, 2, 1));
-}
-
-#[test]
-fn sums_of_nothing_and_of_everything_are_harmless() {
-    let mut totals = Totals::default();
-    assert_eq!((totals.throughput(), totals.re_ratio()), (None, None));
-    let most = LogLine {
-        time: Nanos(u64::MAX),
-        server_port: u16::MAX,
-        data: Bytes(u64::MAX),
-        processing: Nanos(u64::MAX),
-        sent: Bytes(u64::MAX),
-        chunks: u64::MAX,
-    };
-    (0..3).for_each(|_| totals.add(&most));
-    assert_eq!(totals.re_ratio(), Some(0.0));
-    let mut monitor = Monitor::new(PERIOD);
-    monitor.record(1, &most);
-    assert!(monitor.report(Nanos(u64::MAX)).is_some());
-    assert!(!most.to_string().is_empty());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! An accelerator in virtual time: transfers, a queue, units that work at some bytes a cycle.
 //!
-//! 1. A job waits at the door while `queue_depth` jobs are inside, then for a unit.
+//! 1. A job waits outside while `queue_depth` jobs are inside, then for a unit.
 //! 2. Its bytes are transferred, computed and its positions handed back: three times in a row, each
 //!    costing cycles a job and cycles a byte (or a position). With `overlaps`, the transfer of a
 //!    job runs beside the computing of the one before it on the same unit, as with two buffers.
@@ -112,7 +112,7 @@ impl ModelAccelerator {
         }
     }
 
-    /// Takes jobs from the door while there is room inside, at the moments there is.
+    /// Takes waiting jobs in while there is room inside, at the moments there is.
     fn admit(&mut self, now: Nanos) {
         while self.inside.len() < self.profile.queue_depth as usize {
             let Some((since, ticket, job)) = self.waiting.pop_front() else { return };

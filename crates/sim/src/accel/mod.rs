@@ -35,7 +35,7 @@ const AFTER_THE_FACT: [&str; 4] = [
 ];
 
 /// Name of that row.
-pub const BEST: &str = "best after the fact";
+pub(crate) const BEST: &str = "best after the fact";
 
 /// Runs a scene with each scheduler, and the best after the fact, over the seeds.
 ///

@@ -31,10 +31,10 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_units::Bytes;
 
 /// Differences of the mean that are smaller than this share are not told as better or worse.
-pub const TOLD: f64 = 0.02;
+pub(crate) const TOLD: f64 = 0.02;
 
 /// Seconds that a load lasts at least, for its writes to tell of a day.
-pub const SPAN_MIN_S: f64 = 1.0;
+pub(crate) const SPAN_MIN_S: f64 = 1.0;
 /// Seconds that a load may last, ten years: beyond that its unit of time is wrong, and a placement
 /// would be asked for hours what it does about nothing.
 const SPAN_MAX_S: f64 = 3_653.0 * DAY_S;

@@ -20,9 +20,7 @@ pub use flat::{write_csv, write_curves_csv, write_parquet};
 pub use html::curves_html;
 pub use miniature::{Adjustment, sampled_curves};
 pub use results::{Failed, Report, Row, Seen};
-pub use run::{
-    Grid, LabError, LabOptions, Needs, Refusal, Tried, run, run_grid, run_grid_stream, run_stream,
-    survey, use_threads,
-};
+pub use run::{Grid, LabError, LabOptions, Refusal, Tried, run, run_stream, survey, use_threads};
+pub(crate) use run::{Needs, run_grid, run_grid_stream};
 pub use selection::Selection;
 pub use size::{CacheSize, SizeError};

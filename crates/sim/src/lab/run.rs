@@ -142,7 +142,7 @@ const BLOCK_REQUESTS_ALONE: usize = 1 << 12;
 
 /// Knowledge of a trace that a run must have before it can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Needs {
+pub(crate) enum Needs {
     /// Nothing: the trace can be streamed.
     Nothing,
     /// Number of its lines, requests and volumes: a first pass tells, [`survey`].
@@ -153,7 +153,7 @@ pub enum Needs {
 
 impl Needs {
     /// Needs of runs of `specs` at `sizes`.
-    pub fn of(specs: &[PolicySpec], sizes: &[CacheSize], replay: &ReplayOptions) -> Needs {
+    pub(crate) fn of(specs: &[PolicySpec], sizes: &[CacheSize], replay: &ReplayOptions) -> Needs {
         if specs.iter().any(PolicySpec::is_clairvoyant) {
             return Needs::Whole;
         }
@@ -258,7 +258,7 @@ pub fn run(
 ///
 /// # Errors
 /// When nothing can run at all.
-pub fn run_grid(
+pub(crate) fn run_grid(
     workload: &Workload,
     grid: Grid<'_>,
     options: &LabOptions,
@@ -319,7 +319,7 @@ pub fn run_stream(
 ///
 /// # Panics
 /// When [`Needs::of`] says that more must be known than is.
-pub fn run_grid_stream(
+pub(crate) fn run_grid_stream(
     stream: &mut Stream<'_>,
     cut: Cut,
     grid: Grid<'_>,

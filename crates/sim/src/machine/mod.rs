@@ -40,13 +40,5 @@ pub use run::{
 pub use session::{Ran, Session, Step, Tally, Task, Worker};
 pub use start::{START_CHUNKS_MAX, Start, StartPool};
 
-use thermocline_units::Bytes;
-
-/// Bytes that a migration copies at a time in a laboratory, where nobody says otherwise: a seek of
-/// a disk for each costs as much as a mebibyte.
-pub const PIECE: Bytes = Bytes::from_mib(1);
-/// [`PIECE`], as it is written.
-pub const PIECE_TEXT: &str = "1MiB";
-
 #[cfg(test)]
 mod tests;

@@ -54,11 +54,6 @@ fn without_time(mut run: Run) -> Run {
 }
 
 #[test]
-fn the_default_piece_is_written_as_it_is() {
-    assert_eq!(super::PIECE_TEXT.parse(), Ok(super::PIECE));
-}
-
-#[test]
 fn every_request_is_answered_and_filed_once() {
     let load = of(vec![
         request(0, 0, Op::Write, 0, 8192),

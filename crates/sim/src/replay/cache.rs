@@ -12,7 +12,7 @@ use thermocline_policy::cache::{CachePolicy, Outcome};
 use thermocline_units::{LineId, Nanos};
 
 /// A cache policy in the middle of a replay.
-pub struct CacheReplay {
+pub(crate) struct CacheReplay {
     cache: Cache,
     feeder: Feeder,
 }
@@ -24,7 +24,11 @@ struct Cache {
 
 impl CacheReplay {
     /// Before the first request.
-    pub fn new(policy: Box<dyn CachePolicy>, unit: Unit, options: &ReplayOptions) -> CacheReplay {
+    pub(crate) fn new(
+        policy: Box<dyn CachePolicy>,
+        unit: Unit,
+        options: &ReplayOptions,
+    ) -> CacheReplay {
         CacheReplay {
             cache: Cache { policy, outcomes: vec![Outcome::HIT; BATCH_TOUCHES] },
             feeder: Feeder::new(1, unit, options),
@@ -32,17 +36,17 @@ impl CacheReplay {
     }
 
     /// Replays what comes next.
-    pub fn feed(&mut self, names: &Names, block: &Block) {
+    pub(crate) fn feed(&mut self, names: &Names, block: &Block) {
         self.feeder.feed(&mut self.cache, names, block);
     }
 
     /// The reason why the policy's answers no longer count, if there is one.
-    pub fn failure(&self) -> Option<&str> {
+    pub(crate) fn failure(&self) -> Option<&str> {
         self.cache.policy.failure()
     }
 
     /// The counts, and the policy's memory.
-    pub fn finish(self) -> (Counts, Footprint) {
+    pub(crate) fn finish(self) -> (Counts, Footprint) {
         let footprint = self.cache.policy.footprint();
         let mut counts = self.feeder.accountant.close();
         (counts.remove(0), footprint)

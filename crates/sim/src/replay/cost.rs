@@ -49,7 +49,7 @@ const KIB_4: f64 = 4096.0;
 const KIB_128: f64 = 131_072.0;
 
 /// The source's own devices: its Table 11.
-pub const SOURCE_PROFILE: &str = include_str!("s3500-wd20eurs.toml");
+pub(crate) const SOURCE_PROFILE: &str = include_str!("s3500-wd20eurs.toml");
 
 /// A profile that could not be read.
 #[derive(Debug, thiserror::Error)]

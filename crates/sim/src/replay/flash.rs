@@ -27,7 +27,7 @@ const FLASH: PoolId = PoolId(0);
 const DISK: PoolId = PoolId(1);
 
 /// A placement in the middle of a replay.
-pub struct FlashReplay {
+pub(crate) struct FlashReplay {
     placement: Box<dyn Placement>,
     pools: Pools,
     epochs: Epochs,
@@ -37,7 +37,7 @@ pub struct FlashReplay {
 
 impl FlashReplay {
     /// Before the first request, with `capacity` chunks of flash.
-    pub fn new(
+    pub(crate) fn new(
         placement: Box<dyn Placement>,
         capacity: u64,
         options: &ReplayOptions,
@@ -55,7 +55,7 @@ impl FlashReplay {
     ///
     /// # Panics
     /// When the block was not cut into chunks, or the placement breaks its contract.
-    pub fn feed(&mut self, names: &Names, block: &Block) {
+    pub(crate) fn feed(&mut self, names: &Names, block: &Block) {
         let chunks = block.chunks.as_ref().expect("placements need blocks cut into chunks");
         self.pools.reserve(names);
         let counted_from = self.warm_up.ends_in(&block.heads);
@@ -80,7 +80,7 @@ impl FlashReplay {
     }
 
     /// The counts, and the placement's memory.
-    pub fn finish(self) -> (Counts, Footprint) {
+    pub(crate) fn finish(self) -> (Counts, Footprint) {
         (self.pools.counts, self.placement.footprint())
     }
 

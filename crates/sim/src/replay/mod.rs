@@ -18,11 +18,11 @@ mod sweep;
 mod tests;
 
 pub(crate) use accounting::SOURCE_OPERATION as CACHE_OPERATION;
-pub use cache::CacheReplay;
+pub(crate) use cache::CacheReplay;
 pub use counts::{Counts, Disk, Side, SourceOperations, Traffic, VolumeCounts};
-pub use flash::FlashReplay;
+pub(crate) use flash::FlashReplay;
 pub(crate) use flash::OPERATION as FLASH_OPERATION;
-pub use sweep::SweepReplay;
+pub(crate) use sweep::SweepReplay;
 
 use crate::workload::Head;
 use thermocline_policy::placement::EPOCH;

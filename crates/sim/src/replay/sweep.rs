@@ -17,7 +17,7 @@ use thermocline_policy::registry::SettingsError;
 use thermocline_units::{LineId, Nanos};
 
 /// LRU at several sizes in the middle of a replay.
-pub struct SweepReplay {
+pub(crate) struct SweepReplay {
     sizes: Sizes,
     feeder: Feeder,
 }
@@ -33,13 +33,13 @@ struct Sizes {
 
 impl SweepReplay {
     /// Sizes in one sweep at most.
-    pub const SIZES_MAX: usize = LruSweep::SIZES_MAX;
+    pub(crate) const SIZES_MAX: usize = LruSweep::SIZES_MAX;
 
     /// Before the first request; `capacities` in lines, strictly ascending.
     ///
     /// # Errors
     /// When the largest capacity is more than a policy can number.
-    pub fn new(
+    pub(crate) fn new(
         capacities: &[u32],
         unit: Unit,
         options: &ReplayOptions,
@@ -53,12 +53,12 @@ impl SweepReplay {
     }
 
     /// Replays what comes next.
-    pub fn feed(&mut self, names: &Names, block: &Block) {
+    pub(crate) fn feed(&mut self, names: &Names, block: &Block) {
         self.feeder.feed(&mut self.sizes, names, block);
     }
 
     /// The counts, one a size, and the memory of all sizes together.
-    pub fn finish(self) -> (Vec<Counts>, Footprint) {
+    pub(crate) fn finish(self) -> (Vec<Counts>, Footprint) {
         let footprint = self.sizes.sweep.footprint();
         (self.feeder.accountant.close(), footprint)
     }

@@ -116,7 +116,8 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
     }
 
     /// Requests in the file.
-    pub fn request_count(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn request_count(&self) -> u64 {
         self.metadata.row_groups().iter().map(|group| group.num_rows() as u64).sum()
     }
 

@@ -32,7 +32,7 @@ pub use characteristics::{
     Amount, Characteristics, Concentration, Reaccess, Sequentiality, Timing,
 };
 pub use histogram::Histogram;
-pub use places::{CHUNK, PAGE, REACCESS_WITHIN};
+pub use places::{BIN, BIN_TEXT, PAGE, REACCESS_WITHIN};
 pub use volume::{CHUNKS_COUNTED_IN, NEAR};
 
 use crate::{Batch, TraceError, TraceReader};

@@ -11,8 +11,11 @@ use thermocline_units::{Bytes, Nanos};
 
 /// Bytes of a page.
 pub const PAGE: Bytes = Bytes::from_kib(4);
-/// Bytes of a chunk (the sources' bin).
-pub const CHUNK: Bytes = Bytes::from_mib(1);
+/// Bytes of a bin, the sources' unit of popularity: a chunk of statistics, whatever a placement's
+/// chunk is.
+pub const BIN: Bytes = Bytes::from_mib(1);
+/// [`BIN`], as it is written.
+pub const BIN_TEXT: &str = "1MiB";
 /// Longest time since the access before, for a re-access (Tai 2015, Table 12).
 pub const REACCESS_WITHIN: Nanos = Nanos::from_secs(300);
 

@@ -39,6 +39,11 @@ fn amount(requests: u64, bytes: u64) -> Amount {
 }
 
 #[test]
+fn the_default_bin_is_written_as_it_is() {
+    assert_eq!(BIN_TEXT.parse(), Ok(BIN));
+}
+
+#[test]
 fn amounts_are_by_operation_and_trims_touch_nothing() {
     let flush = Request { op: Op::Flush, length: Bytes(0), ..read(2, 0, 0) };
     let trim = Request { op: Op::Trim, ..read(3, 64 * MIB, MIB) };

@@ -4,7 +4,7 @@ use super::StatError;
 use super::arrivals::Arrivals;
 use super::characteristics::Amount;
 use super::histogram::Histogram;
-use super::places::{CHUNK, Chunks, PAGE, Pages};
+use super::places::{BIN, Chunks, PAGE, Pages};
 use crate::request::{Op, Request};
 use thermocline_units::{Bytes, Nanos};
 
@@ -71,9 +71,9 @@ impl Volume {
             self.pages.access(page, request.time, writes);
         }
         let mut begun = 0;
-        for chunk in start / CHUNK.0..=(end - 1) / CHUNK.0 {
-            let from = start.max(chunk * CHUNK.0);
-            let bytes = (end - from).min((chunk + 1) * CHUNK.0 - from);
+        for chunk in start / BIN.0..=(end - 1) / BIN.0 {
+            let from = start.max(chunk * BIN.0);
+            let bytes = (end - from).min((chunk + 1) * BIN.0 - from);
             let begins = self.chunks.access(chunk, request.time, bytes, CHUNKS_COUNTED_IN);
             begun += u64::from(begins);
         }
@@ -84,7 +84,7 @@ impl Volume {
     #[inline]
     pub(super) fn prefetch(&self, offset: Bytes) {
         self.pages.prefetch(offset.0 / PAGE.0);
-        self.chunks.prefetch(offset.0 / CHUNK.0);
+        self.chunks.prefetch(offset.0 / BIN.0);
     }
 }
 

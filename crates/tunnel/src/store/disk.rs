@@ -166,10 +166,6 @@ impl Disk {
         self.counts
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Memory of entries and indices, bytes.
     pub(super) fn overhead(&self) -> usize {
         let entries = self.entries.capacity() * size_of::<Entry>();

@@ -215,11 +215,6 @@ impl Store {
         self.disk.fetch(name.packed(), length)
     }
 
-    /// Chunks on the device.
-    pub fn disk_chunks(&self) -> usize {
-        self.disk.len()
-    }
-
     /// Counts of the device since the beginning.
     pub fn disk_counts(&self) -> DiskCounts {
         self.disk.counts()

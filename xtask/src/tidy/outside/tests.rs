@@ -1,4 +1,4 @@
-//! Crates that read bytes from outside, and what they may not allow.
+//! Crates and modules that read bytes from outside, and what they may not allow.
 
 use super::check;
 use crate::tidy::Source;
@@ -31,6 +31,23 @@ fn a_crate_that_denies_nothing_is_told() {
     }
     let half = DENY.replace(", clippy::expect_used", "");
     assert_eq!(found("crates/trace/src/lib.rs", &half).len(), 1);
+}
+
+#[test]
+fn a_module_of_another_crate_that_reads_bytes_denies_at_its_head() {
+    for module in ["accel/src/nsh", "gateway/src/socks5", "offload/src/side"] {
+        let path = format!("crates/{module}.rs");
+        let told = found(&path, "//! Head.\n");
+        assert!(told.len() == 1 && told[0].contains("never panic"), "{module}: {told:?}");
+        let tests = format!("//! Head.\n{DENY}\n#[cfg(test)]\n{ALLOW}\nmod tests;\n");
+        assert_eq!(found(&path, &tests), [""; 0]);
+        assert_eq!(found(&path, &format!("{DENY}{ALLOW}\nfn f() {{}}\n")).len(), 1);
+    }
+    let packets = "crates/functions/src/packet";
+    assert_eq!(found(&format!("{packets}/mod.rs"), "mod edit;\n").len(), 1);
+    assert_eq!(found(&format!("{packets}/edit.rs"), "fn f() {}\n"), [""; 0]);
+    assert_eq!(found(&format!("{packets}/edit.rs"), &format!("{ALLOW}\nfn f() {{}}\n")).len(), 1);
+    assert_eq!(found("crates/functions/src/function.rs", "fn f() {}\n"), [""; 0], "no reader");
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn open_admin(
 }
 
 /// Says what runs; on stderr, when requests are logged to stdout.
-fn tell(config: &Config, proxy: &Proxy, doors_told: &str) -> Result<(), CliError> {
+fn tell(config: &Config, proxy: &Proxy, listeners_told: &str) -> Result<(), CliError> {
     let mut text = String::new();
     for (listen, address) in config.listen.iter().zip(&proxy.addresses) {
         let scheme = match (listen.mode, listen.tls.is_some()) {
@@ -282,7 +282,7 @@ fn tell(config: &Config, proxy: &Proxy, doors_told: &str) -> Result<(), CliError
     let names: Vec<&str> =
         config.live.backends.iter().map(|backend| backend.name.as_str()).collect();
     let _ = writeln!(text, "{} picks among {}", config.live.policy, names.join(", "));
-    text.push_str(doors_told);
+    text.push_str(listeners_told);
     text.push_str("stop with Ctrl-C or SIGTERM\n");
     if config.live.access_log == Some(AccessLog::Stdout) {
         listeners::say(text.trim_end());

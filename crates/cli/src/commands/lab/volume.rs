@@ -9,12 +9,13 @@ use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use thermocline_policy::placement::CHUNK_TEXT;
+use thermocline_policy::migration::{DISK_PIECE_TEXT, RATE_TEXT};
+use thermocline_policy::placement::{AUTO_EPOCH_TEXT, CHUNK_TEXT, EPOCH_TEXT};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_sim::lab;
 use thermocline_sim::machine::{
-    self, Arrivals, Load, MachineOptions, PIECE_TEXT, PoolPlan, Run, VolumeReport, parse_pools,
+    self, Arrivals, Load, MachineOptions, PoolPlan, Run, VolumeReport, parse_pools,
 };
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
@@ -78,15 +79,13 @@ struct Machine {
     /// Bytes of a chunk, the unit of placement: a power of two from 64KiB to 1GiB.
     #[arg(long, value_name = "SIZE", default_value = CHUNK_TEXT)]
     chunk: Bytes,
-    /// Time between two decisions of placements; 5m when not given, but for those that say how
-    /// often (`auto`: 10s).
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help = epoch_help())]
     epoch: Option<Nanos>,
     /// Bytes a second that migrations may read from, and write to, each pool; `none`: no limit.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = RATE_TEXT)]
     rate: Rate,
     /// Bytes that a migration copies at a time: a multiple of 4KiB up to 8MiB.
-    #[arg(long, value_name = "SIZE", default_value = PIECE_TEXT)]
+    #[arg(long, value_name = "SIZE", default_value = DISK_PIECE_TEXT)]
     piece: Bytes,
     /// Migration requests under way on one pool.
     #[arg(long, value_name = "N", default_value_t = Copying::default().outstanding)]
@@ -174,7 +173,7 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Rate, String> {
-        let wrong = || format!("`{text}` is not a rate; write 64MiB (a second) or none");
+        let wrong = || format!("`{text}` is not a rate; write {RATE_TEXT} (a second) or none");
         match text.trim() {
             "none" => Ok(Rate(None)),
             rate => match rate.trim_end_matches("/s").parse() {
@@ -183,6 +182,14 @@ impl FromStr for Rate {
             },
         }
     }
+}
+
+/// Help of `--epoch`.
+fn epoch_help() -> String {
+    format!(
+        "Time between two decisions of placements; {EPOCH_TEXT} when not given, but for those that \
+         say how often (`auto`: {AUTO_EPOCH_TEXT})"
+    )
 }
 
 /// Policies when none is named.

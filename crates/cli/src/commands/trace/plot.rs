@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use thermocline_charts::Chart;
 use thermocline_sim::popularity::Popularity;
 use thermocline_sim::workload::{Cut, Unit, Workload};
+use thermocline_trace::stat::BIN_TEXT;
 use thermocline_units::{Bytes, Nanos};
 
 const EXAMPLES: &str = "\
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     #[arg(long, short, value_name = "OUT")]
     output: PathBuf,
     /// Bytes of a chunk, the unit of popularity (the sources' bin).
-    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    #[arg(long, value_name = "SIZE", default_value = BIN_TEXT)]
     chunk: Bytes,
     /// Length of an interval of time; chosen when not given.
     #[arg(long, value_name = "TIME")]

@@ -119,10 +119,10 @@ pub(crate) struct EnterArgs {
     #[arg(long, value_name = "[ADDRESS:]PORT=HOST:PORT", value_parser = forward)]
     forward: Vec<(SocketAddr, HostPort)>,
     /// A listener for clients that say where they want to go.
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
     socks5: Vec<SocketAddr>,
     /// A listener for clients that the system brings here on their way elsewhere (TPROXY).
-    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = door)]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = listen_address)]
     transparent: Vec<SocketAddr>,
     /// Let listeners accept connections from other machines: whoever reaches them reaches the
     /// servers.
@@ -154,7 +154,7 @@ pub(crate) struct ExitArgs {
 }
 
 /// An address, or a port of this machine.
-fn door(text: &str) -> Result<SocketAddr, String> {
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }
@@ -164,7 +164,7 @@ fn door(text: &str) -> Result<SocketAddr, String> {
 fn forward(text: &str) -> Result<(SocketAddr, HostPort), String> {
     let expected = "expected [ADDRESS:]PORT=HOST:PORT, such as 8080=web.internal:80";
     let (from, to) = text.split_once('=').ok_or(expected)?;
-    Ok((door(from)?, to.parse::<HostPort>().map_err(|error| error.to_string())?))
+    Ok((listen_address(from)?, to.parse::<HostPort>().map_err(|error| error.to_string())?))
 }
 
 pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
@@ -173,13 +173,13 @@ pub(super) fn enter(args: EnterArgs) -> Result<(), CliError> {
                     --transparent 7401";
         return Err(CliError::input(text));
     }
-    let listeners = args.forward.iter().map(|(door, _)| door);
+    let listeners = args.forward.iter().map(|(address, _)| address);
     let listeners = listeners.chain(&args.socks5).chain(&args.transparent);
-    if let Some(door) = listeners.into_iter().find(|door| !door.ip().is_loopback() && !args.expose)
-    {
+    let mut exposed = listeners.filter(|address| !address.ip().is_loopback());
+    if let Some(address) = exposed.next().filter(|_| !args.expose) {
         let text = "others than this machine could come in there, and would reach the servers; \
                     pass --expose if they should";
-        return Err(CliError::input(format!("{door}: {text}")));
+        return Err(CliError::input(format!("{address}: {text}")));
     }
     let mut stop = Stop::new().map_err(CliError::failed)?;
     let (common, admin) = common(&args.common)?;

@@ -33,7 +33,7 @@ impl AdminApi<'_> {
     ///
     /// # Errors
     /// When it makes no sense.
-    pub fn publish_forecast(&mut self, forecast: NewForecast) -> Result<Forecast, Refused> {
+    pub(crate) fn publish_forecast(&mut self, forecast: NewForecast) -> Result<Forecast, Refused> {
         forecast.check().map_err(Refused::invalid)?;
         let (at_ms, policy) = (wall_clock(), self.policy().spec);
         let published = self.engine.forecasts.publish(at_ms, policy, forecast).clone();

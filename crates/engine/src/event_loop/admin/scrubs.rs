@@ -78,7 +78,7 @@ impl AdminApi<'_> {
     ///
     /// # Errors
     /// When there is none.
-    pub fn stop_scrub(&mut self) -> Result<Scrub, Refused> {
+    pub(crate) fn stop_scrub(&mut self) -> Result<Scrub, Refused> {
         if !self.engine.group.cancel_scrub() {
             return Err(Refused::missing("no scrub is under way"));
         }

@@ -36,7 +36,7 @@ impl AdminApi<'_> {
     /// # Errors
     /// When there is no such placement, a setting is wrong, it is a shadow already, or there are
     /// too many.
-    pub fn add_shadow(&mut self, wish: &NewShadow) -> Result<Shadow, Refused> {
+    pub(crate) fn add_shadow(&mut self, wish: &NewShadow) -> Result<Shadow, Refused> {
         let (spec, placement) = placement(&wish.policy)?;
         let now = self.engine.now();
         self.engine
@@ -54,7 +54,7 @@ impl AdminApi<'_> {
     ///
     /// # Errors
     /// When there is none of this name.
-    pub fn remove_shadow(&mut self, name: &str) -> Result<(), Refused> {
+    pub(crate) fn remove_shadow(&mut self, name: &str) -> Result<(), Refused> {
         match self.engine.group.end_shadow(name) {
             Some(_) => {
                 self.engine.rivals.remove(name);

@@ -38,7 +38,7 @@ impl AdminApi<'_> {
         self.engine.exports.iter().map(export).collect()
     }
 
-    /// Promises a volume something, or nothing any more. Nothing of it is kept over a restart.
+    /// Sets the SLA of a volume; `None` ends it. It is not kept over a restart.
     ///
     /// # Errors
     /// When there is no such volume.

@@ -105,7 +105,9 @@ pub(crate) const ORACLE: Entry = Entry {
 
 /// Time between two decisions where nobody says otherwise: its memories are 10 s, 80 s and 11 min
 /// long.
-const EPOCH: Nanos = Nanos::from_secs(10);
+pub const EPOCH: Nanos = Nanos::from_secs(10);
+/// [`EPOCH`], as it is written.
+pub const EPOCH_TEXT: &str = "10s";
 
 /// Chunks that a predictor looks at for one pool, on either side.
 const CONSIDERED: usize = 4096;

@@ -115,13 +115,13 @@ impl Auto {
         near + 3 * u8::from(longer > predicted * 0.5)
     }
 
-    /// True if a chunk may be made to go for another: strict promises do not give way to looser
+    /// True if a chunk may be made to go for another: strict SLAs do not give way to looser
     /// ones.
     fn gives_way(&self, victim: u32, to: u32, view: &dyn VolumeView) -> bool {
         !self.is_strict(victim, view) || self.is_strict(to, view)
     }
 
-    /// True if a chunk is of a volume with a strict promise.
+    /// True if a chunk is of a volume with a strict SLA.
     pub(super) fn is_strict(&self, number: u32, view: &dyn VolumeView) -> bool {
         let sla = view.sla(self.pulse.chunks.id(number).volume);
         sla.is_some_and(|sla| sla.class == SlaClass::Strict)

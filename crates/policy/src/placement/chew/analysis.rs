@@ -21,7 +21,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos};
 
 /// Accesses in a window from which on a chunk is active (Ge 2017 §3.2.3: "inactive means less than
 /// 2").
-pub const ACTIVE_FROM: u64 = 2;
+pub(crate) const ACTIVE_FROM: u64 = 2;
 /// The share above which what something mostly is, it is.
 const MOST: f64 = 0.5;
 

@@ -18,7 +18,8 @@ pub const NAME_BYTES_MAX: usize = 48;
 const _: () = assert!(LEVELS_MAX * 8 <= u64::BITS as usize);
 /// Characters that names may not have, because they separate policies, their settings, or the parts
 /// of a library that is spelled out.
-pub const NAME_FORBIDDEN: [char; 12] = [':', '+', ',', ';', '|', '@', '&', '>', '[', ']', '{', '}'];
+pub(crate) const NAME_FORBIDDEN: [char; 12] =
+    [':', '+', ',', ';', '|', '@', '&', '>', '[', ']', '{', '}'];
 
 /// A place in the order of pools, whatever their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

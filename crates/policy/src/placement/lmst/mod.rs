@@ -12,7 +12,7 @@
 //!    not exceed what the SLA lets wait (eq. 8, times `tail`); a forward migration must shorten the
 //!    response times of both pools together, before, while and after it happens, by more than `e`
 //!    (eq. 9 to 16).
-//!    What a volume was promised counts before the settings `sla` and `loose`.
+//!    A volume's own SLA counts before the settings `sla` and `loose`.
 //! 4. *Trigger.* A migration takes β · chunk / Δλ (eq. 17). Backward ones go first, coldest first,
 //!    then forward ones, hottest first; a pool serves one at a time; what does not end within the
 //!    window is dropped.
@@ -69,7 +69,7 @@ const SLA: Setting = Setting {
     name: "sla",
     default: "20ms",
     unit: "latency, or latencies by volume as 1ms/20ms",
-    help: "latency of volumes that are promised none; the last holds for volumes beyond",
+    help: "latency of volumes without an SLA; the last holds for volumes beyond",
 };
 const LOOSE: Setting = Setting {
     name: "loose",
@@ -148,7 +148,7 @@ struct Lmst {
     /// In seconds, by volume; the last holds for those beyond.
     slas: Vec<f64>,
     loose: f64,
-    /// Promises to volumes, by volume, as of the last `propose`.
+    /// SLAs, by volume, as of the last `propose`.
     of_volumes: Vec<Option<Sla>>,
     tail: f64,
     e: f64,
@@ -191,7 +191,7 @@ impl Lmst {
         })
     }
 
-    /// Promise to the chunk's volume.
+    /// SLA of the chunk's volume.
     fn sla_of(&self, chunk: ChunkId) -> Option<Sla> {
         self.of_volumes.get(chunk.volume.0 as usize).copied().flatten()
     }

@@ -3,7 +3,7 @@
 //! Rates are bytes a second. A pool serves µ of them, the mean over the patterns of its requests
 //! (eq. 5); a random request of s bytes takes 1/rate and, beyond 4 KiB, what a stream takes. The
 //! mean response time is s / (µ − λ) (eq. 9), the bytes that wait λ̄ / (µ − λ̄) · s (eq. 6), λ̄ the
-//! rates of all classes whose promise is at least as strict.
+//! rates of all classes whose SLA is at least as strict.
 
 use crate::placement::activity::Counts;
 use crate::placement::zones::Form;
@@ -79,7 +79,7 @@ impl Queue {
         Queue { size, service, rate: 0.0, classes: Vec::new() }
     }
 
-    /// A chunk of `rate` with the promise of `sla` seconds joins.
+    /// A chunk of `rate` with an SLA of `sla` seconds joins.
     pub(super) fn join(&mut self, rate: f64, sla: f64) {
         self.rate += rate;
         match self.classes.binary_search_by(|class| class.0.total_cmp(&sla)) {
@@ -107,7 +107,7 @@ impl Queue {
         self.service - self.rate - more
     }
 
-    /// Bytes that wait in front of a request promised `sla`, with `more` of its class (eq. 6, 8);
+    /// Bytes that wait in front of a request with SLA `sla`, with `more` of its class (eq. 6, 8);
     /// endless when that class cannot keep up.
     pub(super) fn waiting(&self, sla: f64, more: f64) -> f64 {
         let stricter = self.classes.iter().filter(|class| class.0 <= sla);
@@ -115,7 +115,7 @@ impl Queue {
         if rate < self.service { rate / (self.service - rate) * self.size } else { f64::INFINITY }
     }
 
-    /// Bytes that may wait without breaking a promise of `sla` seconds.
+    /// Bytes that may wait without breaking an SLA of `sla` seconds.
     pub(super) fn bearable(&self, sla: f64) -> f64 {
         sla * self.service
     }

@@ -97,7 +97,7 @@ fn hot_chunks_come_up_hottest_first_and_cold_loose_ones_leave_before() {
 }
 
 #[test]
-fn a_promise_that_would_be_broken_forbids_a_migration() {
+fn an_sla_that_would_be_broken_forbids_a_migration() {
     // A small fast pool of 3 MiB a second, of which 2 MiB are asked for by chunk 0; chunk 1 brings
     // half a MiB: requests of 100 KiB then wait for 5 others, 160 ms.
     let run = |sla: &str| {
@@ -146,14 +146,14 @@ fn chunks_migrate_between_tiers_of_like_pools_and_to_the_least_loaded_one() {
 }
 
 #[test]
-fn a_volumes_own_promise_counts_before_the_settings() {
-    // As above: 160 ms are too long for a promise of 100 ms, and not for one of 300 ms.
-    let run = |sla: &str, promised: Option<u64>| {
+fn a_volumes_own_sla_counts_before_the_settings() {
+    // As above: 160 ms are too long for an SLA of 100 ms, and not for one of 300 ms.
+    let run = |sla: &str, own: Option<u64>| {
         let mut lmst = build(&format!("lmst:memory=0:e=-1000:share=0.9:loose=1s:sla={sla}"));
         let mut view = tiers(&[(0, 0), (1, 1)]);
         view.traits[0] = serving(3 << 20);
         let class = SlaClass::Strict;
-        view.sla = promised.map(|ms| Sla { latency: Nanos(ms * 1_000_000), class });
+        view.sla = own.map(|ms| Sla { latency: Nanos(ms * 1_000_000), class });
         read(lmst.as_mut(), 0, 20);
         read(lmst.as_mut(), 1, 5);
         propose_to(lmst.as_mut(), &view)

@@ -13,7 +13,7 @@ use super::super::{ChunkAccess, FLASH, Pattern, PoolLoad, PoolTraits};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// Requests in an epoch from which on their mean latency says something.
-pub const MEASURED_MIN: u64 = 32;
+pub(crate) const MEASURED_MIN: u64 = 32;
 
 const SECTOR: u64 = 512;
 /// Sectors of the requests that traits speak of.

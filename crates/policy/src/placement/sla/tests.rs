@@ -1,4 +1,4 @@
-//! Promises as words and as numbers.
+//! SLAs as words and as numbers.
 
 use super::{Sla, SlaClass};
 use thermocline_units::Nanos;

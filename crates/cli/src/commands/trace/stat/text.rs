@@ -6,7 +6,7 @@ use std::fmt::Write;
 use thermocline_charts::format::count;
 use thermocline_sim::stat::StatReport;
 use thermocline_trace::stat::{
-    Amount, CHUNK, Characteristics, Concentration, Histogram, NEAR, PAGE, REACCESS_WITHIN, Timing,
+    Amount, BIN, Characteristics, Concentration, Histogram, NEAR, PAGE, REACCESS_WITHIN, Timing,
 };
 use thermocline_units::{Bytes, Nanos};
 
@@ -102,7 +102,7 @@ fn one(name: &str, value: String) -> [String; 4] {
 }
 
 fn popularity(whole: &Characteristics) -> Table {
-    let chunks = format!("{CHUNK} chunks");
+    let chunks = format!("{BIN} chunks");
     let mut table = table::plain([
         "Popularity".to_string(),
         format!("{PAGE} pages\nby accesses"),
@@ -231,7 +231,7 @@ const COLUMNS: [Column; 13] = [
 fn legend() -> String {
     [
         " R/W: reads to writes. Behind the sizes, in per cent:".to_string(),
-        format!(" IO, data: accesses and bytes on the most popular {CHUNK} chunks;"),
+        format!(" IO, data: accesses and bytes on the most popular {BIN} chunks;"),
         format!(
             " again: accesses to the same page or chunk within {REACCESS_WITHIN} of the one before;"
         ),

@@ -1,4 +1,4 @@
-//! Ways to an agent and from it: NBD clients and other hosts come in, it goes to the server and to
+//! Connections of an agent: NBD clients and other hosts come in, it goes to the server and to
 //! hosts with higher numbers, and goes again when a connection ends.
 
 use super::{Core, Listeners};
@@ -70,7 +70,7 @@ pub(super) fn open(
     for peer in config.peers.into_iter().filter(|peer| peer.host > config.host) {
         tasks.push(tokio::task::spawn_local(keep_peer(core.clone(), peer)));
     }
-    // The way to the server stays until volumes were given back.
+    // The connection to the server stays until volumes were given back.
     drop(tokio::task::spawn_local(keep_store(core.clone())));
     Ok(tasks)
 }

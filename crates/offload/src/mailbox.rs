@@ -1,4 +1,4 @@
-//! Whatever comes to the pool's thread: tasks of the API's thread, and answers of workers.
+//! The mailbox of the pool's thread: tasks of the API's thread, and answers of workers.
 
 use crate::pool::Core;
 use crate::workers::{Told, locked};
@@ -27,14 +27,14 @@ struct Waiting {
     answers: Vec<Answered>,
 }
 
-/// The messages, and a wakeup that can be waited for. Answers are bounded by the work that is out.
+/// The mailbox, with a wakeup that can be waited for. Answers are bounded by the work that is out.
 #[derive(Clone)]
-pub(crate) struct Inbox(Arc<(Mutex<Waiting>, OwnedFd)>);
+pub(crate) struct Mailbox(Arc<(Mutex<Waiting>, OwnedFd)>);
 
-impl Inbox {
-    pub(crate) fn new() -> io::Result<Inbox> {
+impl Mailbox {
+    pub(crate) fn new() -> io::Result<Mailbox> {
         let wakeup = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Inbox(Arc::new((Mutex::default(), wakeup))))
+        Ok(Mailbox(Arc::new((Mutex::default(), wakeup))))
     }
 
     fn wake(&self) {
@@ -81,7 +81,7 @@ impl Inbox {
     }
 }
 
-impl AsFd for Inbox {
+impl AsFd for Mailbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.1.as_fd()
     }

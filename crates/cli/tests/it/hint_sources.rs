@@ -1,4 +1,4 @@
-//! The ways in for hints: files of a mounted ext4, and programs that know nothing of hints.
+//! Sources of hints: files of a mounted ext4, and programs that know nothing of hints.
 
 use crate::mounted::{Mounted, mounting_works};
 use crate::program::{self, run};
@@ -90,7 +90,7 @@ pub(crate) fn hints_done(folder: &Path) -> Value {
 
 #[test]
 fn hints_of_paths_are_the_ranges_that_filefrag_tells() {
-    let Some((folder, up, mounted)) = ext4("ways-path", "filefrag fallocate") else { return };
+    let Some((folder, up, mounted)) = ext4("sources-path", "filefrag fallocate") else { return };
     mounted.shell(
         "mkdir -p tree/a/b && head -c 5M /dev/urandom > tree/a/b/one.bin \
          && for i in $(seq 40); do head -c 200k /dev/urandom > tree/gap$i; done \
@@ -134,7 +134,7 @@ fn hints_of_paths_are_the_ranges_that_filefrag_tells() {
 
 #[test]
 fn hints_of_paths_follow_the_offset_of_a_loop_device() {
-    let Some((folder, up, mounted)) = ext4("ways-offset", "losetup") else { return };
+    let Some((folder, up, mounted)) = ext4("sources-offset", "losetup") else { return };
     // Beside the file system on the whole volume, which is done with: one 32 MiB in.
     let document = mounted.shell(&format!(
         "umount tree; d=$(losetup --find --show --offset 33554432 fuse/nbd); \
@@ -167,7 +167,7 @@ fn gives_hints_while(folder: &Path, mounted: &Mounted, words: &str, meanwhile: &
 
 #[test]
 fn unmodified_programs_run_under_hints() {
-    let Some((folder, up, mounted)) = ext4("ways-run", "cp dd fio") else { return };
+    let Some((folder, up, mounted)) = ext4("sources-run", "cp dd fio") else { return };
     mounted.shell("head -c 4M /dev/urandom > tree/one && sync -f tree");
     gives_hints(&folder, &mounted, "cp tree/one copy");
     mounted.shell("cmp tree/one copy");
@@ -181,7 +181,7 @@ fn unmodified_programs_run_under_hints() {
 
 #[test]
 fn redis_and_fsck_run_under_hints() {
-    let Some((folder, up, mounted)) = ext4("ways-redis", "redis-server redis-cli e2fsck") else {
+    let Some((folder, up, mounted)) = ext4("sources-redis", "redis-server redis-cli e2fsck") else {
         return;
     };
     let redis = "redis-server --port 0 --unixsocket ../redis.sock --dir tree \
@@ -206,7 +206,7 @@ fn redis_and_fsck_run_under_hints() {
 
 #[test]
 fn rsync_runs_under_hints() {
-    let Some((folder, up, mounted)) = ext4("ways-rsync", "rsync") else { return };
+    let Some((folder, up, mounted)) = ext4("sources-rsync", "rsync") else { return };
     mounted
         .shell("mkdir tree/from; for i in 1 2 3; do head -c 1M /dev/urandom > tree/from/$i; done");
     mounted.shell("sync -f tree");
@@ -218,7 +218,7 @@ fn rsync_runs_under_hints() {
 
 #[test]
 fn hints_are_withdrawn_when_the_command_has_ended() {
-    let Some((folder, up, mounted)) = ext4("ways-end", "cat") else { return };
+    let Some((folder, up, mounted)) = ext4("sources-end", "cat") else { return };
     mounted.shell("head -c 1M /dev/urandom > tree/one && sync -f tree");
     run(&folder, "hint run --mount tree --data pools -- cat tree/one tree/none")
         .command_ended_with(1);
@@ -231,7 +231,7 @@ fn hints_are_withdrawn_when_the_command_has_ended() {
 
 #[test]
 fn a_command_without_an_engine_runs_and_keeps_its_output_and_status() {
-    let folder = program::folder("ways-alone");
+    let folder = program::folder("sources-alone");
     let words = "hint run --data nowhere -- sh -c cat;exit$IFS$((6*7))";
     let ran = program::run_with_input(&folder, words, b"in and out").command_ended_with(42);
     assert_eq!(ran.stdout(), "in and out");
@@ -243,7 +243,7 @@ fn a_command_without_an_engine_runs_and_keeps_its_output_and_status() {
 
 #[test]
 fn a_command_gets_the_signals_that_were_meant_for_it() {
-    let folder = program::folder("ways-signal");
+    let folder = program::folder("sources-signal");
     let script = "trap 'exit 7' TERM; echo ready; while :; do read -r line; done";
     let mut child = Command::new(PROGRAM)
         .args(["hint", "run", "--data", "nowhere", "--", "bash", "-c", script])
@@ -295,7 +295,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn watching_a_mount_gives_hints_of_files_that_are_opened() {
-    let Some((folder, up, mounted)) = ext4("ways-watch", "cat") else { return };
+    let Some((folder, up, mounted)) = ext4("sources-watch", "cat") else { return };
     mounted.shell("head -c 3M /dev/urandom > tree/one && sync -f tree");
     let mut watch = beside(&folder, "hint watch --mount tree --data pools");
     let mut said = BufReader::new(watch.0.stderr.take().unwrap()).lines();
@@ -323,7 +323,7 @@ fn document(offset_mib: u64) -> String {
 
 #[test]
 fn a_watched_document_is_sent_whenever_it_changes() {
-    let folder = program::folder("ways-document");
+    let folder = program::folder("sources-document");
     if !clients_are_here() {
         return;
     }
@@ -341,7 +341,7 @@ fn a_watched_document_is_sent_whenever_it_changes() {
 
 #[test]
 fn python_gives_hints() {
-    let folder = program::folder("ways-python");
+    let folder = program::folder("sources-python");
     let python = Command::new("python3").arg("--version").output();
     if !clients_are_here() || python.is_err() {
         eprintln!("SKIPPED: needs python3");
