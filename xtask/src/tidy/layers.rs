@@ -12,6 +12,16 @@ use crate::workspace::Package;
 pub(super) const PATH: &str = "ARCHITECTURE.md";
 
 const RULE: &str = "layers";
+
+/// Paths that the shared list of bans must have, whatever else stands there.
+const BANNED: [&str; 6] = [
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "std::hash::RandomState",
+    "std::collections::HashMap::new",
+    "std::collections::HashSet::new",
+    "std::println",
+];
 const HEADER: [&str; 5] = ["layer", "crate", "may depend on", "outside libraries", "unsafe"];
 
 /// The highest layer whose crates are sealed (no clock, file, socket, thread, environment): what
@@ -149,13 +159,17 @@ impl LayerTable {
         let paths: Vec<_> = sealed.map(|r| format!("crates/{}/clippy.toml", r.name)).collect();
         let reference = paths.first().and_then(|path| text_of(path));
         let differs = |path: &&String| reference.is_none() || text_of(path) != reference;
-        let differing = paths.iter().filter(differs);
-        differing
-            .map(|path| {
-                let message = format!("must be the same list as {}: copy it", paths[0]);
-                Finding::new(path, 0, RULE, message)
-            })
-            .collect()
+        let differing = paths.iter().filter(differs).map(|path| {
+            let message = format!("must be the same list as {}: copy it", paths[0]);
+            Finding::new(path, 0, RULE, message)
+        });
+        let list = reference.unwrap_or_default();
+        let missing = BANNED.iter().filter(|path| !list.contains(&format!("\"{path}\"")));
+        let missing = missing.map(|path| {
+            let message = format!("`{path}` must be banned: it makes runs unlike each other");
+            Finding::new(paths.first().map_or(PATH, String::as_str), 0, RULE, message)
+        });
+        differing.chain(missing).collect()
     }
 
     fn room(&self, name: &str) -> Option<&Room> {

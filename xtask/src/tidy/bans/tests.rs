@@ -94,6 +94,7 @@ fn what_was_planted_and_not_noticed_is_found() {
         ("extern crate std as s;", "keeps its name"),
         ("use core as c;", "keeps its name"),
         ("option_env!(\"HOME\")", "`option_env`"),
+        ("thread_local! { static N: u8 = 0 }", "`thread_local`"),
         ("env!(\"HOME\")", "`env`"),
         ("std::time::Instant::now()", "std::time::Instant"),
         ("use std::{time::{Duration, SystemTime}, fmt};", "std::time::SystemTime"),

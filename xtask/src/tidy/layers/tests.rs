@@ -1,6 +1,6 @@
 //! The table is read exactly, and every way to break it is found.
 
-use super::LayerTable;
+use super::{BANNED, LayerTable};
 use crate::workspace::Package;
 
 const TABLE: &str = "\
@@ -104,15 +104,18 @@ fn sealed_crates_must_carry_one_list_of_bans() {
     let machines =
         "| 2 | volume | units | none | none |\n| 2 | preload | units | libc | none |\n| 3";
     let table = LayerTable::parse(&TABLE.replace("| 3", machines)).unwrap();
-    assert!(table.sealed_crates_share_bans(|_| Some("same")).is_empty());
+    let same: String = BANNED.map(|path| format!("\"{path}\"\n")).concat();
+    assert!(table.sealed_crates_share_bans(|_| Some(same.as_str())).is_empty());
     let findings = table.sealed_crates_share_bans(|path| {
-        Some(if path.contains("policy") { "other" } else { "same" })
+        Some(if path.contains("policy") { "other" } else { same.as_str() })
     });
     assert_eq!(findings[0].path, "crates/policy/clippy.toml");
     // A list that was deleted is found, that of a machine too; `preload` needs none.
-    let deleted = |path: &str| (!path.contains("volume")).then_some("same");
+    let deleted = |path: &str| (!path.contains("volume")).then_some(same.as_str());
     let findings = table.sealed_crates_share_bans(deleted);
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].path, "crates/volume/clippy.toml");
-    assert_eq!(table.sealed_crates_share_bans(|_| None).len(), 3);
+    assert_eq!(table.sealed_crates_share_bans(|_| None).len(), 3 + BANNED.len());
+    // Lists that were all emptied alike are found.
+    assert_eq!(table.sealed_crates_share_bans(|_| Some("")).len(), BANNED.len());
 }

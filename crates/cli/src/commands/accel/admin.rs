@@ -55,16 +55,13 @@ pub(crate) struct ScaleArgs {
     slots: Count,
 }
 
-/// Arguments of `drain`.
+/// Arguments of `drain` and `undrain`.
 #[derive(clap::Args)]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     pool: PoolArgs,
     /// The card.
     card: String,
-    /// Let the card be used again.
-    #[arg(long)]
-    undo: bool,
 }
 
 /// A number of slots, or what the scheduler thinks best.
@@ -111,10 +108,10 @@ pub(super) fn scale(args: &ScaleArgs) -> Result<(), CliError> {
     output::print(&format!("{}: {slots}\n", args.function))
 }
 
-pub(super) fn drain(args: &DrainArgs) -> Result<(), CliError> {
+pub(super) fn drain(args: &DrainArgs, drained: bool) -> Result<(), CliError> {
     let path = format!("/v1/cards/{}", segment(&args.card));
-    args.pool.client().tell(Method::PUT, &path, &NewCardState { drained: !args.undo })?;
-    let text = if args.undo { "is used again" } else { "is emptied, and stays empty" };
+    args.pool.client().tell(Method::PUT, &path, &NewCardState { drained })?;
+    let text = if drained { "is emptied, and stays empty" } else { "is used again" };
     output::print(&format!("{} {text}\n", args.card))
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Scale(admin::ScaleArgs),
     /// Empty a card: its functions move to other slots with their state, or to the processor.
     Drain(admin::DrainArgs),
+    /// Let a card be used again.
+    Undrain(admin::DrainArgs),
     /// A running pool at a glance.
     Status(admin::StatusArgs),
     /// A running pool, live, in the terminal.
@@ -52,7 +54,8 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
         Command::Load(args) => admin::load(&args),
         Command::Chain(args) => admin::chain(&args),
         Command::Scale(args) => admin::scale(&args),
-        Command::Drain(args) => admin::drain(&args),
+        Command::Drain(args) => admin::drain(&args, true),
+        Command::Undrain(args) => admin::drain(&args, false),
         Command::Status(args) => admin::status(&args),
         Command::Top(args) => top::run(&args),
     }

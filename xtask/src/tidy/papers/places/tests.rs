@@ -3,7 +3,7 @@
 use super::check;
 
 const FILES: [&str; 4] = [
-    "crates/volume/src/map/copies.rs",
+    "crates/volume/src/copies.rs",
     "crates/volume/src/pools/ranks.rs",
     "crates/policy/src/cache",
     "crates/volume/src/journal/commit.rs",
@@ -18,10 +18,10 @@ fn missing(row: &str) -> Vec<String> {
 #[test]
 fn files_that_are_there_are_no_findings() {
     for row in [
-        "| a | `volume/src/map/copies.rs`: `leave`; order `pools/ranks.rs` |",
+        "| a | `volume/src/copies.rs`: `leave`; order `pools/ranks.rs` |",
         "| a | `policy/src/cache/`, one file per policy |",
         "| a | `volume/src/pools/ranks.rs`, then `copies.rs` and `journal/commit.rs` |",
-        "| which `x.y`? | `volume/src/map/copies.rs` |",
+        "| which `x.y`? | `volume/src/copies.rs` |",
     ] {
         assert_eq!(missing(row), Vec::<String>::new(), "{row}");
     }
@@ -29,7 +29,7 @@ fn files_that_are_there_are_no_findings() {
 
 #[test]
 fn files_that_are_gone_are_told_with_their_line() {
-    let found = missing("| a | `volume/src/map/copies.rs`; order `rank.rs`; `volume/src/x/` |");
+    let found = missing("| a | `volume/src/copies.rs`; order `rank.rs`; `volume/src/x/` |");
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("ARCHITECTURE.md:4: `rank.rs` is no file"), "{found:?}");
 }
