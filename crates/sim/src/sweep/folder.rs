@@ -27,6 +27,7 @@ use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Version of the format of the folder.
 const FORMAT: u32 = 1;
@@ -370,6 +371,10 @@ fn rows_of(own: &Origin, path: &Path) -> Result<Option<Vec<Measured>>, FolderErr
     }
 }
 
+/// Tries to get a lock, and the pause between two of them: half a second in all.
+const LOCK_TRIES: u32 = 25;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// Way of locking: alone or shared.
 type Lock = fn(&File) -> Result<(), TryLockError>;
 
@@ -378,13 +383,16 @@ fn lock(folder: &Path, how: Lock) -> Result<File, FolderError> {
     let mut options = File::options();
     let file = options.create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(io_error(&path))?;
-    match how(&file) {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err(other(folder, "another process runs this sweep; wait for it, or stop it"))
+    // A process that this one has started keeps a lock that was just given up, until it has become
+    // another program.
+    for _ in 0..LOCK_TRIES {
+        match how(&file) {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(io_error(&path)(error)),
         }
-        Err(TryLockError::Error(error)) => Err(io_error(&path)(error)),
     }
+    Err(other(folder, "another process runs this sweep; wait for it, or stop it"))
 }
 
 /// Refuses a folder that holds anything but a beginning that was cut off. A `plan.toml` may be a

@@ -6,10 +6,12 @@
 use super::plan::{Plan, PlanError, TraceGroup, TraceOrigin};
 use crate::source::Source;
 use crate::synth::from_words;
+use glob::{MatchOptions, Pattern};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use thermocline_trace::ReadOptions;
+use walkdir::WalkDir;
 
 /// Jobs of a sweep.
 const JOBS_MAX: usize = 10_000_000;
@@ -122,27 +124,66 @@ fn traces(group: &TraceGroup, folder: &Path) -> Result<Vec<(String, JobTrace)>, 
     }
 }
 
-/// Name, path and length of every file that matches, by name.
+/// Name, path and length of every file that matches, by name. Links are followed, except one that
+/// leads back to a folder above it.
 fn files(pattern: &str, folder: &Path) -> Result<Vec<(String, PathBuf, u64)>, String> {
-    let escaped = PathBuf::from(glob::Pattern::escape(&folder.to_string_lossy()));
-    let whole = escaped.join(pattern);
-    let paths = glob::glob(&whole.to_string_lossy())
-        .map_err(|error| format!("`{pattern}` is no pattern of file names: {error}"))?;
+    let no_pattern = |error| format!("`{pattern}` is no pattern of file names: {error}");
+    let (named, rest) = without_wildcards(Path::new(pattern));
+    let above = folder.join(named);
+    let names = Pattern::new(&rest.to_string_lossy()).map_err(no_pattern)?;
+    let deep = rest.components().any(|part| part.as_os_str() == "**");
+    let depth = if deep { usize::MAX } else { rest.components().count() };
     let mut found = Vec::new();
-    for path in paths {
-        let path = path.map_err(|error| format!("`{pattern}`: {error}"))?;
-        let metadata =
-            std::fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        if metadata.is_file() {
-            let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-            found.push((name, path, metadata.len()));
+    for entry in WalkDir::new(&above).follow_links(true).max_depth(depth) {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) if error.loop_ancestor().is_some() => continue,
+            Err(error) if error.depth() == 0 => break,
+            Err(error) => return Err(format!("`{pattern}`: {error}")),
+        };
+        let path = entry.path();
+        let below = path.strip_prefix(&above).unwrap_or(path);
+        if !entry.file_type().is_file() || !is_match(&names, below, path)? {
+            continue;
         }
+        let bytes = entry.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+        let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
+        found.push((name, path.to_path_buf(), bytes.len()));
     }
     if found.is_empty() {
         return Err(format!("`{pattern}` matches no file in {}", folder.display()));
     }
     found.sort();
     Ok(found)
+}
+
+/// True if a file is named by a pattern; `below` is its path as the pattern sees it.
+///
+/// # Errors
+/// When the name is not UTF-8, so that no pattern could name it, and no result either.
+fn is_match(names: &Pattern, below: &Path, path: &Path) -> Result<bool, String> {
+    const OPTIONS: MatchOptions = MatchOptions {
+        case_sensitive: true,
+        require_literal_separator: true,
+        require_literal_leading_dot: false,
+    };
+    match below.to_str() {
+        Some(below) => Ok(below.is_empty() || names.matches_with(below, OPTIONS)),
+        // What it might have been is seen by its name with marks in place of the wrong bytes.
+        None if names.matches_with(&below.to_string_lossy(), OPTIONS) => {
+            Err(format!("{}: the name is not UTF-8; rename the file", path.display()))
+        }
+        None => Ok(false),
+    }
+}
+
+/// The folders of a path before its first part with wildcards, and the rest.
+fn without_wildcards(path: &Path) -> (PathBuf, PathBuf) {
+    let is_wild =
+        |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    let parts: Vec<Component<'_>> = path.components().collect();
+    let wild = parts.iter().position(is_wild).unwrap_or(parts.len());
+    (parts[..wild].iter().collect(), parts[wild..].iter().collect())
 }
 
 /// The list as text, a line a job.

@@ -613,6 +613,35 @@ fn a_trace_counts_once_however_it_is_reached() {
 }
 
 #[test]
+fn patterns_over_folders_end_where_links_lead_back_up() {
+    let traces = traces();
+    let deep = traces.path().join("deep/er");
+    fs::create_dir_all(&deep).unwrap();
+    fs::copy(traces.path().join("a.csv"), deep.join("c.csv")).unwrap();
+    for link in ["up", "deep/up", "deep/er/up"] {
+        std::os::unix::fs::symlink(traces.path(), traces.path().join(link)).unwrap();
+    }
+    let plan = |pattern: &str| {
+        let text = PLAN.replace("[\"*.csv\"]", &format!("[\"{pattern}\"]"));
+        list(&Plan::parse(&text, "p").unwrap(), traces.path(), "p")
+    };
+    let count = |pattern: &str| {
+        plan(pattern).map(|jobs| jobs.iter().filter(|job| job.family == "files").count())
+    };
+    let flat = count("*.csv").unwrap();
+    let one = count("deep/*/c.csv").unwrap();
+    assert_eq!(count("**/*.csv").unwrap(), flat + one);
+    assert_eq!(count("deep/**/?.csv").unwrap(), one);
+    assert_eq!(count("deep/er/c.csv").unwrap(), one);
+    // A name that no result could have.
+    let name = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff.csv");
+    fs::write(deep.join::<&std::ffi::OsStr>(name), "").unwrap();
+    let error = plan("**/*.csv").unwrap_err().to_string();
+    assert!(error.contains("the name is not UTF-8; rename the file"), "{error}");
+    assert_eq!(count("*.csv").unwrap(), flat, "it is in another folder");
+}
+
+#[test]
 fn a_trace_of_another_length_than_when_the_sweep_began_has_no_result() {
     let (traces, out) = (traces(), tempfile::tempdir().unwrap());
     let folder = begin(out.path(), traces.path()).unwrap();
