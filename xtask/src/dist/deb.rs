@@ -25,16 +25,20 @@ pub(super) struct Package {
     epoch: u64,
     /// The newest version of glibc that the program asks for; `None`: it is static.
     glibc: Option<(u32, u32)>,
+    /// Debian's name of the processor that the program is for.
+    architecture: &'static str,
 }
 
 impl Package {
     /// A package of `program`.
     pub(super) fn new(program: &Path, version: String, epoch: u64) -> Result<Package, Failure> {
-        let headers = output(Command::new("readelf").arg("-lW").arg(program))?;
-        let is_dynamic = String::from_utf8_lossy(&headers).contains("INTERP");
+        let headers = output(Command::new("readelf").arg("-hlW").arg(program))?;
+        let headers = String::from_utf8_lossy(&headers);
+        let architecture = architecture(&headers)?;
+        let is_dynamic = headers.contains("INTERP");
         let symbols = output(Command::new("readelf").arg("-VW").arg(program))?;
         let glibc = is_dynamic.then(|| newest_glibc(&String::from_utf8_lossy(&symbols)));
-        Ok(Package { program: program.to_path_buf(), version, epoch, glibc })
+        Ok(Package { program: program.to_path_buf(), version, epoch, glibc, architecture })
     }
 
     /// Linking of the program, for people.
@@ -56,8 +60,8 @@ impl Package {
         self.fill(&data)?;
         set_modes(&data)?;
         self.control(&control, installed_kib(&data)?)?;
-        let name = format!("thermocline_{}_amd64.deb", self.version);
-        let tar = format!("thermocline_{}_amd64.tar.xz", self.version);
+        let base = format!("thermocline_{}_{}", self.version, self.architecture);
+        let (name, tar) = (format!("{base}.deb"), format!("{base}.tar.xz"));
         let installed = self.tar(&data)?;
         write(&out.join(&tar), &installed)?;
         let members = [
@@ -117,12 +121,13 @@ impl Package {
     fn control(&self, folder: &Path, installed_kib: u64) -> Result<(), Failure> {
         let libc = self.glibc.map(|(major, minor)| format!("libc6 (>= {major}.{minor}), "));
         let text = format!(
-            "Package: thermocline\nVersion: {}\nArchitecture: amd64\nMaintainer: the thermocline \
+            "Package: thermocline\nVersion: {}\nArchitecture: {}\nMaintainer: the thermocline \
              authors <thermocline@example.org>\nInstalled-Size: {installed_kib}\nDepends: {}adduser\n\
              Suggests: nbd-client\nSection: admin\nPriority: optional\nDescription: hybrid storage, \
              live and in the laboratory\n Tiered volumes over NBD, a load balancer, a tunnel, and a \
              laboratory that\n runs the same policies over traces in virtual time.\n",
             self.version,
+            self.architecture,
             libc.unwrap_or_default()
         );
         write(&folder.join("control"), text.as_bytes())?;
@@ -154,6 +159,22 @@ pub(super) fn newest_glibc(text: &str) -> (u32, u32) {
         Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
     });
     versions.max().unwrap_or((2, 17))
+}
+
+/// Debian's name of the processor in the header of a program, as `readelf -h` shows it.
+pub(super) fn architecture(header: &str) -> Result<&'static str, Failure> {
+    let machine = header.lines().find_map(|line| line.trim().strip_prefix("Machine:"));
+    let machine = machine.unwrap_or_default().trim();
+    let known = [
+        ("X86-64", "amd64"),
+        ("AArch64", "arm64"),
+        ("RISC-V", "riscv64"),
+        ("PowerPC64", "ppc64el"),
+        ("S/390", "s390x"),
+    ];
+    let found = known.iter().find(|(name, _)| machine.contains(name));
+    let unknown = || format!("a program for `{machine}` has no package: name its architecture");
+    Ok(found.map(|(_, debian)| *debian).ok_or_else(unknown)?)
 }
 
 /// An `ar` archive of files owned by root.

@@ -1,6 +1,6 @@
 //! Parts of a release, read by others' programs where they are there.
 
-use super::deb::{archive, newest_glibc};
+use super::deb::{architecture, archive, newest_glibc};
 use super::{Options, sbom};
 use serde_json::json;
 use std::path::PathBuf;
@@ -25,6 +25,15 @@ fn versions_of_glibc_are_numbers_and_not_text() {
 }
 
 /// GNU ar is the judge: names, lengths and contents, an odd one among them.
+#[test]
+fn a_package_is_for_the_processor_of_its_program() {
+    let header = |machine: &str| format!("ELF Header:\n  Class: ELF64\n  Machine: {machine}\n");
+    let x86 = header("                          Advanced Micro Devices X86-64");
+    assert_eq!(architecture(&x86).unwrap(), "amd64");
+    assert_eq!(architecture(&header("AArch64")).unwrap(), "arm64");
+    assert!(architecture(&header("MIPS R3000")).is_err() && architecture("").is_err());
+}
+
 #[test]
 fn an_archive_is_what_ar_reads() {
     let members = [("debian-binary", b"2.0\n".to_vec()), ("odd", b"abc".to_vec()), ("x", vec![7])];
