@@ -140,7 +140,7 @@ pub enum LabError {
 /// Requests in a block when one replay has the machine to itself: 30 B each stay in a core's cache.
 const BLOCK_REQUESTS_ALONE: usize = 1 << 12;
 
-/// Knowledge of a trace that a run must have before it can begin.
+/// Facts about a trace that a run must have before it can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needs {
     /// Nothing: the trace can be streamed.
