@@ -6,7 +6,7 @@
 
 use thermocline_units::Nanos;
 
-/// Knowledge of one backend.
+/// State of one backend, as checks and requests showed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Its name.

@@ -1,7 +1,7 @@
 //! The bytes on the device. Drawn in docs/formats/content.md.
 //!
 //! All integers are little-endian. Every block of metadata carries a magic number, the store's
-//! identity and a CRC-32C, so that a stale, foreign, torn or rotten block is recognised. Nothing
+//! identity and a CRC-32C, so that a stale, foreign, torn or damaged block is recognised. Nothing
 //! here does I/O, and nothing read from a device can make it panic.
 
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
@@ -95,7 +95,7 @@ pub(crate) fn seal_block(kind: Kind, head: Head, payload: &[u8], out: &mut Vec<u
     put_at(out, start + 4, &crc.to_le_bytes());
 }
 
-/// Reads a block of metadata; `None` when it is torn, rotten, or of another kind.
+/// Reads a block of metadata; `None` when it is torn, damaged, or of another kind.
 pub(crate) fn open_block(kind: Kind, block: &[u8]) -> Option<(Head, &[u8])> {
     let mut reader = Reader(block.get(..BLOCK_BYTES)?);
     let (magic, crc) = (reader.u32()?, reader.u32()?);

@@ -13,7 +13,7 @@ use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
 type Outcome = Result<Completed, RequestError>;
 
-struct Desk {
+struct Client {
     store: Store<SimDisk>,
     now: Nanos,
     next: u64,
@@ -32,22 +32,22 @@ fn disk(size: Bytes) -> SimDisk {
     SimDisk::new(Geometry { size, discard_zeroes: false, far: false }, 1, Faults::NONE)
 }
 
-impl Desk {
-    fn new() -> Desk {
-        Desk::with(settings())
+impl Client {
+    fn new() -> Client {
+        Client::with(settings())
     }
 
-    fn with(settings: Settings) -> Desk {
+    fn with(settings: Settings) -> Client {
         let store = Store::format(Nanos(0), disk(Bytes::from_mib(16)), settings, 9).unwrap();
-        Desk { store, now: Nanos(0), next: 0 }.settled()
+        Client { store, now: Nanos(0), next: 0 }.settled()
     }
 
-    fn open(disk: SimDisk) -> Desk {
+    fn open(disk: SimDisk) -> Client {
         let store = Store::open(Nanos(1 << 50), disk, settings()).unwrap();
-        Desk { store, now: Nanos(1 << 50), next: 0 }.settled()
+        Client { store, now: Nanos(1 << 50), next: 0 }.settled()
     }
 
-    fn settled(mut self) -> Desk {
+    fn settled(mut self) -> Client {
         self.settle();
         self
     }
@@ -117,47 +117,47 @@ fn block(fill: u8) -> Vec<u8> {
 
 #[test]
 fn equal_blocks_are_stored_once_and_zeroes_not_at_all() {
-    let mut desk = Desk::new();
-    let (one, two) = (desk.volume("one"), desk.volume("two"));
+    let mut client = Client::new();
+    let (one, two) = (client.volume("one"), client.volume("two"));
     for at in 0..4 {
-        desk.write(one, at, block(7)).unwrap();
-        desk.write(two, at, block(7)).unwrap();
+        client.write(one, at, block(7)).unwrap();
+        client.write(two, at, block(7)).unwrap();
     }
-    desk.write(two, 9, block(0)).unwrap();
-    assert_eq!(desk.stored(), 1);
-    assert_eq!(desk.read(two, 3), block(7));
-    assert_eq!(desk.read(two, 9), block(0));
-    assert_eq!(desk.store.volumes()[0].mapped, Bytes(4 * u64::from(BLOCK)));
-    assert_eq!(desk.store.check(), []);
+    client.write(two, 9, block(0)).unwrap();
+    assert_eq!(client.stored(), 1);
+    assert_eq!(client.read(two, 3), block(7));
+    assert_eq!(client.read(two, 9), block(0));
+    assert_eq!(client.store.volumes()[0].mapped, Bytes(4 * u64::from(BLOCK)));
+    assert_eq!(client.store.check(), []);
 }
 
 #[test]
 fn forty_clones_cost_one_map_and_their_differences() {
-    let mut desk = Desk::new();
-    let base = desk.volume("base");
+    let mut client = Client::new();
+    let base = client.volume("base");
     for at in 0..8 {
         let bytes = (0..64).flat_map(|b| block(1 + (at * 64 + b) as u8 % 251)).collect();
-        desk.write(base, at * 64, bytes).unwrap();
+        client.write(base, at * 64, bytes).unwrap();
     }
-    let nodes = desk.store.status().nodes;
+    let nodes = client.store.status().nodes;
     let clones: Vec<VolumeId> =
-        (0..40).map(|clone| desk.clone_of(base, &format!("clone {clone}"), false)).collect();
-    assert_eq!(desk.store.status().nodes, nodes, "a clone costs no node");
-    desk.write(clones[7], 3, block(99)).unwrap();
-    desk.settle();
-    let more = desk.store.status().nodes - nodes;
+        (0..40).map(|clone| client.clone_of(base, &format!("clone {clone}"), false)).collect();
+    assert_eq!(client.store.status().nodes, nodes, "a clone costs no node");
+    client.write(clones[7], 3, block(99)).unwrap();
+    client.settle();
+    let more = client.store.status().nodes - nodes;
     assert!(more <= 2, "a block that differs costs a path, not a map: {more}");
-    assert_eq!(desk.read(clones[8], 3), desk.read(base, 3));
-    assert_eq!(desk.read(clones[7], 3), block(99));
-    assert_eq!(desk.store.check(), []);
+    assert_eq!(client.read(clones[8], 3), client.read(base, 3));
+    assert_eq!(client.read(clones[7], 3), block(99));
+    assert_eq!(client.store.check(), []);
 }
 
 #[test]
 fn domains_share_nothing_and_learn_nothing() {
-    let mut desk = Desk::new();
-    let one = desk.create("one", Bytes::from_mib(1), 1, Quotas::default());
-    let two = desk.create("two", Bytes::from_mib(1), 2, Quotas::default());
-    desk.write(one, 0, block(7)).unwrap();
+    let mut client = Client::new();
+    let one = client.create("one", Bytes::from_mib(1), 1, Quotas::default());
+    let two = client.create("two", Bytes::from_mib(1), 2, Quotas::default());
+    client.write(one, 0, block(7)).unwrap();
     let contents = vec![ContentId::of(&block(7))];
     let known = |volume| Action::WriteKnown {
         volume,
@@ -165,173 +165,173 @@ fn domains_share_nothing_and_learn_nothing() {
         contents: contents.clone(),
         fua: false,
     };
-    assert_eq!(desk.ask(known(two)), Ok(Completed::Unknown));
-    assert_eq!(desk.read(two, 0), block(0));
-    assert!(matches!(desk.ask(known(one)), Ok(Completed::Written { .. })));
-    desk.write(two, 0, block(7)).unwrap();
-    assert_eq!(desk.stored(), 2);
+    assert_eq!(client.ask(known(two)), Ok(Completed::Unknown));
+    assert_eq!(client.read(two, 0), block(0));
+    assert!(matches!(client.ask(known(one)), Ok(Completed::Written { .. })));
+    client.write(two, 0, block(7)).unwrap();
+    assert_eq!(client.stored(), 2);
 }
 
 #[test]
 fn a_pinned_block_stays_and_an_unpinned_one_goes_with_its_name() {
-    let mut desk = Desk::new();
-    let volume = desk.volume("v");
-    desk.write(volume, 0, block(7)).unwrap();
+    let mut client = Client::new();
+    let volume = client.volume("v");
+    client.write(volume, 0, block(7)).unwrap();
     let content = ContentId::of(&block(7));
-    let pinned = desk.ask(Action::Pin { domain: Domain(0), content });
+    let pinned = client.ask(Action::Pin { domain: Domain(0), content });
     let Ok(Completed::Pinned(name)) = pinned else { panic!("{pinned:?}") };
-    desk.write(volume, 0, block(8)).unwrap();
-    desk.store.sweep();
-    desk.settle();
-    assert_eq!(desk.stored(), 2);
-    assert!(desk.store.unpin_block(name));
-    assert!(!desk.store.unpin_block(name), "one pin ends once");
-    desk.store.sweep();
-    desk.settle();
-    assert_eq!(desk.stored(), 1);
-    desk.write(volume, 1, block(9)).unwrap();
-    let (_, map) = desk.store.map(volume, 1, 1).unwrap();
+    client.write(volume, 0, block(8)).unwrap();
+    client.store.sweep();
+    client.settle();
+    assert_eq!(client.stored(), 2);
+    assert!(client.store.unpin_block(name));
+    assert!(!client.store.unpin_block(name), "one pin ends once");
+    client.store.sweep();
+    client.settle();
+    assert_eq!(client.stored(), 1);
+    client.write(volume, 1, block(9)).unwrap();
+    let (_, map) = client.store.map(volume, 1, 1).unwrap();
     let later = map[0].unwrap();
     assert_eq!(later.number, name.number, "the number is used again");
     assert!(later.generation > name.generation, "with another generation");
-    assert_eq!(desk.store.share_count(name), 0);
+    assert_eq!(client.store.share_count(name), 0);
 }
 
 #[test]
 fn quotas_bound_what_is_mapped_and_what_is_stored() {
-    let mut desk = Desk::new();
+    let mut client = Client::new();
     let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
     let quotas = Quotas { logical: bytes(4), physical: bytes(2) };
-    let volume = desk.create("v", Bytes::from_mib(1), 0, quotas);
-    desk.write(volume, 0, block(1)).unwrap();
-    desk.write(volume, 1, block(2)).unwrap();
+    let volume = client.create("v", Bytes::from_mib(1), 0, quotas);
+    client.write(volume, 0, block(1)).unwrap();
+    client.write(volume, 1, block(2)).unwrap();
     let physical = Err(RequestError::Quota(QuotaKind::Physical));
-    assert_eq!(desk.write(volume, 2, block(3)), physical);
-    desk.write(volume, 2, block(1)).unwrap();
-    desk.write(volume, 3, block(1)).unwrap();
+    assert_eq!(client.write(volume, 2, block(3)), physical);
+    client.write(volume, 2, block(1)).unwrap();
+    client.write(volume, 3, block(1)).unwrap();
     let logical = Err(RequestError::Quota(QuotaKind::Logical));
-    assert_eq!(desk.write(volume, 4, block(1)), logical);
+    assert_eq!(client.write(volume, 4, block(1)), logical);
     let length = bytes(1);
-    desk.ask(Action::Zero { volume, offset: bytes(1), length, fua: false }).unwrap();
-    desk.write(volume, 4, block(3)).unwrap();
+    client.ask(Action::Zero { volume, offset: bytes(1), length, fua: false }).unwrap();
+    client.write(volume, 4, block(3)).unwrap();
 }
 
 #[test]
 fn what_is_told_of_blocks_is_their_hash() {
-    let mut desk = Desk::new();
-    let volume = desk.volume("v");
-    desk.write(volume, 1, block(7)).unwrap();
+    let mut client = Client::new();
+    let volume = client.volume("v");
+    client.write(volume, 1, block(7)).unwrap();
     let action = Action::Identify { volume, offset: Bytes(0), blocks: 2 };
-    let Ok(Completed::Identified(names)) = desk.ask(action) else { panic!("no names") };
+    let Ok(Completed::Identified(names)) = client.ask(action) else { panic!("no names") };
     assert_eq!(names[0], Mapped::Zeroes);
     assert!(matches!(names[1], Mapped::Block(_, content) if content == ContentId::of(&block(7))));
 }
 
 #[test]
 fn a_block_is_there_by_its_number_until_it_is_swept() {
-    let mut desk = Desk::new();
-    let volume = desk.volume("v");
-    desk.write(volume, 0, block(7)).unwrap();
-    let (_, ids) = desk.store.map(volume, 0, 2).unwrap();
+    let mut client = Client::new();
+    let volume = client.volume("v");
+    client.write(volume, 0, block(7)).unwrap();
+    let (_, ids) = client.store.map(volume, 0, 2).unwrap();
     let [Some(number), None] = ids[..] else { panic!("{ids:?}") };
     let fetch = Action::Fetch { block: number };
-    assert_eq!(desk.ask(fetch.clone()), Ok(Completed::Read(Payload::from(block(7)))));
-    desk.write(volume, 0, block(8)).unwrap();
-    desk.store.sweep();
-    desk.settle();
-    desk.ask(Action::Flush).unwrap();
-    desk.settle();
-    assert_eq!(desk.ask(fetch), Ok(Completed::Unknown), "it was swept");
+    assert_eq!(client.ask(fetch.clone()), Ok(Completed::Read(Payload::from(block(7)))));
+    client.write(volume, 0, block(8)).unwrap();
+    client.store.sweep();
+    client.settle();
+    client.ask(Action::Flush).unwrap();
+    client.settle();
+    assert_eq!(client.ask(fetch), Ok(Completed::Unknown), "it was swept");
 }
 
 #[test]
 fn tags_and_origins_survive_and_a_clone_begins_without_a_tag() {
-    let mut desk = Desk::new();
-    let volume = desk.volume("v");
-    desk.write(volume, 0, block(7)).unwrap();
+    let mut client = Client::new();
+    let volume = client.volume("v");
+    client.write(volume, 0, block(7)).unwrap();
     let tag = [3; 16];
-    desk.ask(Action::SetTag { volume, tag }).unwrap();
-    let clone = desk.clone_of(volume, "c", false);
-    let mut disk = desk.store.into_device();
+    client.ask(Action::SetTag { volume, tag }).unwrap();
+    let clone = client.clone_of(volume, "c", false);
+    let mut disk = client.store.into_device();
     disk.crash(&mut Rng::seeded(1), Survival::Lost);
-    let mut desk = Desk::open(disk);
+    let mut client = Client::open(disk);
     let told = |volume| {
-        let all = desk.store.volumes();
+        let all = client.store.volumes();
         let it = all.into_iter().find(|it| it.id == volume).unwrap();
         (it.tag, it.origin)
     };
     assert_eq!((told(volume), told(clone)), ((tag, VolumeId(0)), ([0; 16], volume)));
-    assert_eq!(desk.read(volume, 0), block(7), "what was answered before the tag is durable");
+    assert_eq!(client.read(volume, 0), block(7), "what was answered before the tag is durable");
 }
 
 #[test]
 fn impossible_requests_are_refused() {
-    let mut desk = Desk::new();
-    let volume = desk.volume("v");
-    let snapshot = desk.clone_of(volume, "s", true);
+    let mut client = Client::new();
+    let volume = client.volume("v");
+    let snapshot = client.clone_of(volume, "s", true);
     let nobody = VolumeId(77);
-    assert_eq!(desk.write(nobody, 0, block(1)), Err(RequestError::NoVolume(nobody)));
-    assert_eq!(desk.write(snapshot, 0, block(1)), Err(RequestError::ReadOnly));
-    assert_eq!(desk.write(volume, 2048, block(1)), Err(RequestError::Range));
-    assert_eq!(desk.write(volume, u64::MAX >> 12, block(1)), Err(RequestError::Range));
-    assert_eq!(desk.write(volume, 0, vec![1; 100]), Err(RequestError::Range));
-    assert_eq!(desk.write(volume, 0, Vec::new()), Err(RequestError::Range));
+    assert_eq!(client.write(nobody, 0, block(1)), Err(RequestError::NoVolume(nobody)));
+    assert_eq!(client.write(snapshot, 0, block(1)), Err(RequestError::ReadOnly));
+    assert_eq!(client.write(volume, 2048, block(1)), Err(RequestError::Range));
+    assert_eq!(client.write(volume, u64::MAX >> 12, block(1)), Err(RequestError::Range));
+    assert_eq!(client.write(volume, 0, vec![1; 100]), Err(RequestError::Range));
+    assert_eq!(client.write(volume, 0, Vec::new()), Err(RequestError::Range));
     let again = Action::Clone { from: volume, name: "s".to_string(), read_only: false };
-    assert_eq!(desk.ask(again), Err(RequestError::NameTaken));
+    assert_eq!(client.ask(again), Err(RequestError::NameTaken));
     let nameless = Action::Clone { from: volume, name: String::new(), read_only: false };
-    assert_eq!(desk.ask(nameless), Err(RequestError::Name));
+    assert_eq!(client.ask(nameless), Err(RequestError::Name));
     let huge = Action::Create {
         name: "huge".to_string(),
         size: Bytes(u64::MAX / 512 * 512),
         domain: Domain(0),
         quotas: Quotas::default(),
     };
-    assert_eq!(desk.ask(huge), Err(RequestError::Range));
-    assert_eq!(desk.store.check(), []);
+    assert_eq!(client.ask(huge), Err(RequestError::Range));
+    assert_eq!(client.store.check(), []);
 }
 
 #[test]
 fn a_full_store_says_so_and_can_be_emptied() {
-    let mut desk = Desk::new();
-    let volume = desk.create("v", Bytes::from_mib(64), 0, Quotas::default());
+    let mut client = Client::new();
+    let volume = client.create("v", Bytes::from_mib(64), 0, Quotas::default());
     let mut at = 0;
     let full = loop {
         let bytes: Vec<u8> =
             (0..16u64).flat_map(|b| (at * 16 + b + 1).to_le_bytes().repeat(512)).collect();
-        match desk.write(volume, at * 16, bytes) {
+        match client.write(volume, at * 16, bytes) {
             Ok(_) => at += 1,
             Err(error) => break error,
         }
     };
     assert_eq!(full, RequestError::NoSpace);
-    let status = desk.store.status();
+    let status = client.store.status();
     assert!(status.stored.0 * 16 > status.capacity.0 * 15, "too early: {status:?}");
     let length = Bytes(at * 16 * u64::from(BLOCK));
-    desk.ask(Action::Zero { volume, offset: Bytes(0), length, fua: false }).unwrap();
-    desk.write(volume, 0, block(1)).unwrap();
-    desk.store.sweep();
-    desk.settle();
-    assert_eq!(desk.stored(), 1);
-    assert_eq!(desk.store.check(), []);
+    client.ask(Action::Zero { volume, offset: Bytes(0), length, fua: false }).unwrap();
+    client.write(volume, 0, block(1)).unwrap();
+    client.store.sweep();
+    client.settle();
+    assert_eq!(client.stored(), 1);
+    assert_eq!(client.store.check(), []);
 }
 
 #[test]
 fn devices_without_a_store_or_with_a_damaged_one_are_refused() {
-    let empty = Desk::open(disk(Bytes::from_mib(16)));
+    let empty = Client::open(disk(Bytes::from_mib(16)));
     assert_eq!(*empty.store.service(), Service::Refused(OpenError::NoStore));
     let small = Store::format(Nanos(0), disk(Bytes::from_mib(1)), settings(), 9);
     assert!(matches!(small, Err(OpenError::TooSmall { .. })));
-    let mut desk = Desk::new();
-    let volume = desk.volume("v");
-    desk.write(volume, 0, block(7)).unwrap();
-    desk.ask(Action::Flush).unwrap();
-    let mut disk = desk.store.into_device();
+    let mut client = Client::new();
+    let volume = client.volume("v");
+    client.write(volume, 0, block(7)).unwrap();
+    client.ask(Action::Flush).unwrap();
+    let mut disk = client.store.into_device();
     disk.crash(&mut Rng::seeded(1), Survival::Lost);
     // Superblocks 0 and 1 at the start go; their copies are at the end.
     let data = Payload::from(vec![0xA5; 8192]);
     disk.submit(Nanos(1 << 49), Ticket(0), Io::Write { offset: Bytes(0), data, fua: true });
     disk.poll(Nanos(1 << 50), &mut Vec::new());
-    let mut again = Desk::open(disk);
+    let mut again = Client::open(disk);
     assert_eq!(*again.store.service(), Service::Ready);
     assert_eq!(again.read(volume, 0), block(7));
 }
@@ -339,19 +339,19 @@ fn devices_without_a_store_or_with_a_damaged_one_are_refused() {
 /// Disks after 200 power failures while a commit of several blocks is written.
 fn torn_commits() -> Vec<SimDisk> {
     // One segment has room for all: a full one would have the journal written earlier.
-    let mut desk = Desk::with(Settings { segment: Bytes::from_mib(1), ..settings() });
-    let volume = desk.volume("v");
-    desk.ask(Action::Flush).unwrap();
+    let mut client = Client::with(Settings { segment: Bytes::from_mib(1), ..settings() });
+    let volume = client.volume("v");
+    client.ask(Action::Flush).unwrap();
     let bytes = (1..200u64).flat_map(|number| number.to_le_bytes().repeat(512)).collect();
-    desk.write(volume, 0, bytes).unwrap();
-    let before = desk.store.device_mut().submitted();
-    desk.store.submit(desk.now, Request { id: RequestId(0), action: Action::Flush });
+    client.write(volume, 0, bytes).unwrap();
+    let before = client.store.device_mut().submitted();
+    client.store.submit(client.now, Request { id: RequestId(0), action: Action::Flush });
     // The flush of the device, and the write of the journal.
-    while desk.store.device_mut().submitted() < before + 2 {
-        desk.now = desk.now.max(desk.store.next_event().unwrap());
-        desk.store.poll(desk.now, &mut Vec::new());
+    while client.store.device_mut().submitted() < before + 2 {
+        client.now = client.now.max(client.store.next_event().unwrap());
+        client.store.poll(client.now, &mut Vec::new());
     }
-    let disk = desk.store.into_device();
+    let disk = client.store.into_device();
     let crashed = |seed| {
         let mut disk = disk.clone();
         disk.crash(&mut Rng::seeded(seed), Survival::Torn);
@@ -362,8 +362,8 @@ fn torn_commits() -> Vec<SimDisk> {
 
 /// Number of disks with a torn commit whose store is not ready after it was opened.
 fn refusals_after_a_torn_commit() -> usize {
-    let desks = torn_commits().into_iter().map(Desk::open);
-    desks.filter(|desk| *desk.store.service() != Service::Ready).count()
+    let desks = torn_commits().into_iter().map(Client::open);
+    desks.filter(|client| *client.store.service() != Service::Ready).count()
 }
 
 #[test]
@@ -379,17 +379,17 @@ fn a_torn_end_of_the_journal_is_no_damage() {
 /// after one more small commit.
 fn changes_after_a_torn_commit() -> usize {
     let changed = |disk: &SimDisk| {
-        let mut desk = Desk::open(disk.clone());
+        let mut client = Client::open(disk.clone());
         let volume = VolumeId(1);
-        let before: Vec<_> = (0..199).map(|at| desk.read(volume, at)).collect();
-        desk.write(volume, 300, block(7)).unwrap();
-        desk.ask(Action::Flush).unwrap();
-        let mut disk = desk.store.into_device();
+        let before: Vec<_> = (0..199).map(|at| client.read(volume, at)).collect();
+        client.write(volume, 300, block(7)).unwrap();
+        client.ask(Action::Flush).unwrap();
+        let mut disk = client.store.into_device();
         disk.crash(&mut Rng::seeded(1), Survival::Lost);
         let store = Store::open(Nanos(1 << 51), disk, settings()).unwrap();
-        let mut desk = Desk { store, now: Nanos(1 << 51), next: 0 }.settled();
-        *desk.store.service() != Service::Ready
-            || (0..199).any(|at| desk.read(volume, at) != before[at as usize])
+        let mut client = Client { store, now: Nanos(1 << 51), next: 0 }.settled();
+        *client.store.service() != Service::Ready
+            || (0..199).any(|at| client.read(volume, at) != before[at as usize])
     };
     torn_commits().iter().filter(|disk| changed(disk)).count()
 }
@@ -406,25 +406,25 @@ fn what_a_torn_commit_left_does_not_come_back_later() {
 /// Number of flaws after the only entry that names a block moved from a leaf that a sweep has not
 /// visited yet to one that it has.
 fn flaws_after_a_block_moved_under_a_sweep() -> usize {
-    let mut desk = Desk::with(Settings { fanout: 8, ..settings() });
-    let volume = desk.volume("v");
+    let mut client = Client::with(Settings { fanout: 8, ..settings() });
+    let volume = client.volume("v");
     for at in 0..8u64 {
         let bytes = (0..64).flat_map(|b| block((1 + (at * 64 + b) % 100) as u8)).collect();
-        desk.write(volume, at * 64, bytes).unwrap();
+        client.write(volume, at * 64, bytes).unwrap();
     }
     let last = 511 * u64::from(BLOCK);
-    desk.write(volume, 511, block(200)).unwrap();
-    desk.settle();
-    desk.store.sweep();
+    client.write(volume, 511, block(200)).unwrap();
+    client.settle();
+    client.store.sweep();
     for _ in 0..2 {
-        desk.store.poll(desk.now, &mut Vec::new());
+        client.store.poll(client.now, &mut Vec::new());
     }
     let contents = vec![ContentId::of(&block(200))];
-    desk.ask(Action::WriteKnown { volume, offset: Bytes(0), contents, fua: false }).unwrap();
+    client.ask(Action::WriteKnown { volume, offset: Bytes(0), contents, fua: false }).unwrap();
     let (offset, length) = (Bytes(last), Bytes(u64::from(BLOCK)));
-    desk.ask(Action::Zero { volume, offset, length, fua: false }).unwrap();
-    desk.settle();
-    desk.store.check().len()
+    client.ask(Action::Zero { volume, offset, length, fua: false }).unwrap();
+    client.settle();
+    client.store.check().len()
 }
 
 #[test]
@@ -441,11 +441,11 @@ fn a_block_that_moves_under_a_sweep_stays() {
 #[test]
 fn structures_and_what_many_clones_share_are_worth_more() {
     use thermocline_content::Worth;
-    let mut desk = Desk::new();
+    let mut client = Client::new();
     let size = Bytes::from_mib(1);
     let (image, other) = (
-        desk.create("image", size, 0, Quotas::default()),
-        desk.create("other", size, 0, Quotas::default()),
+        client.create("image", size, 0, Quotas::default()),
+        client.create("other", size, 0, Quotas::default()),
     );
     let bytes = |seed: u64| -> Vec<u8> {
         let mut rng = Rng::seeded(seed);
@@ -453,21 +453,21 @@ fn structures_and_what_many_clones_share_are_worth_more() {
     };
     // Two segments of the image's blocks, then one of others.
     for block in 0..126 {
-        desk.write(image, block, bytes(block)).unwrap();
+        client.write(image, block, bytes(block)).unwrap();
     }
     for block in 0..63 {
-        desk.write(other, block, bytes(1000 + block)).unwrap();
+        client.write(other, block, bytes(1000 + block)).unwrap();
     }
-    let shared = |desk: &Desk| -> u64 {
-        let parts = desk.store.worth();
+    let shared = |client: &Client| -> u64 {
+        let parts = client.store.worth();
         assert_eq!((parts[0].0, parts[0].2), (Bytes(0), Worth::Metadata));
         assert!(parts.windows(2).all(|two| two[0].1 <= two[1].0), "{parts:?}");
         parts.iter().filter(|part| part.2 == Worth::Shared).map(|part| part.1.0 - part.0.0).sum()
     };
     for clone in 0..4 {
-        assert_eq!(shared(&desk), 0, "{clone} clones are few");
+        assert_eq!(shared(&client), 0, "{clone} clones are few");
         let (name, read_only) = (format!("clone{clone}"), false);
-        desk.ask(Action::Clone { from: image, name, read_only }).unwrap();
+        client.ask(Action::Clone { from: image, name, read_only }).unwrap();
     }
-    assert_eq!(shared(&desk), 2 * Bytes::from_kib(256).0);
+    assert_eq!(shared(&client), 2 * Bytes::from_kib(256).0);
 }

@@ -56,7 +56,7 @@ pub(crate) fn set_aside(path: &Path) -> bool {
 /// Files that are kept over restarts, in the data folder.
 #[derive(Debug, Clone)]
 pub struct Kept {
-    /// Knowledge of the policy.
+    /// State that the policy learnt.
     pub learnt: PathBuf,
     /// Hints.
     pub hints: PathBuf,

@@ -4,6 +4,7 @@
 //! the user has them they are used, otherwise the stand-ins it names, and every result says which.
 
 pub mod balancing;
+pub mod characters;
 mod config;
 mod expect;
 pub mod grid;
@@ -14,7 +15,6 @@ mod markdown;
 pub mod migration;
 pub mod placing;
 pub mod recorded;
-pub mod surveying;
 #[cfg(test)]
 mod tests;
 pub mod tunnels;
@@ -27,7 +27,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use thermocline_policy::registry::{PolicySpec, SpecError};
 use thermocline_sim::balance::{BalanceError, Estimate};
-use thermocline_sim::chunks::SurveyError;
+use thermocline_sim::chunks::ChunkError;
 use thermocline_sim::lab::{self, CacheSize, LabError, LabOptions, Row};
 use thermocline_sim::machine::MachineError;
 use thermocline_sim::replay::ReplayOptions;
@@ -78,9 +78,9 @@ pub enum ExperimentError {
     /// A trace cannot be characterised.
     #[error(transparent)]
     Stat(#[from] StatError),
-    /// The chunks of a trace cannot be surveyed.
+    /// The chunks of a trace cannot be counted.
     #[error(transparent)]
-    Survey(#[from] SurveyError),
+    Chunks(#[from] ChunkError),
     /// A trace does not tell what a table asks of it.
     #[error(
         "workload `{workload}` does not tell `{character}`: it has no times, or nothing of the \
@@ -114,7 +114,7 @@ pub enum Experiment {
     /// Measurements on a real machine, which are judged.
     Recorded(Box<recorded::Config>),
     /// Characters of traces.
-    Survey(Box<surveying::Config>),
+    Characters(Box<characters::Config>),
 }
 
 /// Outcome of an experiment of some kind.
@@ -132,7 +132,7 @@ pub enum Results {
     /// Recorded measurements.
     Recorded(Box<recorded::Outcome>),
     /// Characters of traces.
-    Survey(Box<surveying::Outcome>),
+    Characters(Box<characters::Outcome>),
 }
 
 impl Experiment {
@@ -159,8 +159,8 @@ impl Experiment {
                 .map(|config| Experiment::HostCache(Box::new(config))),
             Some(Some("recorded")) => recorded::Config::parse(text, origin)
                 .map(|config| Experiment::Recorded(Box::new(config))),
-            Some(Some("survey")) => surveying::Config::parse(text, origin)
-                .map(|config| Experiment::Survey(Box::new(config))),
+            Some(Some("survey")) => characters::Config::parse(text, origin)
+                .map(|config| Experiment::Characters(Box::new(config))),
             Some(_) => migration::Config::parse(text, origin)
                 .map(|config| Experiment::Migration(Box::new(config))),
             None => Config::parse(text, origin).map(|config| Experiment::Flash(Box::new(config))),
@@ -196,8 +196,8 @@ impl Experiment {
                 hostcaching::run(config, note).map(|outcome| Results::Grid(Box::new(outcome)))
             }
             Experiment::Recorded(config) => Ok(Results::Recorded(Box::new(config.outcome()))),
-            Experiment::Survey(config) => surveying::run(config, folders, note)
-                .map(|outcome| Results::Survey(Box::new(outcome))),
+            Experiment::Characters(config) => characters::run(config, folders, note)
+                .map(|outcome| Results::Characters(Box::new(outcome))),
         }
     }
 }
@@ -211,7 +211,7 @@ impl Results {
             Results::Balance(outcome) => outcome.to_markdown(),
             Results::Grid(outcome) => outcome.to_markdown(),
             Results::Recorded(outcome) => outcome.to_markdown(),
-            Results::Survey(outcome) => outcome.to_markdown(),
+            Results::Characters(outcome) => outcome.to_markdown(),
         }
     }
 
@@ -223,7 +223,7 @@ impl Results {
             Results::Balance(outcome) => outcome.to_html(version, command),
             Results::Grid(outcome) => outcome.to_html(version, command),
             Results::Recorded(outcome) => outcome.to_html(version, command),
-            Results::Survey(outcome) => outcome.to_html(version, command),
+            Results::Characters(outcome) => outcome.to_html(version, command),
         }
     }
 
@@ -235,7 +235,7 @@ impl Results {
             Results::Balance(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
             Results::Grid(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
             Results::Recorded(outcome) => outcome.verdicts.iter().all(|verdict| verdict.holds),
-            Results::Survey(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
+            Results::Characters(outcome) => outcome.verdicts().all(|verdict| verdict.holds),
         }
     }
 }

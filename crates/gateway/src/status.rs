@@ -115,7 +115,7 @@ pub struct FlowStatus {
     pub waiting_bytes: usize,
 }
 
-/// A hub's knowledge of a flow.
+/// State of a flow in a hub.
 pub(crate) struct OfClient {
     pub(crate) target: String,
     pub(crate) for_s: f64,

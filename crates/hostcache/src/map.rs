@@ -17,7 +17,7 @@ const PENDING: u64 = u64::MAX;
 
 pub(crate) type Leaf = Arc<[u32; LEAF_BLOCKS]>;
 
-/// Knowledge of a block's content.
+/// Content of a block, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     Nothing,

@@ -100,7 +100,7 @@ fn accesses(chunks: u32, epoch: u32) -> Vec<ChunkAccess> {
 struct Machine {
     places: [u64; 3],
     used: [u64; 3],
-    homes: Vec<u16>,
+    pools: Vec<u16>,
 }
 
 impl Machine {
@@ -112,13 +112,13 @@ impl Machine {
             middle if middle < places[0] + places[1] => 1,
             _ => 2,
         };
-        let homes: Vec<u16> = (0..all).map(home).collect();
-        Machine { places, used: [places[0], places[1], all - places[0] - places[1]], homes }
+        let pools: Vec<u16> = (0..all).map(home).collect();
+        Machine { places, used: [places[0], places[1], all - places[0] - places[1]], pools }
     }
 
     fn carry_out(&mut self, moves: &[Move]) {
         for step in moves {
-            let home = &mut self.homes[step.chunk.index as usize];
+            let home = &mut self.pools[step.chunk.index as usize];
             self.used[usize::from(*home)] -= 1;
             self.used[usize::from(step.to.0)] += 1;
             *home = step.to.0;
@@ -157,7 +157,7 @@ impl VolumeView for Machine {
     }
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
-        PoolId(self.homes[chunk.index as usize])
+        PoolId(self.pools[chunk.index as usize])
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
@@ -165,7 +165,7 @@ impl VolumeView for Machine {
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
-        for (index, _) in self.homes.iter().enumerate().filter(|(_, home)| **home == pool.0) {
+        for (index, _) in self.pools.iter().enumerate().filter(|(_, home)| **home == pool.0) {
             visit(ChunkId { volume: VolumeId(0), index: index as u32 });
         }
     }

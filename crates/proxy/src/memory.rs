@@ -1,4 +1,4 @@
-//! Knowledge of servers as text, for a process that takes over.
+//! State of the servers as text, for a process that takes over.
 //!
 //! A reader of another version passes over what it does not know, and takes what is missing for
 //! nothing known.
@@ -12,7 +12,7 @@ use thermocline_units::Nanos;
 /// for one variable of a process.
 const TEXT_MAX: usize = 64 * 1024;
 
-/// Knowledge of a backend.
+/// State of a backend.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct MemoryJson {
@@ -25,7 +25,7 @@ struct MemoryJson {
 }
 
 impl AdminApi {
-    /// Knowledge of the servers, for a process that takes over.
+    /// State of the servers, for a process that takes over.
     pub fn memories(&self) -> String {
         let memories = self.shared.dispatch(|dispatcher, now| dispatcher.memories(now));
         let (mut told, mut room) = (Vec::new(), TEXT_MAX - 2);

@@ -22,9 +22,9 @@ pub(crate) const WINDOWS_MAX: u64 = 1 << 20;
 /// Chunks at most, by their number in a volume.
 const CHUNKS_MAX: u64 = 1 << 32;
 
-/// A survey that could not be made.
+/// A report that could not be made.
 #[derive(Debug, thiserror::Error)]
-pub enum SurveyError {
+pub enum ChunkError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -38,7 +38,7 @@ pub enum SurveyError {
 
 /// Options for cutting a trace.
 #[derive(Debug, Clone)]
-pub struct SurveyOptions {
+pub struct ChunkOptions {
     /// Bytes of a chunk: a power of two from 4 KiB to 64 GiB.
     pub chunk: Bytes,
     /// Length of a window, above 0.
@@ -47,16 +47,16 @@ pub struct SurveyOptions {
     pub library: Library,
 }
 
-impl SurveyOptions {
-    fn check(&self) -> Result<(), SurveyError> {
+impl ChunkOptions {
+    fn check(&self) -> Result<(), ChunkError> {
         let (chunk, sizes) = (self.chunk, Bytes::from_kib(4)..=Bytes::from_gib(64));
         if !chunk.0.is_power_of_two() || !sizes.contains(&chunk) {
             let problem = format!("chunks of {chunk}: use a power of two from 4KiB to 64GiB");
-            return Err(SurveyError::Options(problem));
+            return Err(ChunkError::Options(problem));
         }
         if self.window.0 == 0 {
             let problem = "a window of 0 s: a window lasts some time, 20m for example";
-            return Err(SurveyError::Options(problem.to_string()));
+            return Err(ChunkError::Options(problem.to_string()));
         }
         Ok(())
     }
@@ -166,9 +166,9 @@ pub struct Frequency {
     pub accesses: u64,
 }
 
-/// Findings of a survey.
+/// Findings about the chunks of a trace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Survey {
+pub struct ChunkReport {
     /// Bytes of a chunk.
     pub chunk_bytes: u64,
     /// Seconds of a window.
@@ -193,9 +193,9 @@ struct Line {
     counts: Vec<u64>,
 }
 
-/// A survey being made.
+/// A report being made.
 struct Maker<'a> {
-    options: &'a SurveyOptions,
+    options: &'a ChunkOptions,
     analyzer: Analyzer,
     /// Of the first request.
     start: Option<Nanos>,
@@ -208,7 +208,7 @@ struct Maker<'a> {
     ends: Vec<u64>,
 }
 
-impl Survey {
+impl ChunkReport {
     /// Reads a trace to its end; `each` is shown every chunk in every window in which it was
     /// accessed, `progress` is told bytes of input.
     ///
@@ -216,10 +216,10 @@ impl Survey {
     /// When the trace cannot be read, or an option is out of its range.
     pub fn read(
         reader: &mut dyn TraceReader,
-        options: &SurveyOptions,
+        options: &ChunkOptions,
         each: &mut dyn FnMut(Seen<'_>),
         progress: &dyn Fn(u64),
-    ) -> Result<Survey, SurveyError> {
+    ) -> Result<ChunkReport, ChunkError> {
         options.check()?;
         let analyzer = Analyzer::new(options.library.clone(), options.chunk)?;
         let mut maker = Maker {
@@ -234,7 +234,7 @@ impl Survey {
         each_batch(reader, |requests, reader| {
             requests.iter().try_for_each(|request| maker.take(request, each))?;
             progress(reader.bytes_read());
-            Ok::<(), SurveyError>(())
+            Ok::<(), ChunkError>(())
         })?;
         Ok(maker.finish(each))
     }
@@ -296,7 +296,7 @@ impl Maker<'_> {
         &mut self,
         request: &Request,
         each: &mut dyn FnMut(Seen<'_>),
-    ) -> Result<(), SurveyError> {
+    ) -> Result<(), ChunkError> {
         if !matches!(request.op, Op::Read | Op::Write) || request.length.0 == 0 {
             return Ok(());
         }
@@ -304,7 +304,7 @@ impl Maker<'_> {
         let window = request.time.saturating_sub(start).0 / self.options.window.0;
         if window >= WINDOWS_MAX {
             let length = self.options.window;
-            return Err(SurveyError::Options(format!(
+            return Err(ChunkError::Options(format!(
                 "windows of {length} cut the trace into more than {WINDOWS_MAX}; use longer ones"
             )));
         }
@@ -316,7 +316,7 @@ impl Maker<'_> {
         let last = (end - 1) / chunk;
         if last >= CHUNKS_MAX {
             let problem = "a request lies beyond the last chunk that is counted; use larger ones";
-            return Err(SurveyError::Options(problem.to_string()));
+            return Err(ChunkError::Options(problem.to_string()));
         }
         let volume = request.volume.0 as usize;
         if self.ends.len() <= volume {
@@ -353,11 +353,11 @@ impl Maker<'_> {
         self.window += 1;
     }
 
-    fn finish(mut self, each: &mut dyn FnMut(Seen<'_>)) -> Survey {
+    fn finish(mut self, each: &mut dyn FnMut(Seen<'_>)) -> ChunkReport {
         if self.start.is_some() {
             self.end_window(each);
         }
-        let SurveyOptions { chunk, window, library } = self.options;
+        let ChunkOptions { chunk, window, library } = self.options;
         let mut total = WindowRow::new(library, 0, 0.0);
         self.rows.iter().for_each(|row| total.add(row));
         let chunks: u64 = self.ends.iter().sum();
@@ -374,7 +374,7 @@ impl Maker<'_> {
             rules.iter().map(|rule| rule.pattern.clone()).collect()
         };
         let levels = library.levels.iter();
-        Survey {
+        ChunkReport {
             chunk_bytes: chunk.0,
             window_s: window.as_secs_f64(),
             library: library.name.clone(),

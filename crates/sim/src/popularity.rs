@@ -60,7 +60,7 @@ pub struct TooFine {
 }
 
 impl Popularity {
-    /// Surveys a workload that is cut into lines and chunks; `interval` is chosen when not given.
+    /// Counts a workload that is cut into lines and chunks; `interval` is chosen when not given.
     ///
     /// # Errors
     /// When the interval is too short for the trace.
@@ -86,11 +86,11 @@ impl Popularity {
             cells: vec![0.0; (rows * columns) as usize],
             sizes: [0; 40],
         };
-        popularity.survey(workload, &ground);
+        popularity.count_all(workload, &ground);
         Ok(popularity)
     }
 
-    fn survey(&mut self, workload: &Workload, ground: &Ground) {
+    fn count_all(&mut self, workload: &Workload, ground: &Ground) {
         let mut line_seen = vec![u32::MAX; workload.names.distinct_lines() as usize];
         let mut chunk_seen = vec![u32::MAX; workload.names.distinct_chunks() as usize];
         for block in &workload.blocks {

@@ -137,7 +137,7 @@ pub struct Cache {
     pub(crate) epoch: [u8; 16],
     /// The run of the other end whose names are in the store.
     pub(crate) peer_epoch: [u8; 16],
-    /// Knowledge of the classes of flows; `None` before the first connection.
+    /// State of the classes of flows; `None` before the first connection.
     pub(crate) classes: Option<Classes>,
 }
 

@@ -23,7 +23,7 @@ use thermocline_units::{Bytes as Size, Nanos, Rng};
 const DRAIN_STEPS: u32 = 20_000;
 const GROUPS: u64 = 2;
 
-/// Knowledge of a flow.
+/// State of a flow, as its packets show it.
 #[derive(Debug, Default)]
 struct Known {
     sent: u32,

@@ -130,7 +130,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 
 fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, CliError> {
     let opener = DeviceOpener::to_look();
-    let found = pools::survey(&config.pools, &opener, &[])?;
+    let found = pools::open_all(&config.pools, &opener, &[])?;
     let mut report = match pools::arrange(found)? {
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
         Arranged::Group(members) => group(config, &opener, members, damage, contents_too)?,

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
     refuse_own_device(&config, &args.output)?;
     let opener = DeviceOpener::to_look();
-    let members = match pools::arrange(pools::survey(&config.pools, &opener, &[])?)? {
+    let members = match pools::arrange(pools::open_all(&config.pools, &opener, &[])?)? {
         Arranged::Group(members) => members,
         Arranged::Fresh(found) => return Err(no_group(&found)),
     };

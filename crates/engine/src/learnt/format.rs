@@ -16,7 +16,7 @@ const HEADER_BYTES: usize = 36;
 /// Bytes of a file that is read at most.
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Knowledge of a policy, and whose it is.
+/// Learnt state of a policy, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Learnt {
     /// The group's identity.

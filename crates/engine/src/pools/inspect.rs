@@ -5,9 +5,9 @@
 //! longer.
 
 use super::StartError;
+use super::opened::Members;
 use super::opener::DeviceOpener;
 use super::salvage::Damage;
-use super::survey::Members;
 use std::ops::Range;
 use thermocline_blockcache::PoolDevice;
 use thermocline_ports::{Device, ScratchDevice};

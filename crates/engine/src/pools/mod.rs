@@ -13,10 +13,10 @@ mod added;
 mod config;
 mod error;
 mod inspect;
+mod opened;
 mod opener;
 mod salvage;
 mod start;
-mod survey;
 mod tmpfs;
 
 pub use added::AddedPools;
@@ -26,10 +26,10 @@ pub use config::{
 };
 pub use error::StartError;
 pub use inspect::{Inspection, Look, ReadResult, at_full_speed, at_rest};
+pub use opened::{Arranged, Found, Members, arrange, expected_size, open_all, refusal_of};
 pub use opener::DeviceOpener;
 pub use salvage::{Damage, losses};
 pub use start::{DataFolder, Permission, Started, check_first_start, start};
-pub use survey::{Arranged, Found, Members, arrange, expected_size, refusal_of, survey};
 pub use tmpfs::{is_on_tmpfs, link_to_tmpfs};
 
 #[cfg(test)]

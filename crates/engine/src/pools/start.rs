@@ -1,11 +1,11 @@
 //! Opening a configuration's devices for an engine, or making them: a first start.
 
+use super::opened::{
+    Absence, Arranged, Found, Members, arrange, expected_size, half, open_all, refusal_of,
+    refuse_contents,
+};
 use super::opener::{DeviceOpener, open, open_bucket};
 use super::salvage::Damage;
-use super::survey::{
-    Absence, Arranged, Found, Members, arrange, expected_size, half, refusal_of, refuse_contents,
-    survey,
-};
 use super::{CacheConfig, DeviceConfig, GroupConfig, PoolConfig, StartError};
 use crate::probe::{self, Contents};
 use rustix::fs::FlockOperation;
@@ -93,7 +93,7 @@ pub fn start(
     std::fs::create_dir_all(config.data)
         .map_err(|error| StartError::Failed(format!("{}: {error}", config.data.display())))?;
     let opener = DeviceOpener::to_run();
-    match arrange(survey(config.pools, &opener, may.erase)?)? {
+    match arrange(open_all(config.pools, &opener, may.erase)?)? {
         Arranged::Fresh(found) => first_start(config, &opener, found, report),
         Arranged::Group(members) => restart(config, &opener, members, (may, report)),
     }

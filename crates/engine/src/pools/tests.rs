@@ -3,7 +3,7 @@
 use super::opener::open;
 use super::{
     Arranged, CacheConfig, Damage, DeviceConfig, DeviceOpener, GroupConfig, Inspection, NamedBy,
-    Permission, PoolConfig, Started, arrange, link_to_tmpfs, start, survey,
+    Permission, PoolConfig, Started, arrange, link_to_tmpfs, open_all, start,
 };
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ fn an_inspection_recovers_in_memory_and_changes_nothing() {
     let contents = || config.pools.iter().flat_map(PoolConfig::paths).map(read);
     let before: Vec<_> = contents().collect();
     let opener = DeviceOpener::to_look();
-    let found = survey(&config.pools, &opener, &[]).unwrap();
+    let found = open_all(&config.pools, &opener, &[]).unwrap();
     let Arranged::Group(members) = arrange(found).unwrap() else { panic!("there is a group") };
     let opened = Inspection::open(config.settings.clone(), &opener, members, Damage::Refused);
     let group = opened.unwrap().into_group();

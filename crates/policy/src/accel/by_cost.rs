@@ -110,7 +110,7 @@ impl Rules {
     }
 }
 
-/// Knowledge of a function.
+/// Load of a function so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Known {
     level: f64,

@@ -202,7 +202,7 @@ pub(super) struct Activity {
     pub(super) chunks: Chunks,
     counts: Vec<Counts>,
     /// Pools by chunk, as of the last `look`.
-    homes: Vec<u16>,
+    pools: Vec<u16>,
     slowest: u16,
     /// By volume, where its last access ended, in sectors.
     tails: Vec<u64>,
@@ -221,7 +221,7 @@ impl Default for Activity {
         Activity {
             chunks: Chunks::default(),
             counts: Vec::new(),
-            homes: Vec::new(),
+            pools: Vec::new(),
             slowest: 0,
             tails: Vec::new(),
             chunk_sectors,
@@ -291,18 +291,18 @@ impl Activity {
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
         self.set_chunk_size(view.chunk_size());
         self.slowest = view.pool_count() - 1;
-        self.homes.clear();
-        self.homes.resize(self.chunks.len() as usize, self.slowest);
+        self.pools.clear();
+        self.pools.resize(self.chunks.len() as usize, self.slowest);
         for pool in 0..self.slowest {
             view.visit_pool(PoolId(pool), &mut |chunk| {
                 let number = self.chunks.number(chunk) as usize;
-                if number >= self.homes.len() {
-                    self.homes.resize(number + 1, self.slowest);
+                if number >= self.pools.len() {
+                    self.pools.resize(number + 1, self.slowest);
                 }
-                self.homes[number] = pool;
+                self.pools[number] = pool;
             });
         }
-        self.counts.resize(self.homes.len(), Counts::default());
+        self.counts.resize(self.pools.len(), Counts::default());
     }
 
     /// The same, and meets the chunks of the slowest pool, too: every chunk that lives is known.
@@ -310,14 +310,14 @@ impl Activity {
         self.look(view);
         view.visit_pool(PoolId(self.slowest), &mut |chunk| _ = self.chunks.number(chunk));
         let count = self.chunks.len() as usize;
-        self.homes.resize(count, self.slowest);
+        self.pools.resize(count, self.slowest);
         self.counts.resize(count, Counts::default());
     }
 
     /// Pool of `chunk` at the last `look`; the slowest when it was nowhere yet.
     #[inline]
-    pub(super) fn home(&self, number: u32) -> PoolId {
-        PoolId(self.homes[number as usize])
+    pub(super) fn pool_of(&self, number: u32) -> PoolId {
+        PoolId(self.pools[number as usize])
     }
 
     /// Chunks that the epoch touched, in the order in which they were met.
@@ -333,14 +333,14 @@ impl Activity {
 
     /// Chunks above the slowest pool that the epoch did not touch.
     pub(super) fn idle(&self) -> impl Iterator<Item = u32> {
-        let above = (0..).zip(&self.homes).filter(|(_, home)| **home != self.slowest);
+        let above = (0..).zip(&self.pools).filter(|(_, home)| **home != self.slowest);
         above.map(|(number, _)| number).filter(|&number| !self.counts(number).is_touched())
     }
 
     /// Chunks that count at the epoch's end: touched in it, or above the slowest pool. In the order
     /// in which they were met.
     pub(super) fn standing(&self) -> impl Iterator<Item = u32> {
-        let all = (0..).zip(self.counts.iter().zip(&self.homes));
+        let all = (0..).zip(self.counts.iter().zip(&self.pools));
         let counts = |(_, (counts, home)): &(u32, (&Counts, &u16))| {
             **home != self.slowest || counts.is_touched()
         };
@@ -355,7 +355,7 @@ impl Activity {
 
     pub(super) fn bytes(&self) -> u64 {
         let vectors = self.counts.capacity() * size_of::<Counts>()
-            + self.homes.capacity() * 2
+            + self.pools.capacity() * 2
             + self.tails.capacity() * 8
             + self.written.bits.capacity() * 8;
         self.chunks.bytes() + vectors as u64

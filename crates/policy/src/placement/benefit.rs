@@ -128,8 +128,8 @@ impl Benefit {
     }
 
     /// Pool of a chunk; of two pools the faster.
-    fn home(&self, number: u32) -> PoolId {
-        let home = self.activity.home(number);
+    fn pool_of(&self, number: u32) -> PoolId {
+        let home = self.activity.pool_of(number);
         self.other(number).map_or(home, |other| other.min(home))
     }
 
@@ -139,7 +139,7 @@ impl Benefit {
         if demand.is_none() {
             return;
         }
-        let (home, other) = (self.activity.home(number), self.other(number));
+        let (home, other) = (self.activity.pool_of(number), self.other(number));
         let diverted = self.mirrored.as_ref().map_or(0.0, |mirrored| mirrored.balance.share());
         let sides = match other {
             None => [(home, 1.0), (home, 0.0)],
@@ -171,7 +171,7 @@ impl Benefit {
     fn candidates(&self) -> Vec<u64> {
         let saved = |number: u32| {
             let demand = self.demands.of(number);
-            let home = self.home(number);
+            let home = self.pool_of(number);
             let costs = self.pools.iter().map(|pool| pool.cost(pool.share(&demand)));
             let least = costs.fold(f64::INFINITY, f64::min);
             let here = &self.pools[usize::from(home.0)];
@@ -191,7 +191,7 @@ impl<'a> Choice<'a> {
         let mut residents = vec![Vec::new(); pools.len()];
         let slowest = pools.len() - 1;
         for number in 0..benefit.demands.len() {
-            let home = usize::from(benefit.home(number).0);
+            let home = usize::from(benefit.pool_of(number).0);
             if home < slowest {
                 let demand = benefit.demands.of(number);
                 let (here, below) = (&pools[home], &pools[home + 1]);
@@ -295,7 +295,7 @@ impl Placement for Benefit {
             if choice.settled[number as usize] {
                 continue;
             }
-            let home = self.home(number);
+            let home = self.pool_of(number);
             let Some((to, victim)) = choice.destination(number, home) else { continue };
             if let Some(victim) = victim {
                 let below = choice.rooms.below(to).expect("a destination without room has it");

@@ -178,7 +178,7 @@ impl Colloid {
     fn hottest(&self) -> Vec<Hot> {
         let hot = |number: u32| Hot {
             chunk: self.activity.chunks.id(number),
-            home: self.activity.home(number),
+            home: self.activity.pool_of(number),
             accesses: self.activity.counts(number).accesses(),
         };
         let mut all: Vec<Hot> = self.activity.standing().map(hot).collect();

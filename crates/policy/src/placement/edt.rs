@@ -196,7 +196,7 @@ impl Placement for Edt {
         let seats = self.seats(view);
         let activity = &self.activity;
         let known = (0..self.demands.len())
-            .map(|number| (number, activity.home(number), self.demands.of(number)));
+            .map(|number| (number, activity.pool_of(number), self.demands.of(number)));
         let mut packing = Packing::new(seats, known);
         packing.correct(self.shed);
         let mut plan = Plan::new(view);

@@ -95,7 +95,7 @@ impl G1Vfrm {
     }
 
     /// Every chunk that is accessed, in a zone, or on flash; and the demand of each VM.
-    fn survey(&self, volumes: u32) -> (Vec<Candidate>, Vec<Demand>) {
+    fn candidates(&self, volumes: u32) -> (Vec<Candidate>, Vec<Demand>) {
         let mut touched = Vec::new();
         let mut demands: Vec<Demand> = Vec::new();
         demands.resize_with(volumes as usize, Demand::default);
@@ -200,7 +200,7 @@ impl Placement for G1Vfrm {
         self.heat.look(view);
         self.zones.cover(self.heat.chunks.len());
         let sizes = self.sizes(view);
-        let (touched, demands) = self.survey(view.volume_count());
+        let (touched, demands) = self.candidates(view.volume_count());
         let mut overflow = Overflow::default();
         for demand in demands {
             self.update_private(sizes.share, demand, &mut overflow);

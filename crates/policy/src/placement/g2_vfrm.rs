@@ -80,7 +80,7 @@ impl G2Vfrm {
     }
 
     /// Every chunk in the working set, in a zone, or on flash.
-    fn survey(&self) -> Vec<Candidate> {
+    fn candidates(&self) -> Vec<Candidate> {
         let chunks = 0..self.heat.chunks.len();
         let matters = |number: &u32| {
             self.frequency.count(*number) > 0
@@ -176,7 +176,7 @@ impl Placement for G2Vfrm {
         self.zones.cover(self.heat.chunks.len());
         self.frequency.cover(self.heat.chunks.len());
         let sizes = self.sizes(view);
-        let touched = self.survey();
+        let touched = self.candidates();
         let (working_set, private, evicted) = self.update_private(sizes.private, &touched);
         if working_set.len() > sizes.private + sizes.public {
             self.compete(sizes.public, &touched, &evicted);

@@ -103,7 +103,7 @@ impl Grem {
     }
 
     /// Every chunk in the working set, in a zone, or on flash, by temperature.
-    fn survey(&self) -> Vec<Candidate> {
+    fn candidates(&self) -> Vec<Candidate> {
         let matters = |number: &u32| {
             self.frequency.count(*number) > 0
                 || self.zones.any(*number)
@@ -216,7 +216,7 @@ impl Placement for Grem {
         self.zones.cover(self.heat.chunks.len());
         self.frequency.cover(self.heat.chunks.len());
         let capacity = view.capacity_chunks(FLASH);
-        let touched = self.survey();
+        let touched = self.candidates();
         let places = self.split.update(capacity, self.feedback(&touched));
         let in_zone = |c: &&Candidate| self.zones.any(c.number);
         let before: Vec<Candidate> = touched.iter().filter(in_zone).copied().collect();

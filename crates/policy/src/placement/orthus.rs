@@ -1,7 +1,7 @@
 //! Orthus: a cache that lets some of its hits be served by what is below it (non-hierarchical
 //! caching).
 //!
-//! The fastest pool is a cache of whole chunks: the hottest are mirrored there, over their homes.
+//! The fastest pool is a cache of whole chunks: the hottest are mirrored there.
 //!
 //! 1. *Classic*: data is admitted, every request to a cached block goes to the cache. When the miss
 //!    ratio has changed by no more than `stable` in 100 ms and is not above `misses`, tuning

@@ -76,14 +76,14 @@ pub enum ShadowError {
 
 /// Places of the sample's chunks, as they are or would be.
 #[derive(Debug, Clone, Default)]
-struct Homes {
+struct Places {
     /// By chunk number.
     pools: Vec<u16>,
     /// Chunks by pool.
     used: Vec<u64>,
 }
 
-impl Homes {
+impl Places {
     fn of(&self, number: u32) -> Option<PoolId> {
         self.pools.get(number as usize).filter(|&&pool| pool != NOWHERE).map(|&pool| PoolId(pool))
     }
@@ -125,7 +125,7 @@ struct Watched {
     touched: Vec<u32>,
     /// Chunks by ascending id.
     order: Vec<u32>,
-    homes: Homes,
+    places: Places,
     levels: Levels,
     /// The actual placement in the epoch under way, moves only, and in the last one.
     under_way: Tally,
@@ -161,7 +161,7 @@ impl Watched {
             counts: Vec::new(),
             touched: Vec::new(),
             order: Vec::new(),
-            homes: Homes::default(),
+            places: Places::default(),
             levels: Levels::default(),
             under_way: Tally::default(),
             last: Tally::default(),
@@ -174,7 +174,7 @@ impl Watched {
     }
 
     fn insert_pool(&mut self, at: PoolId) {
-        self.homes.insert_pool(at);
+        self.places.insert_pool(at);
         self.levels.insert_pool(at);
         self.under_way.insert_pool(at);
         self.last.insert_pool(at);
@@ -196,23 +196,23 @@ impl Watched {
 
     /// Takes down where the sample is; what has moved since is counted.
     fn look(&mut self, view: &dyn VolumeView) {
-        let mut homes = Homes::default();
+        let mut places = Places::default();
         let (chunks, one_in) = (&mut self.chunks, self.one_in);
         for pool in pools(view) {
             view.visit_pool(pool, &mut |chunk| {
                 if is_watched(chunk, one_in) {
-                    homes.put(chunks.number(chunk), Some(pool));
+                    places.put(chunks.number(chunk), Some(pool));
                 }
             });
         }
-        for number in 0..homes.pools.len() as u32 {
-            if let (Some(from), Some(to)) = (self.homes.of(number), homes.of(number))
+        for number in 0..places.pools.len() as u32 {
+            if let (Some(from), Some(to)) = (self.places.of(number), places.of(number))
                 && from != to
             {
                 self.under_way.add_move(to, view.chunk_size());
             }
         }
-        self.homes = homes;
+        self.places = places;
         self.counts.resize(self.chunks.len() as usize, Counts::default());
         if self.order.len() < self.counts.len() {
             self.order = (0..self.chunks.len()).collect();
@@ -220,12 +220,12 @@ impl Watched {
         }
     }
 
-    /// Serves the epoch's requests from `homes`.
-    fn judge(&self, homes: &Homes, levels: &Levels, view: &dyn VolumeView, tally: &mut Tally) {
+    /// Serves the epoch's requests from `places`.
+    fn judge(&self, places: &Places, levels: &Levels, view: &dyn VolumeView, tally: &mut Tally) {
         let costs: Vec<Costs> =
             pools(view).map(|pool| levels.of(pool, &view.traits(pool))).collect();
         for &number in &self.touched {
-            let Some(pool) = homes.of(number) else { continue };
+            let Some(pool) = places.of(number) else { continue };
             tally.add(pool, &self.counts[number as usize], &costs[usize::from(pool.0)]);
         }
     }
@@ -234,10 +234,10 @@ impl Watched {
     fn end_epoch(&mut self, view: &dyn VolumeView) {
         self.look(view);
         let mut expected = Tally::default();
-        self.judge(&self.homes, &Levels::default(), view, &mut expected);
+        self.judge(&self.places, &Levels::default(), view, &mut expected);
         pools(view).for_each(|pool| self.levels.learn(pool, &view.load(pool), &expected));
         let mut tally = std::mem::take(&mut self.under_way);
-        self.judge(&self.homes, &self.levels, view, &mut tally);
+        self.judge(&self.places, &self.levels, view, &mut tally);
         self.last = tally;
     }
 
@@ -252,7 +252,7 @@ impl Watched {
     fn bytes(&self) -> u64 {
         let vectors = self.counts.capacity() * size_of::<Counts>()
             + (self.touched.capacity() + self.order.capacity()) * 4
-            + self.homes.pools.capacity() * 2;
+            + self.places.pools.capacity() * 2;
         self.chunks.bytes() + vectors as u64
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn propose(
     budget: Budget,
     moves: &mut Vec<Move>,
 ) {
-    let ranked = |number| order::place(weight(number), activity.home(number), number);
+    let ranked = |number| order::place(weight(number), activity.pool_of(number), number);
     let mut ranked: Vec<u64> = activity.standing().map(ranked).collect();
     order::sort(&mut ranked);
     let slowest = PoolId(view.pool_count() - 1);
@@ -29,7 +29,7 @@ pub(super) fn propose(
     let mut room = view.capacity_chunks(pool);
     let mut plan = Plan::new(view);
     for number in ranked.into_iter().map(order::number) {
-        let home = activity.home(number);
+        let home = activity.pool_of(number);
         if weight(number) == 0.0 {
             plan.may_yield(activity.chunks.id(number), home);
             continue;

@@ -1,7 +1,7 @@
 //! Warmth of chunks, and the one or two pools of each: state that placements with mirrors share.
 //!
 //! 1. At an epoch's end a chunk's warmth is half of what it was, and its accesses of the epoch.
-//! 2. A chunk has a home, and where it is mirrored another side.
+//! 2. A chunk is on a pool, and where it is mirrored it has another side.
 //!
 //! State: 62 B a chunk: 58 of `activity`, 4 of warmth; 16 B a mirrored one. O(1) an access, O(n log
 //! n) an epoch over the chunks that are warm or above the slowest pool.
@@ -52,7 +52,7 @@ impl Warmth {
             if *warmth < COLD {
                 *warmth = 0.0;
             }
-            let (chunk, home) = (self.activity.chunks.id(number), self.activity.home(number));
+            let (chunk, home) = (self.activity.chunks.id(number), self.activity.pool_of(number));
             if *warmth > 0.0 || home != slowest {
                 ranked.push(Warm { chunk, home, mirror: None, warmth: *warmth });
             }
@@ -74,7 +74,7 @@ impl Warmth {
                 met[at] = true;
             }
         }
-        // Cold ones at home on the slowest pool: they take room on another all the same.
+        // Cold ones on the slowest pool: they take room on another all the same.
         let cold = self.mirrors.iter().zip(met).filter(|(_, met)| !met);
         ranked.extend(cold.map(|(&(chunk, other), _)| Warm {
             chunk,

@@ -7,9 +7,9 @@
 //! 3. An extent goes to the bucket as a new generation, its layer over the old one: when it was
 //!    written from end to end, when room is wanted, and when somebody flushes. What is written
 //!    meanwhile is a new layer over the one on its way.
-//! 4. A flush ([`mod@super::cycle`]) brings every layer that there is to the bucket, and then
-//!    writes one record that names the new generations. It is answered when that record is there.
-//!    The old generations are deleted after that.
+//! 4. A flush ([`mod@super::upload_round`]) brings every layer that there is to the bucket, and
+//!    then writes one record that names the new generations. It is answered when that record is
+//!    there. The old generations are deleted after that.
 //! 5. A read takes what the layers have, and asks the bucket for the blocks of the rest, from the
 //!    first to the last.
 //!
@@ -23,11 +23,11 @@
 
 use super::ObjectSettings;
 use super::bucket::BucketError;
-use super::cycle::Cycle;
 use super::format::{BLOCK, Generation, Name, Shape};
 use super::layer::{Layer, blocks_of, fill_from, missing_in, span_of};
 use super::opening::Opened;
 use super::traffic::{BucketStatus, Traffic};
+use super::upload_round::UploadRound;
 use super::worker::{Answer, Job, Worker};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -113,7 +113,7 @@ pub struct ObjectDevice {
     waiting: VecDeque<(Ticket, Io)>,
     reads: Slab<Read>,
     parts: Slab<Part>,
-    pub(super) cycle: Cycle,
+    pub(super) round: UploadRound,
     /// The latest moment it was told of.
     pub(super) now: Nanos,
     /// Since when the store fails; none: it does not.
@@ -147,7 +147,7 @@ impl ObjectDevice {
         traffic: Arc<Traffic>,
         writable: bool,
     ) -> ObjectDevice {
-        let cycle = Cycle::new(&opened);
+        let round = UploadRound::new(&opened);
         let Opened { identity, shape, named, epoch, owner, .. } = opened;
         let objects = named.iter().filter(|&&named| named != Generation::NONE).count() as u64;
         let mut device = ObjectDevice {
@@ -169,7 +169,7 @@ impl ObjectDevice {
             waiting: VecDeque::new(),
             reads: Slab::default(),
             parts: Slab::default(),
-            cycle,
+            round,
             now: Nanos(0),
             failing_since: None,
             retry_at: None,
@@ -219,7 +219,7 @@ impl ObjectDevice {
 
     /// True if nobody waits for anything.
     fn is_idle(&self) -> bool {
-        self.reads.is_empty() && self.waiting.is_empty() && self.cycle.is_idle()
+        self.reads.is_empty() && self.waiting.is_empty() && self.round.is_idle()
     }
 
     /// Traffic with the store, contents of the bucket, and the cost of both.
@@ -348,7 +348,7 @@ impl ObjectDevice {
                 }
             };
             match fua {
-                true if !mutant("forced_write_answered_from_memory") => self.cycle.join(ticket),
+                true if !mutant("forced_write_answered_from_memory") => self.round.join(ticket),
                 _ => self.answer(ticket, Ok(Payload::EMPTY)),
             }
         }
@@ -456,7 +456,7 @@ impl ObjectDevice {
     pub(super) fn lose(&mut self) {
         self.lost = true;
         self.turn_away_writers(DeviceError::Gone);
-        self.cycle_lost();
+        self.round_lost();
     }
 }
 
@@ -479,7 +479,7 @@ impl Device for ObjectDevice {
         }
         match (io, range) {
             (Io::Read { .. }, Some(range)) => self.start_read(ticket, range),
-            (Io::Flush, _) | (_, None) => self.cycle.join(ticket),
+            (Io::Flush, _) | (_, None) => self.round.join(ticket),
             (io, Some(_)) => self.waiting.push_back((ticket, io)),
         }
         self.pump();

@@ -1,8 +1,8 @@
 //! A block device in a bucket of an S3-compatible object store.
 //!
 //! [`ObjectDevice`] keeps the contract of [`thermocline_ports::Device`]: start at `device`, which
-//! tells how; `cycle` is what a flush does, `layer` what is in memory, `format` the bytes in the
-//! bucket, `opening` how they are found again, `lease` and the log how two programs are kept
+//! tells how; `upload_round` is what a flush does, `layer` what is in memory, `format` the bytes in
+//! the bucket, `opening` how they are found again, `lease` and the log how two programs are kept
 //! apart, `memory` what this machine knows by itself. `worker` is the thread that talks to the
 //! store: `bucket` what it asks, `store` and `http` how, `pace` how fast, `traffic` what it counts.
 //!
@@ -10,7 +10,6 @@
 
 mod bucket;
 mod credentials;
-mod cycle;
 mod device;
 pub mod format;
 mod http;
@@ -21,6 +20,7 @@ mod opening;
 mod pace;
 mod store;
 mod traffic;
+mod upload_round;
 mod worker;
 
 pub use bucket::BucketError;

@@ -7,7 +7,7 @@ use super::curve::{CurveMethod, Curves, exact_curve};
 use super::miniature::{Adjustment, sampled_curves};
 use super::results::{Report, Seen};
 use super::run::{Grid, LabError, LabOptions, Needs, Refusal, Tried};
-use super::run::{run_grid, run_grid_stream, survey};
+use super::run::{read_totals, run_grid, run_grid_stream};
 use super::selection::Selection;
 use super::size::CacheSize;
 use crate::progress::{Amount, Watch};
@@ -64,7 +64,7 @@ impl Contest {
             Needs::Totals if self.traces.can_be_read_again() => {
                 watch.begin("counting", self.bytes());
                 let mut stream = Stream::new(&mut *reader, cut);
-                let seen = survey(&mut stream, cut, &|bytes| watch.at(bytes))?;
+                let seen = read_totals(&mut stream, cut, &|bytes| watch.at(bytes))?;
                 let mut again = self.traces.open().map_err(WorkloadError::from)?;
                 self.stream(&mut *again, cut, grid, Some(&seen), watch)?
             }

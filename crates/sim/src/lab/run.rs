@@ -140,12 +140,12 @@ pub enum LabError {
 /// Requests in a block when one replay has the machine to itself: 30 B each stay in a core's cache.
 const BLOCK_REQUESTS_ALONE: usize = 1 << 12;
 
-/// Knowledge of a trace that a run must have before it can begin.
+/// Facts about a trace that a run must have before it can begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needs {
     /// Nothing: the trace can be streamed.
     Nothing,
-    /// Number of its lines, requests and volumes: a first pass tells, [`survey`].
+    /// Number of its lines, requests and volumes: a first pass tells, [`read_totals`].
     Totals,
     /// Everything: a policy is told the future.
     Whole,
@@ -168,7 +168,7 @@ impl Needs {
 ///
 /// # Errors
 /// When the trace cannot be read or holds nothing to cache.
-pub fn survey(
+pub(crate) fn read_totals(
     stream: &mut Stream<'_>,
     cut: Cut,
     progress: &(dyn Fn(u64) + Sync),
@@ -290,8 +290,8 @@ pub(crate) fn run_grid(
     Ok(planner.tried(jobs, refused, &scene))
 }
 
-/// Runs every policy at every size over a stream. `known` is what [`survey`] counted in the same
-/// trace. `progress` is told bytes of input read.
+/// Runs every policy at every size over a stream. `known` is what [`read_totals`] counted in the
+/// same trace. `progress` is told bytes of input read.
 ///
 /// # Errors
 /// As [`run`], and when the trace cannot be read.

@@ -2,7 +2,7 @@
 
 use super::{
     Adjustment, CacheSize, Curve, CurveMethod, Curves, LabError, LabOptions, Needs, Row,
-    exact_curve, run, run_stream, sampled_curves, survey, write_csv, write_curves_csv,
+    exact_curve, read_totals, run, run_stream, sampled_curves, write_csv, write_curves_csv,
 };
 use crate::replay::cost::Profile;
 use crate::replay::{ReplayOptions, Warmup};
@@ -97,7 +97,7 @@ fn two_passes_give_the_rows_of_a_whole_workload() {
     let expected = run(&whole, &specs, &sizes, &options, &|_| ()).unwrap();
     assert_eq!(Needs::of(&specs, &sizes, &options.replay), Needs::Totals);
     let mut first = listed(requests.clone());
-    let known = survey(&mut Stream::new(&mut first, CUT), CUT, &|_| ()).unwrap();
+    let known = read_totals(&mut Stream::new(&mut first, CUT), CUT, &|_| ()).unwrap();
     let mut second = listed(requests);
     let mut stream = Stream::new(&mut second, CUT);
     let streamed = run_stream(&mut stream, CUT, &specs, &sizes, &options, Some(&known), &|_| ());

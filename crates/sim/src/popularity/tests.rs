@@ -1,4 +1,4 @@
-//! Surveys of hand-written traces, and pictures that need nothing else.
+//! Popularity in hand-written traces, and pictures that need nothing else.
 
 use super::{Popularity, chosen};
 use crate::workload::tests::{request, workload_of};

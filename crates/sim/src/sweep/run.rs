@@ -12,7 +12,7 @@ use super::list::{Job, JobTrace};
 use super::plan::Ready;
 use super::rows::{Facts, ResultRow};
 use crate::lab::{Grid, LabError, Needs, Refusal, Seen, Tried};
-use crate::lab::{run_grid, run_grid_stream, survey};
+use crate::lab::{read_totals, run_grid, run_grid_stream};
 use crate::workload::{Stream, Workload, WorkloadError};
 use std::fs::{File, Metadata};
 use std::path::Path;
@@ -131,7 +131,7 @@ fn replay_once(
         needs => {
             let known = if needs == Needs::Totals {
                 let counted =
-                    survey(&mut Stream::new(&mut *reader, ready.cut), ready.cut, progress);
+                    read_totals(&mut Stream::new(&mut *reader, ready.cut), ready.cut, progress);
                 reader = source.open(&read)?;
                 Some(counted?)
             } else {

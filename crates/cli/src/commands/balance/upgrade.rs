@@ -27,8 +27,8 @@ use std::time::Duration;
 
 /// Tells a new process that its standard input is a socket, and which process it follows.
 const VARIABLE: &str = "THERMOCLINE_BALANCE_FOLLOWS";
-/// Knowledge of the old process about its servers. A variable, because a program of another version
-/// that does not know it starts all the same.
+/// State of the servers, as the old process saw them. A variable, because a program of another
+/// version that does not know it starts all the same.
 const MEMORIES: &str = "THERMOCLINE_BALANCE_MEMORIES";
 /// Longest time until the new process is up.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use thermocline_charts::format::{count, seconds, share};
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
-use thermocline_sim::chunks::{Seen, Survey, SurveyOptions, WindowRow};
+use thermocline_sim::chunks::{ChunkOptions, ChunkReport, Seen, WindowRow};
 use thermocline_units::text::counted;
 use thermocline_units::{Bytes, Nanos};
 
@@ -71,37 +71,37 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         Some(path) => library::load(path).map_err(CliError::input)?,
         None => Library::three_pools(Thresholds::default()),
     };
-    let options = SurveyOptions { chunk: args.chunk, window: args.window, library };
+    let options = ChunkOptions { chunk: args.chunk, window: args.window, library };
     let mut rows = Each::new(&options.library, args.form.each);
-    let survey = {
+    let report = {
         let mut reader = args.source.open()?;
         let bar = Progress::bar(args.source.size_bytes(), Unit::Bytes, "reading");
         let each = &mut |seen: Seen<'_>| rows.take(&seen);
-        Survey::read(&mut *reader, &options, each, &|bytes| bar.at(bytes))
+        ChunkReport::read(&mut *reader, &options, each, &|bytes| bar.at(bytes))
             .map_err(CliError::input)?
     };
     rows.finish()?;
     if let Some(path) = &args.plot {
-        args.draw(&survey, path)?;
+        args.draw(&report, path)?;
     }
     match &args.form {
         Form { each: true, .. } => Ok(()),
-        Form { csv: true, .. } => output::print(&csv(&survey)),
+        Form { csv: true, .. } => output::print(&csv(&report)),
         Form { json: true, .. } => {
-            let text = serde_json::to_string_pretty(&survey).map_err(CliError::failed)?;
+            let text = serde_json::to_string_pretty(&report).map_err(CliError::failed)?;
             output::print(&(text + "\n"))
         }
-        _ => output::print(&text(&survey)),
+        _ => output::print(&text(&report)),
     }
 }
 
 impl Args {
-    fn draw(&self, survey: &Survey, path: &Path) -> Result<(), CliError> {
+    fn draw(&self, report: &ChunkReport, path: &Path) -> Result<(), CliError> {
         let sources = self.source.sources();
         let traces: Vec<String> = sources.iter().map(ToString::to_string).collect();
         let command: Vec<String> = std::env::args().skip(1).collect();
         let command = format!("thermocline {}", command.join(" "));
-        let page = survey.to_html(&traces.join(", "), env!("CARGO_PKG_VERSION"), &command);
+        let page = report.to_html(&traces.join(", "), env!("CARGO_PKG_VERSION"), &command);
         output::write_text(path, &page, self.force)
     }
 }
@@ -196,18 +196,18 @@ const CLASSES: [Class; 8] = [
     ("accessed", |row| row.accessed),
 ];
 
-fn csv(survey: &Survey) -> String {
+fn csv(report: &ChunkReport) -> String {
     let mut out = String::from("window,at_s,reads,writes,accessed");
     for (name, _) in &CLASSES[..7] {
         let _ = write!(out, ",{}", name.replace(' ', "_"));
     }
-    for (level, patterns) in &survey.levels {
+    for (level, patterns) in &report.levels {
         for pattern in patterns {
             let _ = write!(out, ",{}", quoted(&format!("{level}: {pattern}")));
         }
     }
     out.push('\n');
-    for row in &survey.windows {
+    for row in &report.windows {
         let WindowRow { window, at_s, reads, writes, accessed, .. } = row;
         let _ = write!(out, "{window},{at_s},{reads},{writes},{accessed}");
         let classes = CLASSES[..7].iter().map(|(_, count)| count(row));
@@ -219,26 +219,26 @@ fn csv(survey: &Survey) -> String {
     out
 }
 
-fn text(survey: &Survey) -> String {
-    let windows = survey.windows.len();
+fn text(report: &ChunkReport) -> String {
+    let windows = report.windows.len();
     let mut out = format!(
         "{} of {}, {} of {}\n\n{}\n",
-        counted(survey.chunks, "chunk"),
-        Bytes(survey.chunk_bytes),
+        counted(report.chunks, "chunk"),
+        Bytes(report.chunk_bytes),
         counted(windows as u64, "window"),
-        seconds(survey.window_s),
-        classes(survey)
+        seconds(report.window_s),
+        classes(report)
     );
     if windows > WINDOWS_SHOWN {
         let _ = writeln!(out, "the first {WINDOWS_SHOWN} windows; --csv and --json have all");
     }
     let _ =
-        writeln!(out, "\nPatterns of `{}` over all windows:\n{}", survey.library, patterns(survey));
-    let _ = writeln!(out, "\nAccesses to a chunk in a window:\n{}", frequencies(survey));
+        writeln!(out, "\nPatterns of `{}` over all windows:\n{}", report.library, patterns(report));
+    let _ = writeln!(out, "\nAccesses to a chunk in a window:\n{}", frequencies(report));
     out
 }
 
-fn classes(survey: &Survey) -> comfy_table::Table {
+fn classes(report: &ChunkReport) -> comfy_table::Table {
     let heading = ["window", "at", "accessed"];
     let names = CLASSES[..7].iter().map(|(name, _)| *name);
     let mut table = table::plain(heading.into_iter().chain(names));
@@ -246,32 +246,32 @@ fn classes(survey: &Survey) -> comfy_table::Table {
         let classes = CLASSES[..7].iter().map(|(_, count)| share(row.share(count(row))));
         table.add_row([name, at, count(row.accessed)].into_iter().chain(classes));
     };
-    for row in survey.windows.iter().take(WINDOWS_SHOWN) {
+    for row in report.windows.iter().take(WINDOWS_SHOWN) {
         add(row.window.to_string(), seconds(row.at_s), row);
     }
-    add("all".to_string(), String::new(), &survey.total);
+    add("all".to_string(), String::new(), &report.total);
     table::align_numbers(&mut table);
     table
 }
 
-fn patterns(survey: &Survey) -> comfy_table::Table {
+fn patterns(report: &ChunkReport) -> comfy_table::Table {
     let mut table = table::plain(["level", "pattern", "share of chunks"]);
-    for ((level, patterns), counts) in survey.levels.iter().zip(&survey.total.patterns) {
+    for ((level, patterns), counts) in report.levels.iter().zip(&report.total.patterns) {
         for (pattern, count) in patterns.iter().zip(counts) {
-            table.add_row([level.clone(), pattern.clone(), share(survey.total.share(*count))]);
+            table.add_row([level.clone(), pattern.clone(), share(report.total.share(*count))]);
         }
     }
     table
 }
 
-fn frequencies(survey: &Survey) -> comfy_table::Table {
+fn frequencies(report: &ChunkReport) -> comfy_table::Table {
     let mut table = table::plain(["accesses", "chunks", "at most", "accesses", "at most"]);
     let all = |of: fn(&thermocline_sim::chunks::Frequency) -> u64| -> u64 {
-        survey.frequencies.iter().map(of).sum()
+        report.frequencies.iter().map(of).sum()
     };
     let totals = (all(|f| f.chunks).max(1), all(|f| f.accesses).max(1));
     let mut sums = (0, 0);
-    for row in &survey.frequencies {
+    for row in &report.frequencies {
         sums = (sums.0 + row.chunks, sums.1 + row.accesses);
         let name = match row.from == row.to {
             true => row.from.to_string(),

@@ -72,7 +72,7 @@ fn chunks_above_the_slowest_pool_count_though_nobody_touched_them() {
     activity.look(&Pools::new(&[9, 9, 9], &[(1, 0), (2, 1), (3, 1), (4, 2)]));
     let standing: Vec<(u32, PoolId)> = activity
         .standing()
-        .map(|number| (activity.chunks.id(number).index, activity.home(number)))
+        .map(|number| (activity.chunks.id(number).index, activity.pool_of(number)))
         .collect();
     let [fast, middle, slow] = [0, 1, 2].map(PoolId);
     assert_eq!(standing, [(7, slow), (3, middle), (1, fast), (2, middle)]);

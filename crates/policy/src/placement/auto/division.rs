@@ -333,7 +333,7 @@ pub(super) struct Division {
     came: f64,
     came_now: f64,
     /// Reads by the pool of their chunk, fading, and those of this epoch, and their blocks.
-    homes: Vec<f64>,
+    reads: Vec<f64>,
     now: Vec<f64>,
     blocks_now: u64,
     wanted: u64,
@@ -353,7 +353,7 @@ impl Default for Division {
             beyond: 0,
             came: 1.0,
             came_now: 1.0,
-            homes: Vec::new(),
+            reads: Vec::new(),
             now: Vec::new(),
             blocks_now: 0,
             wanted: 0,
@@ -408,7 +408,7 @@ impl Division {
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
         let pools = usize::from(view.pool_count());
         let (slots, blocks) = (view.capacity_chunks(PoolId(0)), view.chunk_size().0 / LINE);
-        self.homes.resize(pools, 0.0);
+        self.reads.resize(pools, 0.0);
         self.now.resize(pools, 0.0);
         self.beyond = view.load(PoolId(0)).reads.saturating_sub(self.own);
         if self.mode != Mode::Gain || pools < 2 || slots < STEPS {
@@ -419,14 +419,14 @@ impl Division {
         if (slots, blocks) != (self.slots, self.blocks) || self.ghosts.is_none() {
             self.ghosts = Some(Ghosts::new(slots, blocks.max(1)));
             (self.slots, self.blocks, self.epochs, self.seconds) = (slots, blocks, 0, 0.0);
-            self.homes.fill(0.0);
+            self.reads.fill(0.0);
             return;
         }
         let keep = 0.5_f64.powf(1.0 / HALF_LIFE);
         let epoch = view.epoch().as_secs_f64();
         self.epochs += 1;
         self.seconds = self.seconds * keep + epoch;
-        for (all, now) in self.homes.iter_mut().zip(&self.now) {
+        for (all, now) in self.reads.iter_mut().zip(&self.now) {
             *all = *all * keep + now;
         }
         self.compare();
@@ -483,13 +483,13 @@ impl Division {
             self.wanted = 0;
             return;
         };
-        let reads: f64 = self.homes.iter().sum();
+        let reads: f64 = self.reads.iter().sum();
         if self.epochs < EPOCHS_MIN || reads <= 0.0 {
             return;
         }
         let read = |price: &Price| price.of(&[1.0, 0.0, 0.0, 0.0]);
         let saved =
-            self.homes.iter().zip(prices).map(|(n, home)| n * (read(home) - read(&prices[0])));
+            self.reads.iter().zip(prices).map(|(n, home)| n * (read(home) - read(&prices[0])));
         let gains = Gains {
             ghosts,
             reads,

@@ -60,7 +60,7 @@ impl Ledger {
         self.deals.retain(|deal| deal.until >= epoch);
         for Deal { pair, promised, .. } in &self.deals {
             // Only what really moved is held to its promise.
-            let there = pulse.home(pair.chunk) == usize::from(pair.to);
+            let there = pulse.pool_of(pair.chunk) == usize::from(pair.to);
             if there && usize::from(pair.from.max(pair.to)) < prices.len() {
                 let (promised, came) =
                     (f64::from(*promised) * seconds, pair.came(pulse, prices) * seconds);

@@ -199,7 +199,7 @@ impl Auto {
         let (count, seconds) = (usize::from(view.pool_count()), view.epoch().as_secs_f64());
         let mut asked = vec![[0.0f32; 4]; count];
         for number in 0..self.pulse.len() {
-            let sum = &mut asked[self.pulse.home(number)];
+            let sum = &mut asked[self.pulse.pool_of(number)];
             sum.iter_mut().zip(self.pulse.now(number)).for_each(|(sum, more)| *sum += more);
         }
         // What lines have served did not come to the chunks' pools.
@@ -217,7 +217,7 @@ impl Auto {
         }
         let bytes = view.chunk_size().0 as f64;
         for number in 0..self.pulse.len() {
-            let home = self.pulse.home(number);
+            let home = self.pulse.pool_of(number);
             let before = self.before.get(number as usize).map_or(home, |&home| usize::from(home));
             if home != before && before < count {
                 self.ledger.moved += 1;
@@ -236,7 +236,7 @@ impl Auto {
             self.ledger.saved += served * saved * seconds;
         }
         self.before.clear();
-        self.before.extend((0..self.pulse.len()).map(|number| self.pulse.home(number) as u8));
+        self.before.extend((0..self.pulse.len()).map(|number| self.pulse.pool_of(number) as u8));
         self.ledger.settle(&self.pulse, &self.prices, seconds);
         self.ghosts.judge(&self.pulse, &self.prices);
         self.pulse.fade();
@@ -255,7 +255,7 @@ impl Auto {
         match predictor {
             0..LANES_END => self.pulse.lately(predictor, number),
             // Of who is there, what it was asked itself says more.
-            _ if self.pulse.home(number) == 0 => self.pulse.lately(0, number),
+            _ if self.pulse.pool_of(number) == 0 => self.pulse.lately(0, number),
             _ => around[number as usize],
         }
     }
@@ -311,7 +311,7 @@ impl Auto {
                 || self.refusals.rests(number)
                 || self.is_strict(number, view)
         };
-        let there = (0..self.pulse.len()).filter(|&n| self.pulse.home(n) == 0 && !stays(n));
+        let there = (0..self.pulse.len()).filter(|&n| self.pulse.pool_of(n) == 0 && !stays(n));
         let mut there: Vec<(f32, u32)> =
             there.map(|number| (self.loses(number, 0, &[], 0, to), number)).collect();
         let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);
@@ -369,7 +369,7 @@ impl Auto {
         let leave = self.division.wanted().saturating_sub(free).min(there.len() as u64);
         let leavers: Vec<u32> =
             there[..leave as usize].iter().rev().map(|(_, number)| *number).collect();
-        self.refusals.note(&leavers, |number| self.pulse.home(number) == 0);
+        self.refusals.note(&leavers, |number| self.pulse.pool_of(number) == 0);
         leavers
     }
 
@@ -433,7 +433,7 @@ impl Placement for Auto {
         if self.division.is_on()
             && let Some(number) = self.pulse.chunks.find(access.chunk)
         {
-            let home = self.pulse.known_home(number);
+            let home = self.pulse.known_pool_of(number);
             self.division.observe(access, number, home);
         }
         if let Some(ahead) = &mut self.ahead {

@@ -37,7 +37,7 @@ impl Auto {
     ) -> Vec<Pair> {
         let (mut coming, mut going) = (Vec::new(), Vec::new());
         for number in 0..self.pulse.len() {
-            let home = self.pulse.home(number);
+            let home = self.pulse.pool_of(number);
             if home == to {
                 // As far as the next pool below: what is lost there orders them everywhere.
                 going.push((self.loses(number, predictor, around, to, to + 1), number));
@@ -54,7 +54,7 @@ impl Auto {
         let mut victims = going.into_iter();
         let mut pairs = Vec::new();
         for (at, (saved, number)) in (0..).zip(coming) {
-            let from = self.pulse.home(number);
+            let from = self.pulse.pool_of(number);
             let pair = |victim, predicted| Pair {
                 chunk: number,
                 victim,
@@ -106,7 +106,7 @@ impl Auto {
         if self.ahead.is_some() {
             return 0;
         }
-        let from = self.pulse.home(number);
+        let from = self.pulse.pool_of(number);
         let predicted = self.saves(number, predictor, around, from, to);
         let near = self.saves(number, LANES.len(), around, from, to);
         let near = u8::from(near > predicted * 0.02) + u8::from(near > predicted * 0.3);

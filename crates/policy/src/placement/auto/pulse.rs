@@ -45,7 +45,7 @@ struct Count {
 pub(super) struct Pulse {
     pub(super) chunks: Chunks,
     counts: Vec<Count>,
-    homes: Vec<u8>,
+    pools: Vec<u8>,
     firsts: Vec<u8>,
     lanes: [Vec<Ask>; LANES.len()],
     /// By volume, where its last access ended.
@@ -66,7 +66,7 @@ impl Default for Pulse {
         Pulse {
             chunks: Chunks::default(),
             counts: Vec::new(),
-            homes: Vec::new(),
+            pools: Vec::new(),
             firsts: Vec::new(),
             lanes: Default::default(),
             tails: Vec::new(),
@@ -123,23 +123,23 @@ impl Pulse {
         self.chunk_size = view.chunk_size().0;
         self.per_second = (1.0 / view.epoch().as_secs_f64()) as f32;
         let slowest = view.pool_count() - 1;
-        self.homes.clear();
+        self.pools.clear();
         for pool in 0..=slowest {
             view.visit_pool(PoolId(pool), &mut |chunk| {
                 let number = self.chunks.number(chunk) as usize;
-                if number >= self.homes.len() {
-                    self.homes.resize(number + 1, NOWHERE);
+                if number >= self.pools.len() {
+                    self.pools.resize(number + 1, NOWHERE);
                 }
-                self.homes[number] = pool as u8;
+                self.pools[number] = pool as u8;
             });
         }
         let count = self.chunks.len() as usize;
-        self.homes.resize(count, NOWHERE);
+        self.pools.resize(count, NOWHERE);
         // What was met and is nowhere counts as on the slowest pool, as the view has it.
-        self.homes.iter_mut().filter(|home| **home == NOWHERE).for_each(|h| *h = slowest as u8);
+        self.pools.iter_mut().filter(|home| **home == NOWHERE).for_each(|h| *h = slowest as u8);
         self.counts.resize(count, Count::default());
         let known = self.firsts.len();
-        self.firsts.extend_from_slice(&self.homes[known..]);
+        self.firsts.extend_from_slice(&self.pools[known..]);
         self.firsts.iter_mut().for_each(|first| *first = (*first).min(slowest as u8));
     }
 
@@ -205,7 +205,7 @@ impl Pulse {
 
     /// True if a chunk was met before the last epoch ended: it has a pool and averages.
     pub(super) fn knows(&self, number: u32) -> bool {
-        (number as usize) < self.homes.len().min(self.lanes[0].len())
+        (number as usize) < self.pools.len().min(self.lanes[0].len())
     }
 
     /// Requests for a chunk in the epoch, a second.
@@ -227,15 +227,15 @@ impl Pulse {
 
     /// Pool of a chunk at the last `look`.
     #[inline]
-    pub(super) fn home(&self, number: u32) -> usize {
-        usize::from(self.homes[number as usize])
+    pub(super) fn pool_of(&self, number: u32) -> usize {
+        usize::from(self.pools[number as usize])
     }
 
     /// Pool of a chunk at the last `look`; of one that was met since, the slowest that there may
     /// be.
     #[inline]
-    pub(super) fn known_home(&self, number: u32) -> usize {
-        self.homes.get(number as usize).map_or(usize::MAX, |&home| usize::from(home))
+    pub(super) fn known_pool_of(&self, number: u32) -> usize {
+        self.pools.get(number as usize).map_or(usize::MAX, |&home| usize::from(home))
     }
 
     /// Pool on which it would be if nothing had been moved.
@@ -274,7 +274,7 @@ impl Pulse {
         let lanes: usize = self.lanes.iter().map(|lane| lane.capacity() * size_of::<Ask>()).sum();
         let vectors = lanes
             + self.counts.capacity() * size_of::<Count>()
-            + self.homes.capacity()
+            + self.pools.capacity()
             + self.firsts.capacity()
             + self.tails.capacity() * 8;
         self.chunks.bytes() + vectors as u64

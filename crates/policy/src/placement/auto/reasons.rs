@@ -31,7 +31,7 @@ impl Auto {
         if !self.pulse.knows(number) || self.prices.len() < 2 {
             return Vec::new();
         }
-        let home = self.pulse.home(number);
+        let home = self.pulse.pool_of(number);
         let mut told = Vec::new();
         for (lane, half_life) in LANES.into_iter().enumerate() {
             let asked = self.pulse.lately(lane, number);

@@ -71,7 +71,7 @@ impl Mirrored {
         let mut after: Vec<i128> = Vec::with_capacity(planned.len() + 1);
         for step in planned {
             let number = activity.chunks.find(step.chunk).expect("chunks that move were met");
-            room += i128::from(activity.home(number) == SECOND) - i128::from(step.to == SECOND);
+            room += i128::from(activity.pool_of(number) == SECOND) - i128::from(step.to == SECOND);
             after.push(room);
         }
         after.push(room);
@@ -104,7 +104,7 @@ impl Mirrored {
         for (step, room) in planned.into_iter().zip(room) {
             let number = number(step.chunk);
             moving[number as usize] = true;
-            let rises = step.to == FLASH && activity.home(number) == SECOND;
+            let rises = step.to == FLASH && activity.pool_of(number) == SECOND;
             let allowed = made < most && room > i128::from(made);
             // Its place below is kept, which the plan took for free from here on.
             if rises && self.other(number).is_none() && allowed {
@@ -116,7 +116,7 @@ impl Mirrored {
         }
         if self.balance.load == Load::Over && self.balance.diverts_all() {
             let hot = |&number: &u32| {
-                activity.home(number) == FLASH
+                activity.pool_of(number) == FLASH
                     && self.other(number).is_none()
                     && !moving[number as usize]
                     && !demands.of(number).is_none()

@@ -33,7 +33,7 @@ pub(super) trait Cases {
     fn counts(&self, case: u32) -> &Counts;
 
     /// Its pool; of several pools the slowest.
-    fn home(&self, case: u32) -> PoolId;
+    fn pool_of(&self, case: u32) -> PoolId;
 
     /// Chunks for which `pool` must have room to take it.
     fn room(&self, case: u32, pool: PoolId) -> u64;
@@ -46,8 +46,8 @@ impl Cases for Activity {
     }
 
     #[inline]
-    fn home(&self, case: u32) -> PoolId {
-        Activity::home(self, case)
+    fn pool_of(&self, case: u32) -> PoolId {
+        Activity::pool_of(self, case)
     }
 
     #[inline]
@@ -248,7 +248,7 @@ impl Classifier {
             }
             let fits = |pool| status.has_space(pool, cases.room(case, pool));
             let to = (0..self.pools).map(PoolId).find(|&pool| fits(pool));
-            let to = to.unwrap_or(cases.home(case));
+            let to = to.unwrap_or(cases.pool_of(case));
             status.take(to, cases.room(case, to), 0.0);
             let verdict = &mut self.verdicts[case as usize];
             (verdict.to, verdict.found) = (to, Found::Left);
@@ -301,7 +301,9 @@ impl Classifier {
         chosen: impl Iterator<Item = u32>,
         level: usize,
     ) -> Vec<u64> {
-        chosen.map(|case| order::place(self.weight(case, level), cases.home(case), case)).collect()
+        chosen
+            .map(|case| order::place(self.weight(case, level), cases.pool_of(case), case))
+            .collect()
     }
 
     #[inline]
@@ -382,7 +384,7 @@ impl Classifier {
         status: &mut Status,
     ) {
         let place = |(number, offer): (u32, &Offer)| {
-            order::place(self.weight(offer.case, level), cases.home(offer.case), number)
+            order::place(self.weight(offer.case, level), cases.pool_of(offer.case), number)
         };
         let mut places: Vec<u64> = (0..).zip(offers.iter()).map(place).collect();
         order::sort(&mut places);

@@ -81,15 +81,15 @@ impl Chew {
     fn plan(&self, view: &dyn VolumeView, touched: &[u32]) -> Plan {
         let (classifier, activity) = (&self.classifier, &self.activity);
         let to = |number: u32| classifier.verdict(number).to;
-        let moving = |number: &u32| to(*number) != activity.home(*number);
+        let moving = |number: &u32| to(*number) != activity.pool_of(*number);
         let mut plan = Plan::new(view);
         let moving = touched.iter().copied().filter(moving);
         for number in classifier.heaviest_first(activity, moving) {
-            let (chunk, from) = (activity.chunks.id(number), activity.home(number));
+            let (chunk, from) = (activity.chunks.id(number), activity.pool_of(number));
             wish(&mut plan, classifier.options.demote, chunk, (from, to(number)));
         }
         for number in activity.idle() {
-            plan.may_yield(activity.chunks.id(number), activity.home(number));
+            plan.may_yield(activity.chunks.id(number), activity.pool_of(number));
         }
         plan
     }

@@ -45,7 +45,7 @@ impl Status {
         };
         let mut pools: Vec<Pool> = (0..view.pool_count()).map(pool).collect();
         for number in touched.chain(activity.idle()) {
-            pools[usize::from(activity.home(number).0)].space += 1;
+            pools[usize::from(activity.pool_of(number).0)].space += 1;
         }
         Status(pools)
     }

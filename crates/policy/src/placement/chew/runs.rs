@@ -121,7 +121,7 @@ struct Run {
 struct Pieces {
     counts: Vec<Counts>,
     /// The slowest pool that one of its chunks is on.
-    homes: Vec<PoolId>,
+    pools: Vec<PoolId>,
     /// Chunks that have no place of their own in the status: touched, or above the slowest pool.
     standing: Vec<u32>,
     /// Other chunks: on the slowest pool, not touched.
@@ -136,8 +136,8 @@ impl Cases for Pieces {
     }
 
     #[inline]
-    fn home(&self, case: u32) -> PoolId {
-        self.homes[case as usize]
+    fn pool_of(&self, case: u32) -> PoolId {
+        self.pools[case as usize]
     }
 
     fn room(&self, case: u32, pool: PoolId) -> u64 {
@@ -151,8 +151,8 @@ impl Pieces {
         self.slowest = slowest;
         self.counts.clear();
         self.counts.resize(cases, Counts::default());
-        self.homes.clear();
-        self.homes.resize(cases, PoolId(0));
+        self.pools.clear();
+        self.pools.resize(cases, PoolId(0));
         for chunks in [&mut self.standing, &mut self.resting] {
             chunks.clear();
             chunks.resize(cases, 0);
@@ -166,7 +166,7 @@ impl Pieces {
         if touched {
             self.counts[case].add(counts);
         }
-        self.homes[case] = self.homes[case].max(home);
+        self.pools[case] = self.pools[case].max(home);
         let stands = touched || home != self.slowest;
         self.standing[case] += u32::from(stands);
         self.resting[case] += u32::from(!stands);
@@ -177,7 +177,7 @@ impl Pieces {
         let (from, to) = (case as usize, into as usize);
         let counts = self.counts[from];
         self.counts[to].add(&counts);
-        self.homes[to] = self.homes[to].max(self.homes[from]);
+        self.pools[to] = self.pools[to].max(self.pools[from]);
         self.standing[to] += self.standing[from];
         self.resting[to] += self.resting[from];
     }
@@ -193,7 +193,7 @@ impl Pieces {
 
     fn bytes(&self) -> usize {
         self.counts.capacity() * size_of::<Counts>()
-            + self.homes.capacity() * size_of::<PoolId>()
+            + self.pools.capacity() * size_of::<PoolId>()
             + (self.standing.capacity() + self.resting.capacity()) * 4
     }
 }
@@ -259,7 +259,7 @@ impl ChewRuns {
         self.pieces.clear(cases, PoolId(view.pool_count() - 1));
         for (number, &run) in (0..).zip(&self.run_of) {
             let case = self.cut.part_of(run, self.activity.chunks.id(number));
-            self.pieces.take(case, self.activity.counts(number), self.activity.home(number));
+            self.pieces.take(case, self.activity.counts(number), self.activity.pool_of(number));
         }
         for run in 0..self.numbers.len() {
             for part in self.cut.parts(run) {
@@ -351,7 +351,7 @@ impl ChewRuns {
         for case in classifier.heaviest_first(&self.pieces, self.touched().into_iter()) {
             let to = classifier.verdict(case).to;
             for &number in members.of_case(case) {
-                let from = activity.home(number);
+                let from = activity.pool_of(number);
                 if from != to {
                     let chunk = activity.chunks.id(number);
                     wish(&mut plan, classifier.options.demote, chunk, (from, to));
@@ -360,7 +360,7 @@ impl ChewRuns {
         }
         for number in activity.standing() {
             if !self.pieces.is_touched(self.case_of(number)) {
-                plan.may_yield(activity.chunks.id(number), activity.home(number));
+                plan.may_yield(activity.chunks.id(number), activity.pool_of(number));
             }
         }
         plan

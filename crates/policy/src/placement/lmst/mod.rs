@@ -232,7 +232,7 @@ impl Lmst {
     fn queues(&self, view: &dyn VolumeView) -> Vec<Queue> {
         let mut mixes = vec![Mix::default(); usize::from(view.pool_count())];
         for number in self.activity.touched() {
-            mixes[usize::from(self.activity.home(number).0)].add(self.activity.counts(number));
+            mixes[usize::from(self.activity.pool_of(number).0)].add(self.activity.counts(number));
         }
         let all = mixes.iter().fold(Mix::default(), |all, mix| all.and(mix));
         let of = |(pool, mix): (u16, &Mix)| Queue::new(&view.traits(PoolId(pool)), mix.or(&all));
@@ -241,7 +241,7 @@ impl Lmst {
             let rate = self.expected(number);
             if rate > 0.0 {
                 let sla = self.sla(self.activity.chunks.id(number));
-                queues[usize::from(self.activity.home(number).0)].join(rate, sla);
+                queues[usize::from(self.activity.pool_of(number).0)].join(rate, sla);
             }
         }
         queues
@@ -251,7 +251,7 @@ impl Lmst {
     fn select(&self, tiers: &Tiers) -> (Vec<Candidate>, Vec<Candidate>) {
         let (mut backward, mut forward) = (Vec::new(), Vec::new());
         for number in 0..self.rates.len() as u32 {
-            let (chunk, home) = (self.activity.chunks.id(number), self.activity.home(number));
+            let (chunk, home) = (self.activity.chunks.id(number), self.activity.pool_of(number));
             let candidate = Candidate { chunk, home, rate: self.expected(number) };
             if candidate.rate > self.hot && !tiers.faster(home).is_empty() {
                 forward.push(candidate);

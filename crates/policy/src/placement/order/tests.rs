@@ -31,7 +31,7 @@ fn a_difference_too_small_to_move_for_is_none() {
 #[test]
 fn many_are_sorted_as_few_are_whatever_they_are_like() {
     let mut rng = Rng::seeded(5);
-    for (count, weights, homes, ascending) in [
+    for (count, weights, pools, ascending) in [
         (5000, 1e9, 64, true),
         (5000, 1e9, 64, false),
         (5000, 1.0, 1, true),
@@ -41,7 +41,7 @@ fn many_are_sorted_as_few_are_whatever_they_are_like() {
         let mut places: Vec<u64> = (0..count)
             .map(|number| {
                 let weight = (rng.unit_f64() * weights).floor();
-                place(weight, PoolId(rng.below(homes) as u16), number)
+                place(weight, PoolId(rng.below(pools) as u16), number)
             })
             .collect();
         if !ascending {

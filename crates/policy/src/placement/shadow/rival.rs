@@ -2,7 +2,7 @@
 
 use super::super::{Budget, Move, Placement, PoolLoad, PoolTraits, Service, Sla, VolumeView};
 use super::tally::Tally;
-use super::{Homes, Report, Watched, insert_pool};
+use super::{Places, Report, Watched, insert_pool};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A rival: its placement, and where the chunks would be under it.
@@ -10,7 +10,7 @@ pub(super) struct Rival {
     pub(super) name: String,
     pub(super) placement: Box<dyn Placement>,
     begun: Nanos,
-    homes: Homes,
+    places: Places,
     /// Bytes that moves may still take, by pool.
     allowance: Vec<f64>,
     /// True if the epoch under way is a whole one.
@@ -39,7 +39,7 @@ impl Rival {
             name: name.to_string(),
             placement,
             begun,
-            homes: watched.homes.clone(),
+            places: watched.places.clone(),
             allowance: Vec::new(),
             whole: false,
             epochs: 0,
@@ -51,7 +51,7 @@ impl Rival {
     }
 
     pub(super) fn insert_pool(&mut self, at: PoolId) {
-        self.homes.insert_pool(at);
+        self.places.insert_pool(at);
         insert_pool(&mut self.allowance, at);
         let tallies =
             [&mut self.under_way, &mut self.last, &mut self.total, &mut self.actual_total];
@@ -67,7 +67,7 @@ impl Rival {
     ) {
         self.settle(watched, view);
         let mut tally = std::mem::take(&mut self.under_way);
-        watched.judge(&self.homes, &watched.levels, view, &mut tally);
+        watched.judge(&self.places, &watched.levels, view, &mut tally);
         if std::mem::replace(&mut self.whole, true) {
             self.epochs += 1;
             self.total.add_all(&tally);
@@ -78,7 +78,7 @@ impl Rival {
             return;
         }
         let mut moves = Vec::new();
-        let seen = Seen { watched, view, homes: &self.homes, served: &tally };
+        let seen = Seen { watched, view, places: &self.places, served: &tally };
         self.placement.propose(now, &seen, Budget::UNLIMITED, &mut moves);
         self.earn(watched.share(), view, copy_rate);
         moves.iter().for_each(|step| self.carry_out(*step, watched, view, copy_rate.is_some()));
@@ -87,15 +87,15 @@ impl Rival {
     /// Takes over what no placement decides: chunks that are new, gone, or had to leave their pool.
     fn settle(&mut self, watched: &Watched, view: &dyn VolumeView) {
         for number in 0..watched.chunks.len() {
-            let actual = watched.homes.of(number);
-            match (self.homes.of(number), actual) {
+            let actual = watched.places.of(number);
+            match (self.places.of(number), actual) {
                 (None, Some(pool)) => {
                     let pool = self.with_room(pool, watched, view);
-                    self.homes.put(number, Some(pool));
+                    self.places.put(number, Some(pool));
                 }
-                (Some(_), None) => self.homes.put(number, None),
+                (Some(_), None) => self.places.put(number, None),
                 (Some(pool), Some(_)) if view.capacity_chunks(pool) == 0 => {
-                    self.homes.put(number, actual);
+                    self.places.put(number, actual);
                 }
                 _ => {}
             }
@@ -103,7 +103,7 @@ impl Rival {
     }
 
     fn has_room(&self, pool: PoolId, watched: &Watched, view: &dyn VolumeView) -> bool {
-        self.homes.used(pool) < capacity(pool, watched, view)
+        self.places.used(pool) < capacity(pool, watched, view)
     }
 
     /// `pool`, or the next slower one with room, or the next faster one; when all are full, `pool`.
@@ -131,7 +131,7 @@ impl Rival {
             return;
         }
         let number = watched.chunks.find(step.chunk);
-        let from = number.and_then(|number| self.homes.of(number));
+        let from = number.and_then(|number| self.places.of(number));
         let (Some(number), Some(from)) = (number, from) else { return };
         let fits = step.to.0 < view.pool_count() && self.has_room(step.to, watched, view);
         if from == step.to || !fits {
@@ -145,7 +145,7 @@ impl Rival {
             }
             ends.iter().for_each(|&pool| self.allowance[pool] -= bytes);
         }
-        self.homes.put(number, Some(step.to));
+        self.places.put(number, Some(step.to));
         self.under_way.add_move(step.to, view.chunk_size());
     }
 
@@ -163,7 +163,7 @@ impl Rival {
 
     pub(super) fn bytes(&self) -> u64 {
         let own = self.placement.footprint();
-        own.resident + own.index + self.homes.pools.capacity() as u64 * 2
+        own.resident + own.index + self.places.pools.capacity() as u64 * 2
     }
 }
 
@@ -171,7 +171,7 @@ impl Rival {
 struct Seen<'a> {
     watched: &'a Watched,
     view: &'a dyn VolumeView,
-    homes: &'a Homes,
+    places: &'a Places,
     served: &'a Tally,
 }
 
@@ -214,17 +214,17 @@ impl VolumeView for Seen<'_> {
     }
 
     fn pool_of(&self, chunk: ChunkId) -> PoolId {
-        let home = self.watched.chunks.find(chunk).and_then(|number| self.homes.of(number));
+        let home = self.watched.chunks.find(chunk).and_then(|number| self.places.of(number));
         home.unwrap_or(PoolId(self.pool_count() - 1))
     }
 
     fn used_chunks(&self, pool: PoolId) -> u64 {
-        self.homes.used(pool)
+        self.places.used(pool)
     }
 
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId)) {
         for &number in &self.watched.order {
-            if self.homes.of(number) == Some(pool) {
+            if self.places.of(number) == Some(pool) {
                 visit(self.watched.chunks.id(number));
             }
         }

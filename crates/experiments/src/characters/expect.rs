@@ -1,4 +1,4 @@
-//! Expectations of a survey: what a source prints of its traces, as checks with a verdict. They
+//! Expectations of characters: what a source prints of its traces, as checks with a verdict. They
 //! judge; they never tune.
 //!
 //! A made workload is drawn several times, and the whole 95 % interval has to keep to what is
@@ -76,7 +76,7 @@ impl Expectation {
         }
     }
 
-    /// A verdict for each workload meant that was surveyed.
+    /// A verdict for each workload meant that was counted.
     pub(super) fn judge(&self, table: &Table) -> Vec<Verdict> {
         let column = table.characters.iter().position(|&one| one == self.character());
         let column = column.expect("it was checked");

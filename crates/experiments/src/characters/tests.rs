@@ -1,5 +1,5 @@
-//! The shipped surveys are read; figures are those of `trace stat`, verdicts follow them, and wrong
-//! descriptions say what is wrong.
+//! The shipped experiments are read; figures are those of `trace stat`, verdicts follow them, and
+//! wrong descriptions say what is wrong.
 
 use super::{Config, Outcome, run};
 use crate::{Experiment, ExperimentError, Folders};
@@ -69,7 +69,7 @@ expect = [
 
 /// A folder of this test's own that holds the twin.
 fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("survey-{name}-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("characters-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("twin.toml"), TWIN).unwrap();
     folder
@@ -84,10 +84,10 @@ fn outcome(name: &str) -> Outcome {
 }
 
 #[test]
-fn the_shipped_experiments_are_read_as_surveys() {
+fn the_shipped_experiments_are_read_as_tables_of_characters() {
     for text in [CHEW, VFRM] {
         let read = Experiment::parse(text, "shipped");
-        assert!(matches!(read, Ok(Experiment::Survey(_))), "{read:?}");
+        assert!(matches!(read, Ok(Experiment::Characters(_))), "{read:?}");
     }
 }
 
@@ -116,13 +116,13 @@ fn verdicts_follow_and_what_is_not_there_is_said() {
     let outcome = outcome("verdicts");
     let held: Vec<bool> = outcome.verdicts().map(|verdict| verdict.holds).collect();
     // Of the chunks accessed in a window one is random and written, always the most accessed.
-    // Nothing is said of a workload that was not surveyed.
+    // Nothing is said of a workload that was not counted.
     assert_eq!(held, [true, false, true, false], "{:#?}", outcome.tables);
     let text = outcome.to_markdown();
-    for part in ["Not surveyed: gone", "(75)", "**2 of 4 expected features hold.**"] {
+    for part in ["Not counted: gone", "(75)", "**2 of 4 expected features hold.**"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(outcome.to_html("1", "thermocline").contains("Not surveyed"));
+    assert!(outcome.to_html("1", "thermocline").contains("Not counted"));
 }
 
 #[test]

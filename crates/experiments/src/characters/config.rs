@@ -1,5 +1,5 @@
-//! The description of an experiment with surveys, as `experiment.toml` has it; unknown keys are
-//! errors.
+//! The description of an experiment about characters of workloads, as `experiment.toml` has it;
+//! unknown keys are errors.
 
 use super::character::Character;
 use super::expect::Expectation;
@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, Nanos};
 
-/// An experiment with surveys.
+/// An experiment about characters of workloads.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -22,7 +22,7 @@ pub struct Config {
     pub source: String,
     /// All that a reader needs: what is measured, how to read it.
     pub about: String,
-    /// Of made workloads; a trace is surveyed once.
+    /// Of made workloads; a trace is counted once.
     pub(super) seeds: Vec<u64>,
     #[serde(rename = "workload")]
     pub(super) workloads: Vec<WorkloadConfig>,

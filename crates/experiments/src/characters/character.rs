@@ -1,4 +1,4 @@
-//! Characters of a workload that a survey knows, by name. Nothing is counted here; `trace stat` and
+//! Characters of a workload, by name. Nothing is counted here; `trace stat` and
 //! `trace chunks` count.
 
 use crate::ExperimentError;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_policy::placement::chew::analysis::Mix;
 use thermocline_policy::placement::chew::library::{Library, Thresholds};
-use thermocline_sim::chunks::{Seen, Survey, SurveyOptions};
+use thermocline_sim::chunks::{ChunkOptions, ChunkReport, Seen};
 use thermocline_sim::source::{Source, open_all};
 use thermocline_trace::ReadOptions;
 use thermocline_trace::stat::{Characterisation, Characteristics, Timing};
@@ -159,17 +159,17 @@ pub(super) fn characters(
     if wanted.iter().any(|one| one.is_of_windows()) {
         let Cutting { chunk, window, .. } = cutting;
         let options =
-            SurveyOptions { chunk, window, library: Library::three_pools(Thresholds::default()) };
+            ChunkOptions { chunk, window, library: Library::three_pools(Thresholds::default()) };
         let mut memory = Memory::default();
         let mut each = |seen: Seen<'_>| memory.see(seen);
-        let survey = Survey::read(&mut *open()?, &options, &mut each, &|_| ())?;
+        let report = ChunkReport::read(&mut *open()?, &options, &mut each, &|_| ())?;
         memory.turn();
-        windows = Some((survey, memory));
+        windows = Some((report, memory));
     }
     let value = |&character: &Character| {
         let value = match &windows {
-            Some((survey, memory)) if character.is_of_windows() => {
-                of_windows(character, survey, memory)
+            Some((report, memory)) if character.is_of_windows() => {
+                of_windows(character, report, memory)
             }
             _ => of_whole(character, &found.whole),
         }?;
@@ -202,8 +202,8 @@ fn of_whole(character: Character, found: &Characteristics) -> Option<f64> {
     }
 }
 
-fn of_windows(character: Character, survey: &Survey, memory: &Memory) -> Option<f64> {
-    let total = &survey.total;
+fn of_windows(character: Character, report: &ChunkReport, memory: &Memory) -> Option<f64> {
+    let total = &report.total;
     let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
     let accessed = |part: u64| share(part, total.accessed);
     match character {
@@ -212,7 +212,7 @@ fn of_windows(character: Character, survey: &Survey, memory: &Memory) -> Option<
         Character::Top5Data => memory.share_of_top(5, |all| all.1),
         Character::Top20Data => memory.share_of_top(20, |all| all.1),
         Character::Inactive => {
-            let all: u64 = survey.frequencies.iter().map(|row| row.chunks).sum();
+            let all: u64 = report.frequencies.iter().map(|row| row.chunks).sum();
             share(all - total.active, all)
         }
         Character::Sequential => accessed(total.sequential),
@@ -224,7 +224,7 @@ fn of_windows(character: Character, survey: &Survey, memory: &Memory) -> Option<
         Character::OverwrittenWindows => {
             let above =
                 |row: &&thermocline_sim::chunks::WindowRow| row.share(row.overwritten) > 0.05;
-            Some(survey.windows.iter().filter(above).count() as f64)
+            Some(report.windows.iter().filter(above).count() as f64)
         }
         Character::Steady => share(memory.steady.0, memory.steady.1),
         Character::StaysHot => share(memory.hot.0, memory.hot.1),

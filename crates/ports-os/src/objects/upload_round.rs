@@ -1,7 +1,7 @@
 //! From memory to the bucket: generations on their way, and the records that name them.
 //!
-//! A cycle begins when somebody flushes, and one runs at a time; who comes meanwhile shares the
-//! next.
+//! An upload round begins when somebody flushes, and one runs at a time; who comes meanwhile shares
+//! the next.
 //!
 //! 1. Every extent that has a layer is noted: once if its layer is open or on its way, twice if one
 //!    is and the other is.
@@ -33,9 +33,9 @@ const MAP_RECORDS_SHARE: usize = 8;
 /// Keys of one order to delete.
 const DELETES: usize = 1000;
 
-/// A cycle: generations on their way to the bucket, then the record that names them.
+/// An upload round: generations on their way to the bucket, then the record that names them.
 #[derive(Debug)]
-pub(super) struct Cycle {
+pub(super) struct UploadRound {
     /// The last record that is known to be in the log.
     sequence: u64,
     running: bool,
@@ -60,9 +60,9 @@ pub(super) struct Cycle {
     unsure: bool,
 }
 
-impl Cycle {
-    pub(super) fn new(opened: &Opened) -> Cycle {
-        Cycle {
+impl UploadRound {
+    pub(super) fn new(opened: &Opened) -> UploadRound {
+        UploadRound {
             sequence: opened.sequence,
             running: false,
             committing: false,
@@ -81,7 +81,7 @@ impl Cycle {
         }
     }
 
-    /// Joins the next cycle.
+    /// Joins the next round.
     pub(super) fn join(&mut self, waiter: Ticket) {
         self.next.push(waiter);
     }
@@ -101,7 +101,7 @@ impl ObjectDevice {
             self.gathered.values_mut().for_each(|gathered| gathered.sulks = false);
         }
         self.admit();
-        self.start_cycle();
+        self.start_round();
         while self.uploading < UPLOADS_MAX {
             let Some(extent) = self.next_extent() else { break };
             self.upload(extent);
@@ -109,38 +109,38 @@ impl ObjectDevice {
         }
         let stuck = self.is_pressed() && self.uploading == 0 && self.next_extent().is_none();
         if stuck && !self.holds_on() {
-            self.turn_away_writers(self.cycle.error.unwrap_or(DeviceError::Io));
+            self.turn_away_writers(self.round.error.unwrap_or(DeviceError::Io));
         }
-        let settled = self.cycle.needs.is_empty() || mutant("record_before_its_objects");
-        if self.cycle.running && !self.cycle.committing && settled {
+        let settled = self.round.needs.is_empty() || mutant("record_before_its_objects");
+        if self.round.running && !self.round.committing && settled {
             self.commit();
         }
     }
 
     /// Step 1.
-    fn start_cycle(&mut self) {
-        if self.cycle.running || self.cycle.next.is_empty() {
+    fn start_round(&mut self) {
+        if self.round.running || self.round.next.is_empty() {
             return;
         }
-        self.cycle.running = true;
-        self.cycle.error = None;
-        self.cycle.waiters = std::mem::take(&mut self.cycle.next);
+        self.round.running = true;
+        self.round.error = None;
+        self.round.waiters = std::mem::take(&mut self.round.next);
         for (&extent, gathered) in &mut self.gathered {
             gathered.sulks = false;
             let layers = u8::from(!gathered.open.is_empty()) + u8::from(gathered.sealed.is_some());
             let layers = if mutant("flush_waits_for_one_layer") { 1 } else { layers };
-            self.cycle.needs.insert(extent, layers);
+            self.round.needs.insert(extent, layers);
         }
     }
 
-    /// The extent that goes to the bucket next: for the cycle, then whole extents, then the oldest
+    /// The extent that goes to the bucket next: for the round, then whole extents, then the oldest
     /// when room is wanted.
     fn next_extent(&self) -> Option<u32> {
         let may_go = |extent: &u32| {
             let gathered = &self.gathered[extent];
             gathered.sealed.is_none() && !gathered.open.is_empty() && !gathered.sulks
         };
-        let needed = self.cycle.needs.keys().copied().find(may_go);
+        let needed = self.round.needs.keys().copied().find(may_go);
         let whole = || self.whole.iter().copied().find(may_go);
         let oldest = || {
             let all = self.gathered.keys().copied().filter(may_go);
@@ -188,7 +188,7 @@ impl ObjectDevice {
             return self.settled(extent, generation);
         };
         // It may be there nevertheless; nobody will name it.
-        self.cycle.doomed.push(Name { identity: self.identity, extent, generation });
+        self.round.doomed.push(Name { identity: self.identity, extent, generation });
         let Gathered { open, .. } = std::mem::take(gathered);
         let before = blocks + open.block_count();
         let below = Arc::try_unwrap(layer).unwrap_or_else(|shared| Layer::clone(&shared));
@@ -197,18 +197,18 @@ impl ObjectDevice {
         let since = 0;
         *gathered = Gathered { open, sealed: None, since, sulks: true };
         self.failed(&error);
-        self.cycle.error = self.cycle.error.or(Some(device_error(&error)));
-        self.cycle.needs.remove(&extent);
+        self.round.error = self.round.error.or(Some(device_error(&error)));
+        self.round.needs.remove(&extent);
     }
 
     /// An extent's generation is one that is in the bucket, or none.
     fn settled(&mut self, extent: u32, generation: Generation) {
         let old = self.fresh.insert(extent, generation);
         if let Some(old) = old.filter(|&old| old != Generation::NONE) {
-            self.cycle.doomed.push(self.name(extent, old));
+            self.round.doomed.push(self.name(extent, old));
         }
         // Nothing to be told: the log says that there is none.
-        let unsure = self.cycle.unsure && !mutant("doubtful_record_forgotten");
+        let unsure = self.round.unsure && !mutant("doubtful_record_forgotten");
         let is_blank = generation == Generation::NONE && !unsure;
         if is_blank && self.named[extent as usize] == Generation::NONE {
             self.fresh.remove(&extent);
@@ -216,22 +216,22 @@ impl ObjectDevice {
         if self.gathered[&extent].open.is_empty() {
             self.gathered.remove(&extent);
         }
-        if let Some(layers) = self.cycle.needs.get_mut(&extent) {
+        if let Some(layers) = self.round.needs.get_mut(&extent) {
             *layers -= 1;
             if *layers == 0 {
-                self.cycle.needs.remove(&extent);
+                self.round.needs.remove(&extent);
             }
         }
     }
 
     /// Step 3.
     fn commit(&mut self) {
-        if self.cycle.error.is_some() || self.fresh.is_empty() {
-            return self.end_cycle();
+        if self.round.error.is_some() || self.fresh.is_empty() {
+            return self.end_round();
         }
-        self.cycle.committing = true;
-        self.cycle.unsure = true;
-        self.cycle.dying = std::mem::take(&mut self.cycle.doomed);
+        self.round.committing = true;
+        self.round.unsure = true;
+        self.round.dying = std::mem::take(&mut self.round.doomed);
         if mutant("old_objects_deleted_before_the_record") {
             self.delete(self.named_before(self.fresh.keys().copied()));
         }
@@ -239,42 +239,42 @@ impl ObjectDevice {
         let record = Record {
             kind: Kind::Written,
             identity: self.identity,
-            sequence: self.cycle.sequence + 1,
+            sequence: self.round.sequence + 1,
             epoch: self.epoch,
             owner: self.owner,
             shape: self.shape,
             entries: entries.collect(),
         };
-        self.cycle.entries += record.entries.len();
-        self.cycle.pending = record.entries.clone();
+        self.round.entries += record.entries.len();
+        self.round.pending = record.entries.clone();
         self.worker.send(Job::Commit { record });
     }
 
     /// A record is in the log, or is not.
     pub(super) fn committed(&mut self, commit: Commit) {
-        self.cycle.committing = false;
+        self.round.committing = false;
         if self.lost {
             return;
         }
-        let entries = std::mem::take(&mut self.cycle.pending);
+        let entries = std::mem::take(&mut self.round.pending);
         match commit {
             Commit::Done => {
                 self.failing_since = None;
                 self.name_generations(&entries);
-                self.cycle.unsure = mutant("doubt_never_ends");
-                let dying = std::mem::take(&mut self.cycle.dying);
+                self.round.unsure = mutant("doubt_never_ends");
+                let dying = std::mem::take(&mut self.round.dying);
                 self.delete(dying.iter().map(Name::key).collect());
-                self.end_cycle();
+                self.end_round();
                 self.write_map();
             }
             Commit::Taken(record) if record.owner == self.owner => {
                 // Its answer was lost. What has happened since needs a record of its own.
                 self.name_generations(&record.entries);
-                self.cycle.doomed.append(&mut self.cycle.dying);
+                self.round.doomed.append(&mut self.round.dying);
             }
             Commit::Taken(_) if mutant("another_ones_record_counts") => {
                 self.name_generations(&entries);
-                self.end_cycle();
+                self.end_round();
             }
             Commit::Taken(_) => self.lose(),
             Commit::Failed(error) => {
@@ -282,23 +282,23 @@ impl ObjectDevice {
                     self.delete(self.named_before(entries.iter().map(|&(extent, _)| extent)));
                 }
                 self.failed(&error);
-                self.cycle.doomed.append(&mut self.cycle.dying);
-                self.cycle.error = Some(device_error(&error));
-                self.end_cycle();
+                self.round.doomed.append(&mut self.round.dying);
+                self.round.error = Some(device_error(&error));
+                self.end_round();
             }
         }
     }
 
     /// The log names these now.
     fn name_generations(&mut self, entries: &[(u32, Generation)]) {
-        self.cycle.sequence += 1;
-        self.cycle.written.push(self.cycle.sequence);
+        self.round.sequence += 1;
+        self.round.written.push(self.round.sequence);
         for &(extent, generation) in entries {
             let old = std::mem::replace(&mut self.named[extent as usize], generation);
             self.objects += u64::from(generation != Generation::NONE);
             self.objects -= u64::from(old != Generation::NONE);
             if old != Generation::NONE && old != generation {
-                self.cycle.dying.push(self.name(extent, old));
+                self.round.dying.push(self.name(extent, old));
             }
             if self.fresh.get(&extent) == Some(&generation) {
                 self.fresh.remove(&extent);
@@ -312,27 +312,27 @@ impl ObjectDevice {
         names.filter(|name| name.generation != Generation::NONE).map(|name| name.key()).collect()
     }
 
-    fn end_cycle(&mut self) {
-        self.cycle.running = false;
-        if self.cycle.error.is_some() && self.holds_on() {
-            let next = std::mem::take(&mut self.cycle.next);
-            self.cycle.next = std::mem::take(&mut self.cycle.waiters);
-            return self.cycle.next.extend(next);
+    fn end_round(&mut self) {
+        self.round.running = false;
+        if self.round.error.is_some() && self.holds_on() {
+            let next = std::mem::take(&mut self.round.next);
+            self.round.next = std::mem::take(&mut self.round.waiters);
+            return self.round.next.extend(next);
         }
-        let error = self.cycle.error.filter(|_| !mutant("failed_flush_succeeds"));
+        let error = self.round.error.filter(|_| !mutant("failed_flush_succeeds"));
         let result = error.map_or(Ok(Payload::EMPTY), Err);
-        for waiter in std::mem::take(&mut self.cycle.waiters) {
+        for waiter in std::mem::take(&mut self.round.waiters) {
             self.answer(waiter, result.clone());
         }
     }
 
     /// The device is somebody else's.
-    pub(super) fn cycle_lost(&mut self) {
-        let next = std::mem::take(&mut self.cycle.next);
-        for waiter in std::mem::take(&mut self.cycle.waiters).into_iter().chain(next) {
+    pub(super) fn round_lost(&mut self) {
+        let next = std::mem::take(&mut self.round.next);
+        for waiter in std::mem::take(&mut self.round.waiters).into_iter().chain(next) {
             self.answer(waiter, Err(DeviceError::Gone));
         }
-        self.cycle.running = false;
+        self.round.running = false;
     }
 
     fn delete(&self, keys: Vec<String>) {
@@ -343,19 +343,19 @@ impl ObjectDevice {
 
     /// Writes the map when the log behind the last one is long.
     fn write_map(&mut self) {
-        let (records, entries) = (self.cycle.written.len(), self.cycle.entries);
+        let (records, entries) = (self.round.written.len(), self.round.entries);
         let most = self.map_records;
         let least = most.div_ceil(MAP_RECORDS_SHARE);
         let due = records >= most || records >= least && entries as u64 >= self.objects;
-        if self.cycle.mapping || !due {
+        if self.round.mapping || !due {
             return;
         }
-        self.cycle.mapping = true;
+        self.round.mapping = true;
         let entries = (0..).zip(self.named.iter().copied());
         let record = Record {
             kind: Kind::Map,
             identity: self.identity,
-            sequence: self.cycle.sequence,
+            sequence: self.round.sequence,
             epoch: self.epoch,
             owner: self.owner,
             shape: self.shape,
@@ -366,15 +366,15 @@ impl ObjectDevice {
 
     /// A map is in the bucket, or is not.
     pub(super) fn mapped(&mut self, sequence: u64, done: bool) {
-        self.cycle.mapping = false;
+        self.round.mapping = false;
         if !done && !mutant("log_deleted_although_the_map_failed") || self.lost {
             return;
         }
-        let old = std::mem::replace(&mut self.cycle.maps, vec![sequence]);
+        let old = std::mem::replace(&mut self.round.maps, vec![sequence]);
         let old = old.into_iter().filter(|&map| map < sequence).map(map_key);
-        let (gone, left) = self.cycle.written.iter().partition(|&&written| written <= sequence);
-        self.cycle.written = left;
-        self.cycle.entries = 0;
+        let (gone, left) = self.round.written.iter().partition(|&&written| written <= sequence);
+        self.round.written = left;
+        self.round.entries = 0;
         let gone: Vec<u64> = gone;
         self.delete(old.chain(gone.into_iter().map(log_key)).collect());
     }

@@ -1,5 +1,4 @@
-//! Surveys of traces, beside what a source prints of its own: tables of workloads and their
-//! characters.
+//! Characters of workloads in tables, beside what a source prints of its own.
 //!
 //! 1. A workload is the source's trace where it is given, otherwise a stand-in: another trace, or a
 //!    made one (a twin, fitted to what the source prints of it) that is drawn with several seeds.
@@ -89,7 +88,7 @@ pub fn run(
             Some(one) => ready.push(one),
             None => {
                 let (name, file) = (&workload.name, &workload.stand_in);
-                about += &format!("\n\nNot surveyed: {name}; {file} is not there.");
+                about += &format!("\n\nNot counted: {name}; {file} is not there.");
             }
         }
     }
@@ -101,7 +100,7 @@ pub fn run(
     let mut tables = Vec::new();
     for table in &config.tables {
         note(&table.title);
-        tables.push(surveyed(config, table, &ready)?);
+        tables.push(counted_table(config, table, &ready)?);
     }
     let (title, source) = (config.title.clone(), config.source.clone());
     Ok(Outcome { title, source, about, tables })
@@ -123,7 +122,7 @@ fn prepared<'a>(
     Ok(Some(Ready { workload, draws, part: workload.part }))
 }
 
-fn surveyed(
+fn counted_table(
     config: &Config,
     described: &TableConfig,
     ready: &[Ready<'_>],

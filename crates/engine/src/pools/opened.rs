@@ -1,4 +1,4 @@
-//! Survey of a configuration's devices: what each holds, and which pool it is.
+//! Devices of a configuration, opened: what each holds, and which pool it is.
 
 use super::config::ADDED_POOLS_FILE;
 use super::is_on_tmpfs;
@@ -91,7 +91,7 @@ pub fn refusal_of(stranger: &str) -> String {
 /// # Errors
 /// When a bucket cannot be opened, or what is in front of it; when `erase` names what is no device
 /// of the configuration. What is wrong with other devices is in their [`Absence`].
-pub fn survey<'a, D: Device>(
+pub fn open_all<'a, D: Device>(
     pools: &'a [PoolConfig],
     opener: &DeviceOpener<D>,
     erase: &[PathBuf],
