@@ -93,3 +93,6 @@ fn bury(
     group.journal.change(&Record::VolumeGone(volume), ChunkId::default(), &left);
     group.journal.want_commit();
 }
+
+#[cfg(test)]
+mod tests;

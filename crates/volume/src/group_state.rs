@@ -230,3 +230,6 @@ impl GroupState {
         self.journal.records_half_pile_up(self.pools.sizes())
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

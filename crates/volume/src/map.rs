@@ -637,3 +637,6 @@ impl ChunkMap {
         Bytes((entries * size_of::<Entry>() + self.extras.capacity() * size_of::<Extra>()) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -474,3 +474,6 @@ fn home_of_mirror(group: &GroupState, chunk: ChunkId) -> Option<PoolId> {
     let mirrored = group.map.has(chunk) && group.map.mirror(chunk).is_some();
     group.map.entry(mirrored.then_some(chunk)?).first().map(|home| home.pool)
 }
+
+#[cfg(test)]
+mod tests;

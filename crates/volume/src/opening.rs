@@ -333,3 +333,6 @@ fn replica_reads(superblock: &Superblock, replica: PoolId) -> Vec<Step> {
     }
     steps
 }
+
+#[cfg(test)]
+mod tests;

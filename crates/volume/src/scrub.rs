@@ -269,3 +269,6 @@ fn is_in_scope(group: &GroupState, chunk: ChunkId, pool: Option<PoolId>) -> bool
         None => places.any(|place| !group.pools[place.pool].is_far()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -256,3 +256,6 @@ impl Epochs {
         self.placement.is_some() || !self.shadows.is_empty() || !hints.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

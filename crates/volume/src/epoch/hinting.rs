@@ -311,3 +311,6 @@ fn near(group: &GroupState, pool: PoolId) -> PoolId {
     let mut slowest = std::iter::once(pool).chain(group.pools.ranks().faster_than(pool).rev());
     slowest.find(here).unwrap_or(pool)
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,3 +86,6 @@ impl Slas {
         self.0.remove(&volume);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,3 +212,6 @@ impl BusyChunk {
             && !self.intent
     }
 }
+
+#[cfg(test)]
+pub(in crate::io) mod tests;

@@ -175,3 +175,6 @@ pub(crate) fn is_opening(group: &GroupState, sub_request: u32) -> bool {
     let opening = busy.and_then(|busy| busy.opening);
     opening.is_some_and(|(opener, _)| opener == sub_request)
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,3 +171,6 @@ pub(crate) fn room_may_be_there(group: &mut GroupState, chunk: ChunkId) {
     busy.awaits_room = false;
     group.emit(Effect::Eased(chunk));
 }
+
+#[cfg(test)]
+mod tests;

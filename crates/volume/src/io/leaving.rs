@@ -131,3 +131,6 @@ impl Leaving {
         self.give_back(group, place, clean || mutant("slot_clean_though_not_discarded"));
     }
 }
+
+#[cfg(test)]
+mod tests;

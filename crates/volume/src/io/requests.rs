@@ -362,3 +362,6 @@ impl Requests {
         self.reply(group, epochs, Reply { id: request.id, result: result.map(|()| Vec::new()) });
     }
 }
+
+#[cfg(test)]
+mod tests;

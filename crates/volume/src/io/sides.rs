@@ -169,3 +169,6 @@ fn push_run(runs: &mut Vec<(Range<u32>, Side)>, run: Range<u32>, side: Side) {
         _ => runs.push((run, side)),
     }
 }
+
+#[cfg(test)]
+mod tests;

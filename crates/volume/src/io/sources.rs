@@ -118,3 +118,6 @@ fn room(group: &GroupState, unfit: u64, id: PoolId) -> Room {
         far: pool.is_far(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -314,3 +314,6 @@ pub(crate) fn fail(group: &mut GroupState, error: OpenError) {
         group.emit(Effect::Failed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -459,3 +459,6 @@ impl BlockChecksums {
         group.journal.change(&Record::Chunk(chunk, state), chunk, &[]);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -189,3 +189,6 @@ fn wish_on_the_living_side(group: &mut GroupState, chunk: ChunkId, dead: PoolId)
         group.emit(Effect::Wish(Operation { kind: OperationKind::Migrate, chunk, to }));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,3 +46,6 @@ impl ChunkMap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -238,3 +238,6 @@ impl Blocks {
         (0..above.blocks()).all(is_above).then_some(Blocks { above, shared })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -153,3 +153,6 @@ impl ChunkMap {
         self.differing = chunks;
     }
 }
+
+#[cfg(test)]
+mod tests;

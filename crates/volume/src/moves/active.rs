@@ -238,3 +238,6 @@ impl DerefMut for ActiveOperations {
         &mut self.0
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

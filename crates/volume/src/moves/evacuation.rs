@@ -55,3 +55,6 @@ pub(crate) fn end_drains(group: &mut GroupState) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -175,3 +175,6 @@ pub(crate) fn places_to_write(
     assert!(!places.is_empty(), "the copy that a chunk is wanted at stays");
     places
 }
+
+#[cfg(test)]
+mod tests;

@@ -108,3 +108,6 @@ fn is_worn(group: &mut GroupState, pool: PoolId) -> bool {
     let (now, size) = (group.now, group.chunk_size());
     group.pools.find_mut(pool).is_some_and(|pool| !pool.wear.allows(now, size))
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,3 +111,6 @@ pub(super) fn goal_of(group: &GroupState, operation: &Operation) -> Option<Goal>
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

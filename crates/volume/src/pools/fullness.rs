@@ -74,3 +74,6 @@ impl Leaving {
         self.free_slot(group, now, place);
     }
 }
+
+#[cfg(test)]
+mod tests;
