@@ -30,7 +30,7 @@ const COLOURS: [Color; 4] = [
 /// # Errors
 /// When the program does not answer, or nothing can be drawn; without a terminal, `instead` says
 /// what to do.
-pub(crate) fn watch<S>(
+pub(crate) fn run<S>(
     ask: impl Fn(Option<S>) -> Result<S, CallError>,
     draw: impl Fn(&mut Frame<'_>, &S),
     instead: &str,
@@ -40,12 +40,12 @@ pub(crate) fn watch<S>(
         return Err(CliError::input(format!("top draws on a terminal; {instead}")));
     }
     let mut terminal = ratatui::init();
-    let ended = watch_on(&mut terminal, first, ask, draw);
+    let ended = run_on(&mut terminal, first, ask, draw);
     ratatui::restore();
     ended
 }
 
-fn watch_on<S>(
+fn run_on<S>(
     terminal: &mut ratatui::DefaultTerminal,
     mut scene: S,
     ask: impl Fn(Option<S>) -> Result<S, CallError>,

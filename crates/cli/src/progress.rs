@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use std::time::Duration;
-use thermocline_sim::progress::{Amount, Watch};
+use thermocline_sim::progress::{Amount, ProgressSink};
 
 /// Time after which the bar is redrawn when nothing moves.
 const TICK: Duration = Duration::from_millis(200);
@@ -73,7 +73,7 @@ impl Bars {
     }
 }
 
-impl Watch for Bars {
+impl ProgressSink for Bars {
     fn begin(&self, what: &str, amount: Amount) {
         let (total, unit) = match amount {
             Amount::Bytes(total) => (total, Unit::Bytes),

@@ -18,7 +18,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thermocline_sim::progress::{Amount, Watch};
+use thermocline_sim::progress::{Amount, ProgressSink};
 
 /// Time between two looks at signals.
 const STEP: Duration = Duration::from_millis(50);
@@ -81,7 +81,7 @@ impl Told {
     }
 }
 
-impl Watch for Told {
+impl ProgressSink for Told {
     fn begin(&self, what: &str, amount: Amount) {
         self.check();
         let (Amount::Bytes(total) | Amount::Things(total)) = amount;

@@ -17,7 +17,7 @@ use thermocline_sim::dedup::{CHUNKINGS, Estimate};
 use thermocline_sim::machine::{
     self, Arrivals, Load, MachineOptions, PoolPlan, VolumeReport, parse_pools,
 };
-use thermocline_sim::progress::{Amount, Watch};
+use thermocline_sim::progress::{Amount, ProgressSink};
 use thermocline_sim::stat::StatReport;
 use thermocline_units::{Bytes, Nanos};
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use thermocline_sim::progress::{Amount, Watch};
+use thermocline_sim::progress::{Amount, ProgressSink};
 use thermocline_sim::sweep::{self, Drive, Driven, Folder, Job, PlanFile, Ran, Summary, Worker};
 
 /// A sweep that has begun, held by whoever drives it.

@@ -4,7 +4,7 @@
 //! sending half. Every chunking starts with an empty cache.
 
 use crate::processor::{Spent, Stopwatch};
-use crate::progress::{Amount, Watch};
+use crate::progress::{Amount, ProgressSink};
 use crate::table::Table;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -56,7 +56,7 @@ impl Estimate {
         paths: &[PathBuf],
         chunkings: &[Chunking],
         cache: Bytes,
-        watch: &dyn Watch,
+        sink: &dyn ProgressSink,
     ) -> Result<Estimate, DedupError> {
         if cache.0 == 0 || cache.0 >= 1 << 40 {
             return Err(DedupError(format!("--cache {cache} must be above 0 and below 1 TiB")));
@@ -65,8 +65,8 @@ impl Estimate {
         let bytes: u64 = files.iter().map(|(_, length)| length).sum();
         let mut rows = Vec::new();
         for &chunking in chunkings {
-            watch.begin(&chunking.to_string(), Amount::Bytes(Some(bytes)));
-            rows.push(try_out(&files, chunking, cache, watch)?);
+            sink.begin(&chunking.to_string(), Amount::Bytes(Some(bytes)));
+            rows.push(try_out(&files, chunking, cache, sink)?);
         }
         Ok(Estimate { files, rows })
     }
@@ -109,7 +109,7 @@ fn try_out(
     files: &[(PathBuf, u64)],
     chunking: Chunking,
     cache: Bytes,
-    watch: &dyn Watch,
+    sink: &dyn ProgressSink,
 ) -> Result<Row, DedupError> {
     let mut trial = Trial::new(cache, chunking);
     let mut took = Spent::default();
@@ -128,7 +128,7 @@ fn try_out(
             if length == 0 {
                 break;
             }
-            watch.more(length as u64);
+            sink.more(length as u64);
         }
     }
     let took = Duration::from_secs_f64(took.wall_s);

@@ -9,8 +9,8 @@ pub enum Amount {
     Things(Option<u64>),
 }
 
-/// A listener for progress. It is told from any thread, often, and must answer at once.
-pub trait Watch: Sync {
+/// Receiver of progress. It is told from any thread, often, and must answer at once.
+pub trait ProgressSink: Sync {
     /// A part of the run begins: what it does ("reading"), and how much there is to do.
     fn begin(&self, what: &str, amount: Amount);
 

@@ -3,7 +3,7 @@
 //! Units are in the names; a ratio that would divide by zero, and times that the trace does not
 //! have, are null.
 
-use crate::progress::{Amount, Watch};
+use crate::progress::{Amount, ProgressSink};
 use crate::source::Traces;
 use serde_json::{Value, json};
 use thermocline_trace::stat::StatError;
@@ -34,10 +34,10 @@ impl StatReport {
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn read(traces: &Traces, watch: &dyn Watch) -> Result<StatReport, StatError> {
+    pub fn read(traces: &Traces, sink: &dyn ProgressSink) -> Result<StatReport, StatError> {
         let mut reader = traces.open()?;
-        watch.begin("characterising", Amount::Bytes(traces.size_bytes()));
-        let found = Characterisation::read(&mut *reader, &|bytes| watch.at(bytes))?;
+        sink.begin("characterising", Amount::Bytes(traces.size_bytes()));
+        let found = Characterisation::read(&mut *reader, &|bytes| sink.at(bytes))?;
         let (repairs, names) = (reader.repairs(), reader.volumes().to_vec());
         Ok(StatReport { traces: traces.names(), repairs, names, found })
     }

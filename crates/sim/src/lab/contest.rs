@@ -10,7 +10,7 @@ use super::run::{Grid, LabError, LabOptions, Needs, Refusal, Tried};
 use super::run::{read_totals, run_grid, run_grid_stream};
 use super::selection::Selection;
 use super::size::CacheSize;
-use crate::progress::{Amount, Watch};
+use crate::progress::{Amount, ProgressSink};
 use crate::source::Traces;
 use crate::workload::{Cut, Sample, Stream, Unit, Workload, WorkloadError};
 use thermocline_policy::registry::PolicySpec;
@@ -50,7 +50,7 @@ impl Contest {
         &self,
         chosen: Selection,
         sizes: Option<&[CacheSize]>,
-        watch: &dyn Watch,
+        sink: &dyn ProgressSink,
     ) -> Result<Report, LabError> {
         let cut = self.cut(&chosen.specs)?;
         let usual = usual_sizes();
@@ -60,20 +60,20 @@ impl Contest {
         let specs = &chosen.specs;
         let grid = Grid { specs, sizes, refusal: self.refusal };
         let (tried, seen) = match Needs::of(specs, sizes, &options.replay) {
-            Needs::Nothing => self.stream(&mut *reader, cut, grid, None, watch)?,
+            Needs::Nothing => self.stream(&mut *reader, cut, grid, None, sink)?,
             Needs::Totals if self.traces.can_be_read_again() => {
-                watch.begin("counting", self.bytes());
+                sink.begin("counting", self.bytes());
                 let mut stream = Stream::new(&mut *reader, cut);
-                let seen = read_totals(&mut stream, cut, &|bytes| watch.at(bytes))?;
+                let seen = read_totals(&mut stream, cut, &|bytes| sink.at(bytes))?;
                 let mut again = self.traces.open().map_err(WorkloadError::from)?;
-                self.stream(&mut *again, cut, grid, Some(&seen), watch)?
+                self.stream(&mut *again, cut, grid, Some(&seen), sink)?
             }
             _ => {
-                watch.begin("reading", self.bytes());
-                let workload = Workload::read(&mut *reader, cut, &|bytes| watch.at(bytes))?;
+                sink.begin("reading", self.bytes());
+                let workload = Workload::read(&mut *reader, cut, &|bytes| sink.at(bytes))?;
                 let touches = workload.touches() * (specs.len() * sizes.len()) as u64;
-                watch.begin("replaying lines", Amount::Things(Some(touches)));
-                let tried = run_grid(&workload, grid, options, &|n| watch.more(n))?;
+                sink.begin("replaying lines", Amount::Things(Some(touches)));
+                let tried = run_grid(&workload, grid, options, &|n| sink.more(n))?;
                 (tried, Seen::of(&workload))
             }
         };
@@ -93,13 +93,13 @@ impl Contest {
         chosen: Option<Selection>,
         sizes: Option<&[CacheSize]>,
         method: CurveMethod,
-        watch: &dyn Watch,
+        sink: &dyn ProgressSink,
     ) -> Result<Curves, LabError> {
         let cut = Cut { chunk: None, ..self.cut(&[])? };
         let objects = matches!(self.unit, Unit::Objects);
         let mut reader = self.traces.open().map_err(WorkloadError::from)?;
-        watch.begin("reading", self.bytes());
-        let progress = |bytes| watch.at(bytes);
+        sink.begin("reading", self.bytes());
+        let progress = |bytes| sink.at(bytes);
         let Some(size) = method.sample() else {
             let only_lru = |spec: &PolicySpec| spec.is_plain_lru();
             if chosen.is_some_and(|chosen| !chosen.specs.iter().all(only_lru)) {
@@ -114,7 +114,7 @@ impl Contest {
         };
         let caches = chosen.unwrap_or_else(usual).into_caches()?;
         let sample = Sample::read(&mut *reader, self.unit, size, self.options.seed, &progress)?;
-        watch.begin("replaying sampled lines", Amount::Things(None));
+        sink.begin("replaying sampled lines", Amount::Things(None));
         let how = (method, Adjustment::WhereItHelps);
         sampled_curves(&sample, self.unit, &caches, sizes, how, &self.options)
     }
@@ -154,11 +154,11 @@ impl Contest {
         cut: Cut,
         grid: Grid<'_>,
         known: Option<&Seen>,
-        watch: &dyn Watch,
+        sink: &dyn ProgressSink,
     ) -> Result<(Vec<Tried>, Seen), LabError> {
-        watch.begin("replaying", self.bytes());
+        sink.begin("replaying", self.bytes());
         let mut stream = Stream::new(reader, cut);
-        let progress = |bytes| watch.at(bytes);
+        let progress = |bytes| sink.at(bytes);
         run_grid_stream(&mut stream, cut, grid, &self.options, known, &progress)
     }
 

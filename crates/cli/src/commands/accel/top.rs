@@ -89,7 +89,7 @@ impl Scene {
 pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let client = args.pool.client();
     let instead = "`thermocline accel status` prints the same once";
-    live_view::watch(|before| Scene::ask(&client, before), draw, instead)
+    live_view::run(|before| Scene::ask(&client, before), draw, instead)
 }
 
 /// Draws the whole view.

@@ -74,7 +74,7 @@ impl Scene {
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let client = args.engine.client();
     let instead = "`thermocline status` prints the same once";
-    live_view::watch(|_| Scene::ask(&client), draw, instead)
+    live_view::run(|_| Scene::ask(&client), draw, instead)
 }
 
 /// Draws the whole view.

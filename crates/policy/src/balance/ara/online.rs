@@ -78,13 +78,13 @@ pub(in super::super) const OPT: Entry = Entry {
 };
 
 /// Says whether a burst is on.
-trait Watch: Send {
+trait BurstDetector: Send {
     fn arrived(&mut self, now: Nanos, board: &Board);
     fn told(&mut self, _truth: &Truth<'_>) {}
     fn bursting(&self) -> bool;
 }
 
-impl Watch for BurstPredictor {
+impl BurstDetector for BurstPredictor {
     fn arrived(&mut self, now: Nanos, _board: &Board) {
         BurstPredictor::arrived(self, now);
     }
@@ -102,7 +102,7 @@ struct Recent {
     bursting: bool,
 }
 
-impl Watch for Recent {
+impl BurstDetector for Recent {
     fn arrived(&mut self, now: Nanos, board: &Board) {
         self.last.push_back(now);
         let oldest = board.up().iter().filter_map(|id| board.site(*id).age(now)).max();
@@ -124,7 +124,7 @@ struct Told {
     bursting: bool,
 }
 
-impl Watch for Told {
+impl BurstDetector for Told {
     fn arrived(&mut self, _now: Nanos, _board: &Board) {}
 
     fn told(&mut self, truth: &Truth<'_>) {
@@ -137,28 +137,28 @@ impl Watch for Told {
 }
 
 /// ARA under one way of knowing bursts.
-struct Ara<W> {
-    watch: W,
+struct Ara<D> {
+    detector: D,
     high: Reach,
     low: Reach,
     best: Best,
 }
 
-impl<W: Watch> Ara<W> {
-    fn read(settings: &Settings, watch: W) -> Result<Ara<W>, SettingsError> {
+impl<D: BurstDetector> Ara<D> {
+    fn read(settings: &Settings, detector: D) -> Result<Ara<D>, SettingsError> {
         let (high, low) = (Reach::read(settings, "high")?, Reach::read(settings, "low")?);
-        Ok(Ara { watch, high, low, best: Best::read(settings)? })
+        Ok(Ara { detector, high, low, best: Best::read(settings)? })
     }
 
     fn candidates(&self, board: &Board) -> usize {
-        let reach = if self.watch.bursting() { self.high } else { self.low };
+        let reach = if self.detector.bursting() { self.high } else { self.low };
         reach.of(board.up().len().max(1))
     }
 }
 
-impl<W: Watch> Rule for Ara<W> {
+impl<D: BurstDetector> Rule for Ara<D> {
     fn arrived(&mut self, now: Nanos, board: &Board) {
-        self.watch.arrived(now, board);
+        self.detector.arrived(now, board);
     }
 
     fn pick(&mut self, _now: Nanos, board: &Board, rng: &mut Rng) -> SiteId {
@@ -166,12 +166,12 @@ impl<W: Watch> Rule for Ara<W> {
     }
 
     fn told(&mut self, truth: &Truth<'_>) {
-        self.watch.told(truth);
+        self.detector.told(truth);
     }
 
     fn mood(&self, board: &Board) -> Mood {
         Mood {
-            bursting: Some(self.watch.bursting()),
+            bursting: Some(self.detector.bursting()),
             candidates: Some(self.candidates(board) as f64),
         }
     }
