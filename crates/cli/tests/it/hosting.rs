@@ -422,7 +422,7 @@ fn store_and_host_have_pages_that_tell_what_is_shared_and_where_reads_come_from(
         let (code, page) = curl(&[&url("/")]);
         assert!(code == 200 && page.contains(section), "{page}");
         let (code, script) = curl(&[&url("/app.js")]);
-        assert!(code == 200 && script.contains("function two("), "{script}");
+        assert!(code == 200 && script.contains("function traffic("), "{script}");
         assert_eq!(curl(&[&url("/v1/status")]).0, 401);
         let pass = format!("Authorization: Bearer {token}");
         assert_eq!(curl(&["--header", &pass, &url("/v1/status")]).0, 200);

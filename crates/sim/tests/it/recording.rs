@@ -326,5 +326,5 @@ fn a_replayed_placement_sees_what_volumes_were_promised() {
         e.promised(VolumeId(0), &[0, 0]);
     });
     let error = replay(&senseless, None).err().unwrap().to_string();
-    assert!(error.contains("a promise makes no sense"), "{error}");
+    assert!(error.contains("an SLA makes no sense"), "{error}");
 }

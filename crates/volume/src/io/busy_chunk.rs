@@ -195,8 +195,9 @@ impl BusyChunk {
         self.written = begun;
     }
 
-    /// True if a read that was the `order`th sub-request to begin may have met a write.
-    pub(crate) fn may_have_met(&self, order: u64) -> bool {
+    /// True if a write began or ended since the `order`th sub-request began: a read that it was may
+    /// have met it.
+    pub(crate) fn was_written_since(&self, order: u64) -> bool {
         self.written >= order
     }
 

@@ -80,7 +80,7 @@ fn usable(group: &GroupState, index: u32, read: &ClientRead) -> Option<Range<u32
     let copy = &group.operations[index];
     let busy = group.busy_chunk(read.chunk).expect("the operation is on it");
     let alone = group.map.copies(read.chunk).count() == 1;
-    let is_old = busy.may_have_met(read.order) && !mutant("old_read_fed");
+    let is_old = busy.was_written_since(read.order) && !mutant("old_read_fed");
     let fits = takes_blocks(copy)
         && !copy.has_piece()
         && copy.source == read.from

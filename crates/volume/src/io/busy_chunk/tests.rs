@@ -93,9 +93,9 @@ fn an_announcement_is_made_once() {
 #[test]
 fn a_read_may_have_met_a_write_that_was_there_when_it_began() {
     let mut busy = BusyChunk::default();
-    assert!(!busy.may_have_met(1), "nobody wrote");
+    assert!(!busy.was_written_since(1), "nobody wrote");
     busy.note_write(4);
-    assert_eq!([3, 4, 5].map(|order| busy.may_have_met(order)), [true, true, false]);
+    assert_eq!([3, 4, 5].map(|order| busy.was_written_since(order)), [true, true, false]);
 }
 
 #[test]

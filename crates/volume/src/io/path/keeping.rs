@@ -57,7 +57,8 @@ pub(super) fn keep_read(
     }
     let run = at..at + payload.len();
     let busy = group.busy_chunk(chunk).expect("the read is on it");
-    let is_old = busy.may_have_met(order) || group.writes_under_way(chunk, &around_blocks(&run));
+    let is_old =
+        busy.was_written_since(order) || group.writes_under_way(chunk, &around_blocks(&run));
     met_if(is_old, "read met a write and fills no line");
     if is_old && !mutant("old_read_fills_lines") || busy.repairing {
         return;
