@@ -133,3 +133,6 @@ impl VolumeView for View<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use super::effect::Effect;
 use super::service::Service;
 use super::{GroupState, durable_state};
 use crate::creation::on_empty_devices;
-use crate::format::Record;
+use crate::format::{BlockKind, Record, decode_records, read_block};
 use crate::journal::{Below, Journal, Outcome};
 use crate::map::ChunkState;
 use crate::map::overlay::Blocks;
@@ -14,6 +14,7 @@ use crate::pools::flight::{Flight, Owner};
 use crate::pools::pool::{PoolSpec, PoolState};
 use crate::pools::tests;
 use crate::settings::Settings;
+use crate::sizes::BLOCK_BYTES;
 use thermocline_ports::{Completion, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::{Bytes, ChunkId, PoolId, VolumeId};
 
@@ -168,6 +169,25 @@ fn step(group: &mut GroupState, step: impl FnOnce(&mut Journal, &mut Below)) {
 /// Lets the journal make durable all that is queued, over devices that answer at once; what became
 /// true.
 pub(crate) fn settle(group: &mut GroupState) -> Vec<Outcome> {
+    settle_by(group, &mut |_| ())
+}
+
+/// The same; what the journal says.
+pub(crate) fn said(group: &mut GroupState) -> Vec<Record> {
+    let mut written = Vec::new();
+    let first = group.elect_replicas()[0];
+    settle_by(group, &mut |(pool, owner, io)| match io {
+        Io::Write { data, .. } if pool == first && owner == Owner::Journal => {
+            written.extend(data.to_vec());
+        }
+        _ => {}
+    });
+    let payload = |block| read_block(BlockKind::Journal, block).expect("it is whole").payload;
+    let records = |block| decode_records(payload(block), CHUNK).expect("they are in order");
+    written.chunks(BLOCK_BYTES).flat_map(records).collect()
+}
+
+fn settle_by(group: &mut GroupState, see: &mut dyn FnMut((PoolId, Owner, Io))) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     group.want_commit_of_changes();
     loop {
@@ -180,8 +200,9 @@ pub(crate) fn settle(group: &mut GroupState) -> Vec<Outcome> {
         if sent.is_empty() {
             return outcomes;
         }
-        for (pool, ticket, _) in sent {
+        for (pool, ticket, io) in sent {
             let flight = land(group, pool, ticket, Ok(Payload::EMPTY));
+            see((pool, flight.owner, io));
             step(group, |journal, below| match flight.owner {
                 Owner::Flush => journal.flush_ended(below),
                 Owner::Journal => journal.write_ended(below),

@@ -215,4 +215,4 @@ impl BusyChunk {
 }
 
 #[cfg(test)]
-pub(in crate::io) mod tests;
+pub(crate) mod tests;

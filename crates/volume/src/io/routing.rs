@@ -73,3 +73,6 @@ impl Routing {
         self.split.set(route);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,6 @@ pub(crate) fn lane_of(group: &GroupState, request: &Request) -> Lane {
     let rank = |lane: &Lane| lane.pool().map(|pool| group.pools.ranks().rank_of(pool));
     lanes.max_by_key(rank).unwrap_or(Lane::NONE)
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,3 +41,6 @@ fn loses_part(group: &GroupState, chunk: ChunkId, dead: impl Fn(Place) -> bool) 
     let both = [Side::Base, Side::Above].iter().all(|&side| dead(group.map.place_on(chunk, side)));
     both || lost(Side::Base) || lost(Side::Above)
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,6 @@ pub(crate) fn around_blocks(bytes: &Range<u32>) -> Range<u32> {
 fn touched(bytes: &Range<u32>) -> Range<u32> {
     bytes.start / BLOCK..bytes.end.div_ceil(BLOCK)
 }
+
+#[cfg(test)]
+mod tests;

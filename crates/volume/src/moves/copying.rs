@@ -353,3 +353,6 @@ fn missing_run(
     let (range, side) = overlay.blocks.run_towards(goal, from, length_max)?;
     Some((range, group.map.place_on(copy.what.chunk, side)))
 }
+
+#[cfg(test)]
+mod tests;

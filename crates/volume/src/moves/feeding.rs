@@ -132,3 +132,6 @@ pub(crate) fn write_arrived(group: &mut GroupState, chunk: ChunkId, range: &Rang
     let touched = mutant("fed_write_marks_parts_of_blocks");
     copy.presence.mark(&if touched { around_blocks(range) } else { range.clone() });
 }
+
+#[cfg(test)]
+mod tests;

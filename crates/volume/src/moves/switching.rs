@@ -194,3 +194,6 @@ pub(crate) fn take_back(group: &mut GroupState, index: u32) {
     assert!(stays || !named, "the second record names the destination no more");
     group.journal.change(&Record::Chunk(chunk, state), chunk, left);
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use crate::map::ChunkState;
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::overlay::Goal;
 use crate::map::place::Role;
+use crate::moves::active::ActiveOperation;
 use crate::moves::active::tests::{begin, bringing, copying, switching};
 use crate::moves::operation::{Finished, Operation, OperationId, OperationKind, Outcome, Refusal};
 use crate::moves::rate_control::CopyThrottle;
@@ -15,17 +16,23 @@ use std::collections::BTreeSet;
 use thermocline_policy::placement::Move;
 use thermocline_units::{Nanos, PoolId};
 
-struct Bench {
-    group: GroupState,
-    moves: Moves,
-    checksums: BlockChecksums,
+/// Operations over a group. Those who copy, switch and feed are tested on it, too.
+pub(super) struct Bench {
+    pub(super) group: GroupState,
+    pub(super) moves: Moves,
+    pub(super) checksums: BlockChecksums,
     copy_throttle: CopyThrottle,
 }
 
 impl Bench {
     /// The first chunks are on the slow pool.
-    fn new(chunks: u32) -> Bench {
-        let mut group = group();
+    pub(super) fn new(chunks: u32) -> Bench {
+        Bench::with(group(), chunks)
+    }
+
+    /// The same, of this group.
+    pub(super) fn with(mut group: GroupState, chunks: u32) -> Bench {
+        group.now = Nanos(1_000_000_000); // The throttle begins with nothing.
         (0..chunks).for_each(|index| _ = put(&mut group, chunk(index), SLOW));
         Bench {
             group,
@@ -35,13 +42,31 @@ impl Bench {
         }
     }
 
-    fn enqueue(&mut self, index: u32) -> Result<OperationId, Refusal> {
+    pub(super) fn enqueue(&mut self, index: u32) -> Result<OperationId, Refusal> {
         self.moves.enqueue(&self.group, migrate(index, FAST))
     }
 
-    fn begin_next(&mut self) -> bool {
+    /// A step of the operations over all that is below them.
+    pub(super) fn step<T>(&mut self, step: impl FnOnce(&mut Moves, &mut Below) -> T) -> T {
         let Bench { group, moves, checksums, copy_throttle } = self;
-        moves.begin_next(&mut Below { now: group.now, group, checksums, copy_throttle })
+        step(moves, &mut Below { now: group.now, group, checksums, copy_throttle })
+    }
+
+    pub(super) fn begin_next(&mut self) -> bool {
+        self.step(Moves::begin_next)
+    }
+
+    /// Puts an operation on its chunk; its number.
+    pub(super) fn add(&mut self, operation: ActiveOperation) -> u32 {
+        self.moves.chunks.insert(operation.what.chunk, operation.id);
+        begin(&mut self.group, operation)
+    }
+
+    /// A migration of the first chunk to the fast pool that has copied nothing yet.
+    pub(super) fn migration(&mut self) -> ActiveOperation {
+        let source = self.group.map.entry(chunk(0)).first().expect("it is mapped");
+        let destination = take_slot(&mut self.group, FAST);
+        copying(OperationKind::Migrate, chunk(0), source, destination)
     }
 
     /// Chunks under operation, and whether a placement wanted that.
@@ -52,10 +77,10 @@ impl Bench {
 
     fn propose(&mut self, moves: &[Move]) {
         let told = (!moves.is_empty()).then(Proposed::default);
-        self.moves.take_over(Nanos(0), moves.to_vec(), BTreeSet::new(), told);
+        self.moves.take_over(self.group.now, moves.to_vec(), BTreeSet::new(), told);
     }
 
-    fn finished(&mut self) -> Vec<Finished> {
+    pub(super) fn finished(&mut self) -> Vec<Finished> {
         let mut finished = Vec::new();
         self.moves.take_finished(&mut finished);
         finished
@@ -188,7 +213,8 @@ fn everything_that_can_be_cancelled_is() {
     bench.begin_next();
     bench.enqueue(1).expect("nothing speaks against it");
     bench.propose(&[Move::to(chunk(2), FAST)]);
-    bench.moves.cancel_all(&mut bench.group, Nanos(0));
+    let now = bench.group.now;
+    bench.moves.cancel_all(&mut bench.group, now);
     assert!(bench.group.operations.is_cancelled(copying) && !bench.moves.has_queued());
     assert_eq!((bench.moves.proposed(), bench.finished().len()), (0, 1));
     assert!(!bench.moves.cancel_copying(&mut bench.group, OperationId(99)));

@@ -148,3 +148,6 @@ impl Slots {
         self.check_invariants();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! A chunk in use by itself. Parts of `io` that need sub-requests take those made here.
+//! A chunk in use by itself. Parts that need sub-requests take those made here.
 
 use super::{BusyChunk, SubRequest, Verb};
 use crate::group_state::GroupState;
@@ -10,24 +10,19 @@ use thermocline_ports::Payload;
 use thermocline_units::{ChunkId, PoolId};
 
 /// A write of sevens.
-pub(in crate::io) fn write(range: &Range<u32>) -> Verb {
+pub(crate) fn write(range: &Range<u32>) -> Verb {
     Verb::Write(Payload::from(vec![7; range.len()]))
 }
 
 /// A sub-request that comes to its chunk; its number.
-pub(in crate::io) fn come(
-    group: &mut GroupState,
-    chunk: ChunkId,
-    range: Range<u32>,
-    verb: Verb,
-) -> u32 {
+pub(crate) fn come(group: &mut GroupState, chunk: ChunkId, range: Range<u32>, verb: Verb) -> u32 {
     group.map.hold(chunk.volume);
     group.busy_chunk_of(chunk);
     group.sub_requests.insert(sub_request(chunk, range, verb))
 }
 
 /// A sub-request that has come begins.
-pub(in crate::io) fn begin(group: &mut GroupState, sub_request: u32) {
+pub(crate) fn begin(group: &mut GroupState, sub_request: u32) {
     group.sub_requests_begun += 1;
     group.sub_requests[sub_request].order = group.sub_requests_begun;
     let chunk = group.sub_requests[sub_request].chunk;
@@ -35,7 +30,7 @@ pub(in crate::io) fn begin(group: &mut GroupState, sub_request: u32) {
 }
 
 /// A sub-request that has begun is no longer on its chunk.
-pub(in crate::io) fn leave(group: &mut GroupState, sub_request: u32) {
+pub(crate) fn leave(group: &mut GroupState, sub_request: u32) {
     let gone = group.sub_requests.remove(sub_request);
     group.busy_chunk_of(gone.chunk).running.retain(|&running| running != sub_request);
     group.map.let_go(gone.chunk.volume);

@@ -130,3 +130,13 @@ fn a_side_that_failed_still_counts_where_the_other_is_dead() {
     distrust(&mut group, chunk(0), &(0..BLOCK), FAST);
     assert_eq!(group.map.state(chunk(0)), before);
 }
+
+#[test]
+fn while_a_side_is_about_to_go_the_one_that_stays_counts() {
+    let (mut group, base, above) = mirrored();
+    let towards = bringing(Goal::Above, copying(OperationKind::Migrate, chunk(0), base, above));
+    begin(&mut group, switching(towards));
+    distrust(&mut group, chunk(0), &(0..BLOCK), FAST);
+    let runs = group.map.overlay_of(chunk(0)).blocks.runs(&(0..BLOCK));
+    assert_eq!(runs, [(0..BLOCK, Holder::Only(Side::Above))], "the base could not be read again");
+}

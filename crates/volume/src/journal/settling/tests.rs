@@ -7,7 +7,7 @@ use crate::group_state::GroupState;
 use crate::group_state::effect::Effect;
 use crate::group_state::service::Service;
 use crate::group_state::tests::{
-    FAST, SLOW, add_copy, add_volume, chunk, effects, group, land, mirror, put, sent,
+    FAST, SLOW, add_copy, add_volume, chunk, effects, group, land, mirror, put, said, sent,
 };
 use crate::io::request::RequestError;
 use crate::journal::commit::Waiter;
@@ -15,6 +15,7 @@ use crate::map::block_checksums::BlockChecksums;
 use crate::map::place::Role;
 use crate::opening::error::OpenError;
 use crate::pools::flight::{Owner, TRIES_MAX};
+use crate::pools::pool::PoolState;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::{PoolId, VolumeId};
 
@@ -210,4 +211,19 @@ fn the_first_checkpoint_puts_the_group_in_service_and_forgets_copies_of_the_dead
     assert_eq!(group.map.copies(chunk(0)).count(), 2, "the old journal is in force");
     checkpoint_in_force(group, checksums, &states);
     assert_eq!((&group.service, group.map.copies(chunk(0)).count()), (&Service::Ready, 1));
+}
+
+#[test]
+fn the_death_of_a_pool_in_a_recovery_is_recorded_unless_the_superblock_says_it() {
+    for (known, records) in
+        [(PoolState::Active, vec![Record::PoolDead(SLOW)]), (PoolState::Dead, vec![])]
+    {
+        let mut bench = Bench::new(group());
+        bench.group.service = Service::Opening;
+        let Bench { group, checksums, settlement } = &mut bench;
+        settlement.pool_died(group, checksums, SLOW);
+        let states = [PoolState::Active, known, PoolState::Active];
+        checkpoint_in_force(group, checksums, &states);
+        assert_eq!(said(group), records, "{known:?}");
+    }
 }

@@ -2,12 +2,12 @@
 
 use super::{BlockChecksums, ChecksumStatus, QUIET, region_of, table_name};
 use crate::finding::FindingKind;
-use crate::format::encode_table;
+use crate::format::{Record, decode_table, encode_table};
 use crate::group_state::GroupState;
 use crate::group_state::effect::Effect;
 use crate::group_state::tests::{
-    CHUNK, FAR, FAST, SLOW, add_copy, chunk, effects, group, group_with_checksums, land, put, sent,
-    settle,
+    CHUNK, FAR, FAST, SLOW, add_copy, chunk, effects, group, group_with_checksums, land, put, said,
+    sent, settle,
 };
 use crate::journal::Outcome;
 use crate::journal::commit::Waiter;
@@ -187,10 +187,18 @@ fn the_first_write_to_a_region_speaks_for_all_its_chunks() {
     settle(&mut group);
     group.announce_writes(chunk(0));
     tables.open_regions(&mut group, Nanos(0), chunk(0));
+    let said_of = |records: &[Record], index| {
+        let is_it = |record: &Record| {
+            matches!(record, Record::Chunk(of, state)
+            if *of == chunk(index) && state.table == Table::None)
+        };
+        records.iter().any(is_it)
+    };
     assert!(group.map.entry(chunk(1)).is_unsaid() && group.map.entry(chunk(1)).has_checksums());
     assert!(tables.waits_for_region(&mut group, chunk(1)), "its record is not durable");
     let region = region_of(&group, chunk(1));
-    assert!(waiters(settle(&mut group)).contains(&Waiter::Region(region)));
+    let records = said(&mut group);
+    assert!(said_of(&records, 0) && said_of(&records, 1), "{records:?}");
     tables.region_opened(&mut group, region);
     assert!(!tables.waits_for_region(&mut group, chunk(1)));
     tables.take_table(&mut group, Nanos(0), chunk(1));
@@ -214,4 +222,22 @@ fn tables_in_an_open_region_are_said_when_it_is_closed() {
     tables.close_regions(&mut group);
     assert!(group.map.entry(chunk(1)).is_called_right() && group.journal.is_queued());
     assert!(!tables.has_open_regions());
+}
+
+#[test]
+fn a_table_is_written_at_each_copy_that_has_room_for_it() {
+    let (mut group, mut tables) = (group_with_checksums(), BlockChecksums::default());
+    let place = put(&mut group, chunk(0), FAST);
+    add_copy(&mut group, chunk(0), SLOW, Role::Wanted);
+    for (bare, count) in [(false, 2), (true, 1)] {
+        group.pools[SLOW].checksums = !bare;
+        let (written, sum) = tables.write_tables(&mut group, Nanos(0), chunk(0), &sevens().1);
+        let requests = sent(&mut group);
+        assert_eq!((written, requests.len()), (count, count as usize));
+        let Io::Write { offset, data, fua: false } = &requests[0].2 else { panic!("{requests:?}") };
+        assert_eq!(*offset, group.pools.table_address(place));
+        let name = table_name(&group, chunk(0));
+        let table = decode_table(name, Table::Summed(sum), &data.to_vec(), CHUNK);
+        assert_eq!(table.map(|sums| sums.to_vec()), Some(sevens().1));
+    }
 }

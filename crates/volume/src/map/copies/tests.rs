@@ -4,8 +4,10 @@ use super::{
     copy_failed, drop_copy, forget_copies_on, has_spare_copy_on, keep_prefetched,
     settle_quiet_copies,
 };
+use crate::format::Record;
+use crate::group_state::GroupState;
 use crate::group_state::effect::Effect;
-use crate::group_state::tests::{FAST, SLOW, add_copy, chunk, effects, group, put};
+use crate::group_state::tests::{FAST, SLOW, add_copy, chunk, effects, group, put, said};
 use crate::map::block_checksums::BlockChecksums;
 use crate::map::place::{Place, Role};
 use crate::moves::operation::{Operation, OperationKind};
@@ -14,7 +16,7 @@ use thermocline_units::{Nanos, PoolId};
 const SECOND: u64 = 1_000_000_000;
 
 /// Places of the chunk's copies.
-fn places(group: &crate::group_state::GroupState) -> Vec<Place> {
+fn places(group: &GroupState) -> Vec<Place> {
     group.map.copies(chunk(0)).map(|copy| copy.place).collect()
 }
 
@@ -87,6 +89,17 @@ fn a_prefetched_copy_that_is_kept_becomes_the_first_where_the_chunk_moves() {
     assert_eq!(places(&group), [there]);
     assert_eq!(group.pools[FAST].prefetched, 0);
     assert_eq!(group.journal.places_left().collect::<Vec<_>>(), [home]);
+}
+
+#[test]
+fn a_prefetched_copy_that_is_kept_beside_the_first_gives_way_no_more() {
+    let (mut group, mut checksums) = (group(), BlockChecksums::default());
+    let home = put(&mut group, chunk(0), SLOW);
+    let there = add_copy(&mut group, chunk(0), FAST, Role::Prefetched);
+    keep_prefetched(&mut group, &mut checksums, chunk(0), FAST, false);
+    assert_eq!(places(&group), [home, there]);
+    assert!(group.map.copies(chunk(0)).all(|copy| !copy.gives_way()));
+    assert_eq!(said(&mut group), [Record::Chunk(chunk(0), group.map.state(chunk(0)))]);
 }
 
 #[test]

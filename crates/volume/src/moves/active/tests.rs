@@ -131,6 +131,15 @@ fn a_move_names_the_old_copy_behind_the_new_one_as_one_that_may_differ() {
 }
 
 #[test]
+fn a_chunk_that_moves_is_first_at_its_destination_whatever_other_copies_it_has() {
+    let third = ChunkCopy::wanted(Place { pool: PoolId(2), slot: 0 });
+    let copies = vec![ChunkCopy::wanted(OLD), third];
+    let several = ChunkState { copies, ..ChunkState::default() };
+    let state = foretold(&switching(operation(OperationKind::Migrate)), several);
+    assert_eq!(state.copies, [ChunkCopy::wanted(NEW), third], "the old one need not stay");
+}
+
+#[test]
 fn a_copy_that_is_added_stands_behind_the_first() {
     for (kind, role) in
         [(OperationKind::Replicate, Role::Wanted), (OperationKind::Prefetch, Role::Prefetched)]

@@ -3,7 +3,9 @@
 use super::refuse;
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
-use crate::group_state::tests::{FAR, FAST, SLOW, add_copy, chunk, fill, group, mirror, put};
+use crate::group_state::tests::{
+    FAR, FAST, SLOW, add_copy, chunk, fill, group, mirror, put, take_slot,
+};
 use crate::map::place::Role;
 use crate::moves::Moves;
 use crate::moves::operation::{Operation, OperationKind, Refusal};
@@ -54,6 +56,7 @@ fn a_pool_that_takes_no_chunks_gets_none() {
 fn the_reserve_is_for_prefetched_copies_and_they_have_no_more() {
     let mut group = at_home();
     assert_eq!(reason(&group, Prefetch, FAST), None);
+    let first = take_slot(&mut group, FAST);
     while group.pools[FAST].slots.free() > 2 {
         group.pools[FAST].slots.take();
     }
@@ -65,6 +68,8 @@ fn the_reserve_is_for_prefetched_copies_and_they_have_no_more() {
     put(&mut group, chunk(2), SLOW);
     add_copy(&mut group, chunk(1), FAST, Role::Prefetched);
     add_copy(&mut group, chunk(2), FAST, Role::Prefetched);
+    group.pools[FAST].slots.give_back(first.slot, false);
+    assert_eq!(reason(&group, Migrate, FAST), None, "the reserve is used");
     assert_eq!(reason(&group, Prefetch, FAST), Some(Refusal::NoRoom));
 }
 
