@@ -5,8 +5,8 @@
 //! its own. Second, the size of the largest set of files that reach each other by calls of
 //! functions whose name is unique in the crate and is none of the standard library's. Calls are
 //! found by name, so this is an estimate from below. Third, the size of the largest set of files
-//! that reach each other by [`imports`]. Old code may owe; what it owes stands in the ratchet, and
-//! may only shrink.
+//! that reach each other by imports. Old code may owe; what it owes stands in the ratchet, and may
+//! only shrink.
 
 mod imports;
 
