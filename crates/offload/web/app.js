@@ -104,12 +104,11 @@ function functions(status) {
 
 function drops(status) {
   const counts = status.packets;
-  const rows = [["dropped by functions", counts.dropped_by_functions], ["of these, by a rule", counts.dropped_by_rules],
+  const all = [["dropped by functions", counts.dropped_by_functions], ["of these, by a rule", counts.dropped_by_rules],
     ["before full queues and tables, at failed slots, without a chain", counts.lost], ["of no tenant, or not IPv4", counts.dropped_strangers],
     ["with no hop left", counts.dropped_hops], ["hosts that were refused a port", counts.ports_exhausted],
     ...["inside", "outside"].map((side, i) => ["not taken by the interface " + side, status.interfaces[i].refused])];
-  at("drops").replaceChildren(table(["", "packets"], rows.filter(([, count]) => count).map(([text, count]) => row([text, number(count)]))));
-  if (!rows.some(([, count]) => count)) at("drops").replaceChildren(element("small", "none"));
+  rows("drops", [["", ([text]) => text], ["packets", ([, count]) => number(count)]], all.filter(([, count]) => count), "none");
 }
 
 function tick() {

@@ -52,7 +52,6 @@ use crate::journal::commit::SWITCHES_TOGETHER;
 use crate::map::copies::keep_prefetched;
 use crate::map::overlay::{Blocks, Goal};
 use crate::map::place::{Place, Role};
-use crate::map::presence::Presence;
 use crate::moves::active::{ActiveOperation, Stage};
 use crate::moves::operation::{
     Finished, MovesDropped, Operation, OperationId, OperationKind, OperationStatus, Outcome,
@@ -63,7 +62,6 @@ pub(crate) use refusal::refuse;
 use refusal::{goal_of, is_prefetched_there};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use switching::take_back;
-use thermocline_policy::migration::Trial;
 use thermocline_policy::placement::{How, Move};
 use thermocline_units::situations::met;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -245,24 +243,9 @@ impl Moves {
             below.group.pools[what.to].count_copy(Role::Prefetched);
         }
         assert!(source != destination, "an operation goes somewhere else");
-        let copy = ActiveOperation {
-            id,
-            what,
-            proposed,
-            trial: Trial::default(),
-            goal,
-            stage: Stage::Copying,
-            destination,
-            source,
-            presence: Presence::none(below.group.pools.chunk_bytes()),
-            piece: None,
-            cursor: 0,
-            spoils: 0,
-            failed_sources: 0,
-            cancelled: false,
-            failed: false,
-            held_since: None,
-        };
+        let chunk_bytes = below.group.pools.chunk_bytes();
+        let copy = ActiveOperation::new(id, what, (source, destination), chunk_bytes);
+        let copy = ActiveOperation { proposed, goal, ..copy };
         let index = below.group.operations.insert(copy);
         below.group.map.hold(chunk.volume);
         below.group.busy_chunk_of(chunk).set_operation(Some(index));
@@ -430,8 +413,8 @@ fn begin_sides(group: &mut GroupState, what: &Operation, above: Place) -> Option
         OperationKind::Mirror => (Goal::Both, Blocks::mirrored(group.pools.chunk_bytes())),
         _ => return None,
     };
+    assert!(group.pools[above.pool].slots.is_taken(above.slot), "its slot is nobody else's");
     group.map.add_overlay(what.chunk, above, blocks);
-    assert!(group.map.has_unsaved(), "the journal is to be told of the overlay");
     Some(goal)
 }
 

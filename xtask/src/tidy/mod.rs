@@ -98,7 +98,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     excesses.extend(unused::excesses(&sources));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
-    findings.extend(papers::beside_code(&papers, &sources, &table));
+    findings.extend(papers::beside_code(text_of, &sources, &table));
 
     findings.sort();
     findings.iter().for_each(|finding| println!("{finding}"));

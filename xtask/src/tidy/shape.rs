@@ -4,7 +4,8 @@
 
 use super::{Finding, Source};
 
-const WIDTH_MAX: usize = 100;
+/// Characters of a line of code or of prose.
+pub(super) const WIDTH_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
@@ -52,11 +53,13 @@ pub(super) fn width(source: &Source) -> Vec<Finding> {
             && !text.contains("://")
             && !ends_in_literal(text, code)
     });
-    wide.map(|(i, ((text, _), _))| {
-        let message = format!("{} characters wide, at most {WIDTH_MAX}", text.chars().count());
-        Finding::new(source.path, i + 1, "width", message)
-    })
-    .collect()
+    wide.map(|(i, ((text, _), _))| too_wide(source.path, i + 1, text)).collect()
+}
+
+/// A line that is wider than [`WIDTH_MAX`].
+pub(super) fn too_wide(path: &str, line: usize, text: &str) -> Finding {
+    let message = format!("{} characters wide, at most {WIDTH_MAX}", text.chars().count());
+    Finding::new(path, line, "width", message)
 }
 
 /// True if only a string literal, and what closes it, reaches over the page's edge: a message or a

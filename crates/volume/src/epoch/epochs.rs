@@ -25,7 +25,7 @@ pub(crate) struct Epochs {
     placement: Option<Box<dyn Placement>>,
     placement_name: String,
     shadows: Shadows,
-    pub(in crate::epoch) observer: Option<Box<dyn Observer>>,
+    observer: Option<Box<dyn Observer>>,
     /// Number of the epoch, which begins anew after 65,535.
     number: u16,
     began: Nanos,

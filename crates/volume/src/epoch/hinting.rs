@@ -75,7 +75,7 @@ pub struct HintCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Hinting {
     pub(crate) hints: Hints,
-    pub(in crate::epoch) counts: HintCounts,
+    counts: HintCounts,
     /// Redirections, the latest first.
     wishes: VecDeque<Operation>,
     /// Prefetches, by when they are needed and the how manieth was wished.

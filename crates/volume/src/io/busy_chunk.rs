@@ -55,6 +55,35 @@ pub(crate) struct SubRequest {
 }
 
 impl SubRequest {
+    /// A part of request number `request` in front of everything, in no lane, that has not begun.
+    pub(in crate::io) fn new(
+        request: u32,
+        chunk: ChunkId,
+        range: Range<u32>,
+        verb: Verb,
+    ) -> SubRequest {
+        SubRequest {
+            request,
+            chunk,
+            range,
+            verb,
+            fua: false,
+            priority: Priority::Foreground,
+            lane: Lane::NONE,
+            order: 0,
+            outstanding: 0,
+            failed: 0,
+            succeeded: 0,
+            error: None,
+            sent: Vec::new(),
+            avoided: Vec::new(),
+            passes_lines: false,
+            unfit: 0,
+            feeds: None,
+            placed_on: None,
+        }
+    }
+
     pub(crate) fn chunk(&self) -> ChunkId {
         self.chunk
     }

@@ -246,26 +246,8 @@ impl Requests {
         let priority = ongoing.priority;
         group.map.hold(chunk.volume);
         let lane = lane_for(group, chunk, &range, &verb);
-        let sub_request = group.sub_requests.insert(SubRequest {
-            request,
-            chunk,
-            range,
-            verb,
-            fua,
-            priority,
-            lane,
-            order: 0,
-            outstanding: 0,
-            failed: 0,
-            succeeded: 0,
-            error: None,
-            sent: Vec::new(),
-            avoided: Vec::new(),
-            passes_lines: false,
-            unfit: 0,
-            feeds: None,
-            placed_on: None,
-        });
+        let part = SubRequest::new(request, chunk, range, verb);
+        let sub_request = group.sub_requests.insert(SubRequest { fua, priority, lane, ..part });
         if self.slas.is_strict(chunk.volume) {
             self.scheduler.push_strict(sub_request, lane, priority);
         } else {

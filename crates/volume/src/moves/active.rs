@@ -63,6 +63,34 @@ pub(crate) struct ActiveOperation {
 }
 
 impl ActiveOperation {
+    /// An operation from one place to another, on a chunk of one part and so many bytes, that
+    /// somebody other than the placement wants and that has copied nothing.
+    pub(in crate::moves) fn new(
+        id: OperationId,
+        what: Operation,
+        (source, destination): (Place, Place),
+        chunk_bytes: u32,
+    ) -> ActiveOperation {
+        ActiveOperation {
+            id,
+            what,
+            proposed: false,
+            trial: Trial::default(),
+            goal: None,
+            stage: Stage::Copying,
+            destination,
+            source,
+            presence: Presence::none(chunk_bytes),
+            piece: None,
+            cursor: 0,
+            spoils: 0,
+            failed_sources: 0,
+            cancelled: false,
+            failed: false,
+            held_since: None,
+        }
+    }
+
     /// True if it is a placement's move, of which the `share` percent that are tried first have
     /// arrived; 0: nothing is tried.
     pub(crate) fn has_its_trial_share(&self, share: u32) -> bool {

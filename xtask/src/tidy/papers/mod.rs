@@ -32,12 +32,12 @@ pub(super) fn check(papers: &[TextFile], exists: impl Fn(&str) -> bool) -> Vec<F
 }
 
 /// Every rule that holds a paper against the code.
-pub(super) fn beside_code(
-    papers: &[TextFile],
+pub(super) fn beside_code<'a>(
+    text_of: impl Fn(&str) -> Option<&'a str>,
     sources: &[Source],
     table: &LayerTable,
 ) -> Vec<Finding> {
-    let text_of = |path| papers.iter().find(|p| p.path == path).map_or("", |p| p.text.as_str());
+    let text_of = |path| text_of(path).unwrap_or_default();
     let program = sources.iter().find(|source| source.path == picture::PROGRAM);
     let nothing = Source::read(picture::PROGRAM, "");
     let machines = table.machines();

@@ -4,10 +4,8 @@
 //! it could be broken, such as a long link.
 
 use super::super::Finding;
+use super::super::shape::{WIDTH_MAX, too_wide};
 use super::links;
-
-const RULE: &str = "width";
-const WIDTH_MAX: usize = 100;
 
 /// Pages, and folders of pages, whose width is looked at.
 const PAGES: [&str; 7] = [
@@ -26,12 +24,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
         return Vec::new();
     }
     let wide = links::prose(text).filter(|(_, line)| is_too_wide(line));
-    wide.map(|(number, line)| {
-        let width = line.chars().count();
-        let message = format!("{width} characters wide, at most {WIDTH_MAX}");
-        Finding::new(path, number, RULE, message)
-    })
-    .collect()
+    wide.map(|(number, line)| too_wide(path, number, line)).collect()
 }
 
 fn is_too_wide(line: &str) -> bool {

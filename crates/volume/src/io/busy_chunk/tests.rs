@@ -2,8 +2,6 @@
 
 use super::{BusyChunk, SubRequest, Verb};
 use crate::group_state::GroupState;
-use crate::io::request::Priority;
-use crate::io::scheduler::Lane;
 use crate::map::place::Place;
 use std::ops::Range;
 use thermocline_ports::Payload;
@@ -18,7 +16,7 @@ pub(crate) fn write(range: &Range<u32>) -> Verb {
 pub(crate) fn come(group: &mut GroupState, chunk: ChunkId, range: Range<u32>, verb: Verb) -> u32 {
     group.map.hold(chunk.volume);
     group.busy_chunk_of(chunk);
-    group.sub_requests.insert(sub_request(chunk, range, verb))
+    group.sub_requests.insert(SubRequest::new(0, chunk, range, verb))
 }
 
 /// A sub-request that has come begins.
@@ -34,29 +32,6 @@ pub(crate) fn leave(group: &mut GroupState, sub_request: u32) {
     let gone = group.sub_requests.remove(sub_request);
     group.busy_chunk_of(gone.chunk).running.retain(|&running| running != sub_request);
     group.map.let_go(gone.chunk.volume);
-}
-
-fn sub_request(chunk: ChunkId, range: Range<u32>, verb: Verb) -> SubRequest {
-    SubRequest {
-        request: 0,
-        chunk,
-        range,
-        verb,
-        fua: false,
-        priority: Priority::Foreground,
-        lane: Lane::NONE,
-        order: 0,
-        outstanding: 0,
-        failed: 0,
-        succeeded: 0,
-        error: None,
-        sent: Vec::new(),
-        avoided: Vec::new(),
-        passes_lines: false,
-        unfit: 0,
-        feeds: None,
-        placed_on: None,
-    }
 }
 
 const PLACE: Place = Place { pool: PoolId(1), slot: 5 };
@@ -104,7 +79,7 @@ fn a_slot_opens_only_when_there_is_one() {
 #[test]
 fn ranges_that_touch_do_not_overlap() {
     let range = 512..1024;
-    let write = sub_request(ChunkId::default(), range.clone(), write(&range));
+    let write = SubRequest::new(0, ChunkId::default(), range.clone(), write(&range));
     assert!(write.overlaps(&(1023..2048)) && write.overlaps(&(0..4096)));
     assert!(!write.overlaps(&(0..512)) && !write.overlaps(&(1024..2048)));
     assert!(write.is_write() && write.has_contents());

@@ -12,6 +12,7 @@ use crate::io::busy_chunk::tests::{begin, come, leave, write};
 use crate::journal::Outcome;
 use crate::journal::commit::Waiter;
 use crate::map::block_checksums::BlockChecksums;
+use crate::map::copies::drop_copy;
 use crate::map::place::Role;
 use crate::moves::active::tests::copying;
 use crate::moves::operation::OperationKind;
@@ -132,8 +133,9 @@ fn the_first_write_to_a_chunk_at_rest_waits_until_its_table_counts_no_more() {
 fn a_write_waits_for_the_record_of_a_dropped_copy_and_for_repairs() {
     let mut bench = Bench::new(group());
     put(&mut bench.group, chunk(0), FAST);
+    add_copy(&mut bench.group, chunk(0), SLOW, Role::Wanted);
     let [read, write] = [bench.read(0..512), bench.write(0..512)];
-    bench.group.await_drop(chunk(0), false);
+    drop_copy(&mut bench.group, &mut bench.checksums, chunk(0), SLOW, false);
     assert!(bench.passes(read) && !bench.passes(write));
     drop_durable(&mut bench.group, chunk(0));
     assert!(bench.eases() && bench.passes(write));

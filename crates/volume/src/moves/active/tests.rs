@@ -4,10 +4,8 @@ use super::{ActiveOperation, ActiveOperations, Piece, SPOILS_MAX, Stage};
 use crate::group_state::GroupState;
 use crate::map::overlay::{Blocks, Goal, Side};
 use crate::map::place::{ChunkCopy, Place, Role};
-use crate::map::presence::Presence;
 use crate::map::{ChunkState, Table};
 use crate::moves::operation::{Operation, OperationId, OperationKind};
-use thermocline_policy::migration::Trial;
 use thermocline_units::{ChunkId, PoolId, VolumeId};
 
 const CHUNK: u32 = 64 << 10;
@@ -22,24 +20,8 @@ pub(crate) fn copying(
     source: Place,
     destination: Place,
 ) -> ActiveOperation {
-    ActiveOperation {
-        id: OperationId(1),
-        what: Operation { kind, chunk, to: destination.pool },
-        proposed: false,
-        trial: Trial::default(),
-        goal: None,
-        stage: Stage::Copying,
-        destination,
-        source,
-        presence: Presence::none(CHUNK),
-        piece: None,
-        cursor: 0,
-        spoils: 0,
-        failed_sources: 0,
-        cancelled: false,
-        failed: false,
-        held_since: None,
-    }
+    let what = Operation { kind, chunk, to: destination.pool };
+    ActiveOperation::new(OperationId(1), what, (source, destination), CHUNK)
 }
 
 /// The same on a chunk in two parts.
