@@ -74,7 +74,7 @@ impl DeviceOpener<ScratchDevice<Disk>> {
     pub fn to_look() -> DeviceOpener<ScratchDevice<Disk>> {
         DeviceOpener {
             open: |device| open_to_look(device).map(ScratchDevice::new),
-            wait: |overlay| overlay.device_mut().wait(),
+            wait: |scratch| scratch.device_mut().wait(),
             started: Instant::now(),
         }
     }

@@ -305,7 +305,7 @@ impl SideRow {
 impl From<&Traffic> for TrafficRow {
     fn from(traffic: &Traffic) -> TrafficRow {
         TrafficRow {
-            operations: traffic.operations(),
+            operations: traffic.ios(),
             sequential: traffic.sequential,
             bytes: traffic.bytes().0,
         }
