@@ -63,9 +63,10 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) identity: u64,
-    /// Of the journal; number of the superblock (root, node); sequence of the segment (trailer).
+    /// Generation of the journal; number of the superblock (root, node); sequence of the segment
+    /// (trailer).
     pub(crate) generation: u64,
-    /// In the journal; in the chain (root); own address (node); of the segment (trailer).
+    /// Place in the journal; in the chain (root); own address (node); of the segment (trailer).
     pub(crate) sequence: u64,
     /// Blocks of the same commit before it (journal); block of the trailer.
     pub(crate) part: u16,
@@ -231,7 +232,7 @@ pub(crate) fn encode_trailer(head: Head, entries: &[Option<Stored>]) -> Vec<u8> 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) head: Head,
-    /// By slot.
+    /// Entries by slot.
     pub(crate) entries: Vec<Option<Stored>>,
 }
 

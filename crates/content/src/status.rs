@@ -15,7 +15,7 @@ pub struct Counters {
     pub new_blocks: u64,
     /// Written blocks that were already stored.
     pub deduplicated: u64,
-    /// Of those, blocks that had to be read to compare them.
+    /// Those of them that had to be read to compare them.
     pub verified: u64,
     /// Blocks that no map named any more and that were freed.
     pub swept_blocks: u64,
@@ -71,7 +71,7 @@ pub struct Status {
     pub capacity: Bytes,
     /// Bytes of blocks that it holds.
     pub stored: Bytes,
-    /// Of those, bytes of blocks that no map names any more, and that a sweep frees.
+    /// Those of them in blocks that no map names any more, and that a sweep frees.
     pub unreferenced: Bytes,
     /// Segments, free segments, and segments that hold nodes of maps.
     pub segments: (u32, u32, u32),

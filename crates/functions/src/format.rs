@@ -32,7 +32,8 @@ pub(crate) struct NatRecord {
     pub(crate) protocol: u8,
     pub(crate) class: u8,
     pub(crate) flags: u8,
-    /// Of the inside, the external and the remote end; and that for which the mapping is, or 0.
+    /// Ports of the inside, the external and the remote end; and that for which the mapping is, or
+    /// 0.
     pub(crate) ports: [u16; 4],
     pub(crate) addresses: [u32; 3],
     pub(crate) idle: u64,

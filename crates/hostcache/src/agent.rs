@@ -142,9 +142,9 @@ pub enum AgentError {
 pub struct AgentCounts {
     /// Blocks that guests read.
     pub read: u64,
-    /// Of those, blocks found in the cache by the map, and zeroes.
+    /// Those of them found in the cache by the map, and zeroes.
     pub hits: u64,
-    /// Of those, blocks that joined a request that was under way.
+    /// Those of them that joined a request that was under way.
     pub joined: u64,
     /// Blocks that the server named and that were cached here.
     pub named: u64,

@@ -42,7 +42,7 @@ pub const OPERATIONS_MAX: u32 = 4096;
 /// Violation of the protocol by a host, whose connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
-    /// It has too many unanswered requests.
+    /// A host with too many unanswered requests.
     #[error("{outstanding} requests are outstanding; a host waits from {most} on")]
     TooMany {
         /// Number of its unanswered requests.
@@ -50,7 +50,7 @@ pub enum ServerError {
         /// The limit.
         most: u32,
     },
-    /// It asked for hashes, and the protocol has none.
+    /// A host that asked for hashes, where the protocol has none.
     #[error("a read by hashes; the protocol of this server has no names for contents")]
     NoNames,
     /// The host has not joined.

@@ -96,6 +96,7 @@ pub(crate) fn check() -> Result<String, Failure> {
     excesses.extend(assertions::excesses(&sources));
     excesses.extend(machines::excesses(&sources, &table));
     excesses.extend(unused::excesses(&sources));
+    excesses.extend(documentation::excesses(&sources));
     findings.extend(ratchet::compare(text_of(ratchet::PATH).unwrap_or_default(), &excesses)?);
     findings.extend(papers::check(&papers, |path| workspace::root().join(path).exists()));
 

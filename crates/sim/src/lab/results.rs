@@ -33,7 +33,7 @@ pub struct SideRow {
 pub struct TrafficRow {
     /// Operations.
     pub operations: u64,
-    /// Of those, sequential ones.
+    /// Sequential ones among them.
     pub sequential: u64,
     /// Bytes.
     pub bytes: u64,

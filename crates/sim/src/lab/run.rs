@@ -254,7 +254,7 @@ pub fn run(
     run_grid(workload, grid, options, progress)?.into_iter().collect()
 }
 
-/// As [`run`]. Policies come one after the other, each with all its sizes.
+/// Runs as [`run`] does. Policies come one after the other, each with all its sizes.
 ///
 /// # Errors
 /// When nothing can run at all.
@@ -312,7 +312,7 @@ pub fn run_stream(
     Ok((tried.into_iter().collect::<Result<_, _>>()?, seen))
 }
 
-/// As [`run_stream`]. Policies come one after the other, each with all its sizes.
+/// Runs as [`run_stream`] does. Policies come one after the other, each with all its sizes.
 ///
 /// # Errors
 /// When nothing can run at all, or the trace cannot be read.

@@ -61,7 +61,7 @@ type WriteBackSums = [u64; 2];
 #[derive(Debug, Clone, Default)]
 struct Page {
     runs: [RunSums; Fate::COUNT],
-    /// By write, then by hit.
+    /// Sums by write, then by hit.
     requests: [RequestSums; 4],
 }
 

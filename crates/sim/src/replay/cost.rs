@@ -64,7 +64,7 @@ pub struct ProfileError {
 /// Time in the two accountings, and the wear and head metrics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// As the source charges it.
+    /// Cost as the source charges it.
     pub source: Nanos,
     /// At real sizes.
     pub real: Nanos,

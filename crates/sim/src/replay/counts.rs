@@ -126,7 +126,7 @@ pub struct Counts {
     pub admitted: u64,
     /// Lines or chunks that left flash to make room.
     pub evicted: u64,
-    /// Of those, dirty ones written back.
+    /// Dirty ones among them, written back.
     pub written_back: u64,
     /// Bytes moved between the devices in the background or because of a miss: admissions,
     /// write-backs, migrations.
@@ -139,7 +139,7 @@ pub struct Counts {
     pub flash_writes: Traffic,
     /// The disk at real sizes.
     pub disk: Disk,
-    /// By volume id.
+    /// Counts by volume id.
     pub volumes: Vec<VolumeCounts>,
 }
 

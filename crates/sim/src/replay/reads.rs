@@ -67,8 +67,8 @@ impl Accountant {
     }
 }
 
-/// As [`enter`], for many sizes; everything but sequential reads is summed up by how many sizes
-/// missed.
+/// Enters as [`enter`] does, for many sizes; everything but sequential reads is summed up by how
+/// many sizes missed.
 #[inline(always)]
 fn enter_sizes(
     books: &mut Books,

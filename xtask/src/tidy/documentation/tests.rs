@@ -1,6 +1,6 @@
 //! Comments that ask or say nothing are found, each once, and headings that run into their text.
 
-use super::check;
+use super::{check, excesses};
 use crate::tidy::Source;
 
 fn lines(text: &str) -> Vec<usize> {
@@ -21,6 +21,21 @@ fn a_head_of_a_module_that_opens_with_a_question_is_found_once() {
     assert_eq!(lines(text), [1, 6]);
     assert_eq!(lines("#![no_std]\n//! How it is done.\n/// True if so.\n"), [2]);
     assert_eq!(lines("//! Layout of a pool.\n/// Why so.\n"), [2]);
+}
+
+#[test]
+fn comments_that_open_with_the_rest_of_a_sentence_are_counted_by_crate() {
+    let sources = [
+        ("crates/sim/src/a.rs", "/// Of the pool.\n/// It is full.\nfn f() {}\n/// By slot.\n"),
+        ("crates/sim/src/b.rs", "//! So many.\n\n/// `None` where there is none.\nfn g() {}\n"),
+        ("crates/units/src/a.rs", "/// Ofttimes.\n/// As said.\n// It is code.\nfn h() {}\n"),
+    ];
+    let sources = sources.map(|(path, text)| Source::read(path, text));
+    let found = excesses(&sources);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].place.as_str(), found[0].count), ("sim::documentation", 3));
+    let places = "crates/sim/src/a.rs:1, crates/sim/src/a.rs:4, crates/sim/src/b.rs:1";
+    assert!(found[0].instead.ends_with(places), "{found:?}");
 }
 
 #[test]
