@@ -236,7 +236,7 @@ fn report(counts: &[Count]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// By how much ours is higher, with its sign.
+/// Difference by which ours is higher, with its sign.
 fn difference(count: &Count) -> String {
     format!("{:+}", count.ours.cast_signed() - count.theirs.cast_signed())
 }

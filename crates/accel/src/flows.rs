@@ -20,9 +20,9 @@ const NONE: u32 = u32::MAX;
 /// Movement of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moving {
-    /// It stays where it is.
+    /// No move: it stays where it is.
     No,
-    /// It waits until none of its packets is under way, to take this tag; `None`: there is no
+    /// Waiting until none of its packets is under way, to take this tag; `None`: there is no
     /// place for it, and it will be forgotten.
     Waits(Option<Tag>),
     /// Its state is on the way.

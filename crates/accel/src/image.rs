@@ -12,9 +12,9 @@ use thermocline_units::Bytes;
 pub struct FunctionSettings {
     /// Its name, which no other has.
     pub name: String,
-    /// It keeps state of flows, which must go with a flow that moves.
+    /// True if it keeps state of flows, which must go with a flow that moves.
     pub stateful: bool,
-    /// It may replace packets. The verdicts of others cannot.
+    /// True if it may replace packets. The verdicts of others cannot.
     pub alters: bool,
     /// Nanoseconds that a packet takes on the processor, above 0; `None`: it does not run there.
     pub processor: Option<f64>,
@@ -23,7 +23,7 @@ pub struct FunctionSettings {
 /// The finding of whoever checked an image's signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signature {
-    /// By a trusted key, over these bytes.
+    /// A signature by a trusted key, over these bytes.
     Valid,
     /// There is none.
     Missing,

@@ -44,7 +44,7 @@ pub(crate) struct Lane {
 /// Nanoseconds that a worker took for a packet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Took {
-    /// It had another batch before this one, or measured the time itself.
+    /// Time of a worker that had another batch before this one, or that measured it itself.
     Exactly(f64),
     /// The way to the worker and back may be part of it.
     AtMost(f64),

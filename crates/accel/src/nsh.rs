@@ -74,7 +74,7 @@ pub enum NshError {
     /// Another version.
     #[error("byte 0: version {0} of the service header; only 0 is known")]
     Version(u8),
-    /// It has been forwarded too often.
+    /// A packet that has been forwarded too often.
     #[error("byte 1: the service header's TTL is used up")]
     Expired,
     /// A length that its metadata type does not allow.

@@ -7,15 +7,15 @@ use thermocline_units::Nanos;
 /// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
-    /// It can be loaded.
+    /// Ready to be loaded.
     Empty,
-    /// It waits for the configuration port, or is being loaded.
+    /// Waiting for the configuration port, or is being loaded.
     Loading,
-    /// It takes flows.
+    /// Taking flows.
     Running,
     /// Its flows are leaving.
     Draining,
-    /// It does not work.
+    /// Failed: it does not work.
     Failed,
 }
 

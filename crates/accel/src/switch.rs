@@ -31,7 +31,7 @@ struct Path {
 /// Tags and their paths.
 #[derive(Debug, Default)]
 pub(crate) struct Switch {
-    /// By tag − 1.
+    /// Paths by tag − 1.
     paths: Vec<Option<Path>>,
     free: Vec<Tag>,
     by_path: BTreeMap<Vec<Stage>, Tag>,

@@ -125,13 +125,13 @@ impl Work {
 /// A function's decision on a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on as it is.
+    /// Goes on as it is.
     Pass,
-    /// It goes on as it is, and a rule with this number met.
+    /// Goes on as it is, and a rule with this number met.
     Alert(u32),
     /// This goes on in its stead; only from functions that alter packets.
     Replace(Bytes),
-    /// It is dropped.
+    /// Is dropped.
     Drop,
 }
 

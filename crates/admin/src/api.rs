@@ -55,7 +55,7 @@ pub struct TacticShadow {
     pub tactic: String,
     /// Questions since the start.
     pub asked: u64,
-    /// Of these, those that it would have answered otherwise.
+    /// Those of them that it would have answered otherwise.
     pub differed: u64,
 }
 

@@ -74,7 +74,7 @@ impl Peer {
 /// A reason that a call came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// Nobody listens.
+    /// No program listens.
     #[error("{path}: {source}; {}", peer.is_it_there())]
     Connect {
         /// The socket.

@@ -96,7 +96,7 @@ pub enum Priority {
     None,
     /// Before all others.
     RealTime,
-    /// In turn with others.
+    /// Its turn among others.
     BestEffort,
     /// Served when nobody else wants something.
     Idle,
@@ -119,9 +119,9 @@ pub struct Hint {
     pub metadata: bool,
     /// Placements shall leave it where it is.
     pub pin: bool,
-    /// It is not needed soon.
+    /// Not needed soon.
     pub demote: bool,
-    /// It is needed soon.
+    /// Needed soon.
     pub prefetch: bool,
     /// A number for what belongs together; 0: none.
     pub stream: u16,
@@ -129,7 +129,7 @@ pub struct Hint {
     pub usage: u8,
     /// Lifetime class, 0 to [`LIFE_MAX`].
     pub life: u8,
-    /// Nobody waits for it: requests may wait so long, to [`BACKGROUND_MS_MAX`]; 0: they do not.
+    /// Background: requests may wait so long, up to [`BACKGROUND_MS_MAX`]; 0: they do not.
     pub background_ms: u32,
     /// Milliseconds from now after which the hint is forgotten; 0: the receiver's choice.
     pub expires_ms: u64,

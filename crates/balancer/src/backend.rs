@@ -16,11 +16,11 @@ use thermocline_units::{Latencies, Nanos};
 /// Fitness of a backend, and the reason when it is not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It has not been checked yet.
+    /// Not checked yet.
     New,
-    /// It has come back lately and gets less than its share.
+    /// Back since lately; it gets less than its share.
     SlowStart,
-    /// It gets its share.
+    /// Serving, with its whole share.
     Up,
     /// Requests failed there; it is left alone for a while.
     Ejected,
@@ -28,12 +28,12 @@ pub enum State {
     Down,
     /// An administrator takes it out: it finishes what it has.
     Draining,
-    /// It was removed.
+    /// Removed.
     Gone,
 }
 
 impl State {
-    /// In a word.
+    /// Name of the state, a word.
     pub fn name(self) -> &'static str {
         match self {
             State::New => "new",
@@ -59,7 +59,7 @@ pub(crate) struct Backend {
     pub(crate) draining: bool,
     pub(crate) gone: bool,
     pub(crate) slow_start: SlowStart,
-    /// Since when it has been fit, as of the last look.
+    /// Time from which on it has been fit, as of the last look.
     pub(crate) fit_since: Option<Nanos>,
     /// The part of its weight that the balancer has been told.
     pub(crate) share: f64,

@@ -32,7 +32,7 @@ const EVENTS_MAX: usize = 1024;
 /// The decision on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// To this backend: it counts as sent.
+    /// Sent to this backend; it counts as sent.
     At(SiteId),
     /// All that it could go to are at their limits, or others wait already.
     Full,
@@ -43,15 +43,15 @@ pub enum Decision {
 /// The outcome of a request at a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered, in this time.
+    /// Answered, in this time.
     Served(Nanos),
-    /// It was answered with an error of the server's (HTTP 500 and above).
+    /// Answered with an error of the server's (HTTP 500 and above).
     ServerError,
     /// No connection could be made.
     Unreachable,
     /// The connection broke, or what came was no answer.
     Broken,
-    /// It took too long.
+    /// Not answered in time.
     TimedOut,
     /// The client gave it up, or sent a body that broke off, stalled or was no HTTP: no fault of
     /// the backend's.
@@ -96,7 +96,7 @@ impl Outcome {
 pub struct Dispatcher {
     settings: Settings,
     balancer: Balancer,
-    /// By number of site.
+    /// Backends by number of site.
     backends: Vec<Backend>,
     /// Backends that were ever added.
     added: u64,

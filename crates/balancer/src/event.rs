@@ -5,9 +5,9 @@ use thermocline_units::Nanos;
 /// An event of a backend, or of all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// It was added.
+    /// A backend was added.
     Added(String),
-    /// It was removed; requests under way finish.
+    /// A backend was removed; its requests under way finish.
     Removed(String),
     /// Requests to it failed; it is left alone for so long.
     Ejected(String, Nanos),
@@ -17,11 +17,11 @@ pub enum Event {
     Passed(String),
     /// Its checks fail.
     Failed(String),
-    /// It is sent nothing new.
+    /// A backend is sent nothing new.
     Draining(String),
-    /// It has nothing left.
+    /// A draining backend has nothing left.
     Drained(String),
-    /// It may be sent requests again.
+    /// A backend may be sent requests again.
     Undrained(String),
     /// Its load reports were untrue; they are not used for a while.
     Silenced(String),

@@ -16,7 +16,7 @@ use thermocline_units::Nanos;
 
 /// No queue is longer: more requests than a process has file descriptors.
 pub(crate) const QUEUE_MAX: u64 = 1 << 20;
-/// Nobody puts more balancers before one server.
+/// Most balancers before one server; more are not put there.
 pub(crate) const BALANCERS_MAX: u64 = 1 << 16;
 const _: () = assert!(QUEUE_MAX <= u32::MAX as u64, "a board counts a queue in 32 bits");
 const _: () = assert!(BALANCERS_MAX <= u32::MAX as u64, "a board counts balancers in 32 bits");
@@ -42,7 +42,7 @@ pub struct LoadReport {
 /// A reason not to use a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
-    /// It is older than what can be of use.
+    /// A report older than what can be of use.
     #[error("the report is {age} old; at most {max} is of use")]
     Old {
         /// Its age.
@@ -56,7 +56,7 @@ pub enum ReportError {
     /// There cannot be so many balancers.
     #[error("{0} balancers cannot be; at most 65,536")]
     Balancers(u64),
-    /// It has told too many queues that cannot have been.
+    /// A server that has told too many queues that cannot have been.
     #[error(
         "it reported queues shorter than what waits there, again and again; not believed for {0}"
     )]

@@ -54,7 +54,7 @@ pub struct BackendStatus {
     pub state: State,
     /// Its weight, as configured.
     pub weight: f64,
-    /// Of it, what counts now: less during slow start.
+    /// Part of the weight that counts now: less during slow start.
     pub share: f64,
     /// Requests under way.
     pub outstanding: u32,

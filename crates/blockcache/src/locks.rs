@@ -13,7 +13,7 @@ use std::ops::Range;
 use thermocline_units::Slab;
 use thermocline_units::mutants::mutant;
 
-/// In which way lines are held.
+/// Manner in which lines are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Read,

@@ -28,7 +28,7 @@ pub(crate) enum Effect {
     TableWanted,
     /// A forced write has ended, and waits until the table names its lines.
     WaitsForTable(Ticket),
-    /// Nobody needs a lock any more.
+    /// End of the last need for a lock.
     Unlocked(u32),
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Effect {
 #[derive(Debug)]
 pub(crate) struct CacheState {
     pub(crate) settings: Settings,
-    /// Of the device that the machine above sees.
+    /// Geometry of the device that the machine above sees.
     pub(crate) geometry: Geometry,
     pub(crate) identity: u64,
     pub(crate) lines: Lines,

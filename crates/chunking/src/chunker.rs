@@ -60,7 +60,7 @@ impl Chunker {
         self
     }
 
-    /// As [`UnderWay::early`], now.
+    /// The state of [`UnderWay::early`], now.
     pub fn early(&self) -> bool {
         self.selection.early()
     }

@@ -136,7 +136,7 @@ pub struct Claim<'a> {
     pub positions: &'a [u32],
     /// Length of the chunk under way behind the buffer.
     pub length: u64,
-    /// As [`UnderWay::early`], behind the buffer.
+    /// The state of [`UnderWay::early`], behind the buffer.
     pub early: bool,
 }
 

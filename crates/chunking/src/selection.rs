@@ -33,7 +33,7 @@ impl Sizes {
 /// The treatment of a candidate that comes before the least size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BelowMin {
-    /// It is ignored.
+    /// Ignored.
     #[default]
     Ignore,
     /// The chunk is cut at the least size, as VNRE prints it. Such cuts depend on where the chunk

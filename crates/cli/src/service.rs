@@ -13,13 +13,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// State of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State<'a> {
-    /// It serves; `status` is one line for people. A process that follows another one is the main
+    /// Serving; `status` is one line for people. A process that follows another one is the main
     /// process from here on.
     Ready {
         /// Summary of what is served.
         status: &'a str,
     },
-    /// It stops, and finishes what is under way.
+    /// Stopping, while what is under way is finished.
     Stopping,
 }
 

@@ -7,7 +7,7 @@ pub struct Counters {
     pub new_blocks: u64,
     /// Written blocks that were already stored.
     pub deduplicated: u64,
-    /// Of those, blocks that had to be read to compare them.
+    /// Blocks of those that had to be read to compare them.
     pub verified: u64,
     /// Blocks that no map named any more and that were freed.
     pub swept_blocks: u64,

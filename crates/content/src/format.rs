@@ -9,7 +9,7 @@
 use crate::layout::Layout;
 use crate::name::{BLOCK, ContentId, Domain};
 use crate::request::{Quotas, Tag};
-use crate::settings::NAME_BYTES_MAX;
+use crate::settings::{FANOUT, NAME_BYTES_MAX};
 use thermocline_ports::SECTOR;
 use thermocline_units::fields::put_at;
 use thermocline_units::mutants::mutant;
@@ -31,6 +31,9 @@ pub(crate) const TRAILER_ENTRIES: usize = PAYLOAD_BYTES / ENTRY_BYTES;
 pub(crate) const MAP_RUN_MAX: usize = 256;
 
 const _: () = {
+    assert!(4 + 4 + 8 + 8 + 8 + 2 + 2 + 4 == HEADER_BYTES, "as its parts are long");
+    assert!(4 * 4 + size_of::<ContentId>() == ENTRY_BYTES, "four numbers and the content's name");
+    assert!(*FANOUT.end() as usize * 4 <= PAYLOAD_BYTES, "a node fits into a block");
     assert!(BLOCK_BYTES.is_multiple_of(SECTOR as usize), "blocks are whole sectors");
     assert!(PAYLOAD_BYTES <= u16::MAX as usize, "a block says how much of it is used");
     assert!(TRAILER_ENTRIES > 0, "a block of a trailer has entries");
@@ -63,9 +66,10 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) identity: u64,
-    /// Of the journal; number of the superblock (root, node); sequence of the segment (trailer).
+    /// Generation of the journal; number of the superblock (root, node); sequence of the segment
+    /// (trailer).
     pub(crate) generation: u64,
-    /// In the journal; in the chain (root); own address (node); of the segment (trailer).
+    /// Place in the journal; in the chain (root); own address (node); of the segment (trailer).
     pub(crate) sequence: u64,
     /// Blocks of the same commit before it (journal); block of the trailer.
     pub(crate) part: u16,
@@ -170,7 +174,7 @@ impl Superblock {
         let (journal_blocks, segment_blocks) = (reader.u32()?, reader.u32()?);
         let (segments, fanout, root) = (reader.u32()?, reader.u32()?, reader.u32()?);
         let layout = Layout::found(journal_blocks, segment_blocks, segments, device_blocks)?;
-        let sound = crate::settings::FANOUT.contains(&fanout)
+        let sound = FANOUT.contains(&fanout)
             && number < u64::MAX / 2
             && journal_start < u64::MAX / 2
             && layout.segment_of(root).is_some();
@@ -231,7 +235,7 @@ pub(crate) fn encode_trailer(head: Head, entries: &[Option<Stored>]) -> Vec<u8> 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) head: Head,
-    /// By slot.
+    /// Entries by slot.
     pub(crate) entries: Vec<Option<Stored>>,
 }
 

@@ -8,12 +8,31 @@
 //! and behind them its trailer; or slots for nodes of maps, without a trailer.
 
 use crate::format::TRAILER_ENTRIES;
-use crate::settings::{DEVICE_BLOCKS_MAX, JOURNAL_BLOCKS, SEGMENT_BLOCKS};
+use crate::settings::{
+    CLEANING_RESERVE, DEVICE_BLOCKS_MAX, JOURNAL_BLOCKS, MAP_RESERVE, SEGMENT_BLOCKS,
+};
 
 /// Blocks of superblocks at either end of the device.
 const SUPERS: u64 = 2;
 /// Smallest number of segments of a store.
 pub(crate) const SEGMENTS_MIN: u32 = 12;
+
+const _: () = {
+    assert!(DEVICE_BLOCKS_MAX <= u32::MAX as u64, "addresses have 32 bits");
+    assert!(CLEANING_RESERVE + MAP_RESERVE < SEGMENTS_MIN, "the smallest store can be written to");
+    let mut segment = *SEGMENT_BLOCKS.start();
+    while segment <= *SEGMENT_BLOCKS.end() {
+        let slots = segment - trailer_blocks(segment);
+        let entries = trailer_blocks(segment) * TRAILER_ENTRIES as u32;
+        assert!(0 < slots && slots <= entries, "a segment's trailer has an entry for each slot");
+        segment += 1;
+    }
+};
+
+/// Blocks of the trailer of a segment of so many blocks.
+const fn trailer_blocks(segment_blocks: u32) -> u32 {
+    segment_blocks.div_ceil(TRAILER_ENTRIES as u32 + 1)
+}
 
 /// Sizes of a store's areas, in blocks of 4 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +92,7 @@ impl Layout {
 
     /// Blocks of a segment's trailer.
     pub(crate) fn trailer_blocks(&self) -> u32 {
-        self.segment_blocks.div_ceil(TRAILER_ENTRIES as u32 + 1)
+        trailer_blocks(self.segment_blocks)
     }
 
     /// Slots for blocks in a segment.

@@ -30,7 +30,7 @@ pub(crate) enum State {
     Full,
     Sealing,
     Sealed,
-    /// It holds no blocks. It becomes free once its trailer is wiped.
+    /// A segment without blocks. It becomes free once its trailer is wiped.
     Emptying,
     Nodes,
 }

@@ -6,11 +6,11 @@ use thermocline_ports::DeviceError;
 /// State of a store: only a ready one takes requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Service {
-    /// It is being formatted or opened.
+    /// Being formatted or opened.
     Opening,
-    /// It takes requests.
+    /// Taking requests.
     Ready,
-    /// It cannot be opened.
+    /// Not to be opened.
     Refused(OpenError),
     /// Its device failed, and the store could not continue. Everything that was flushed is found
     /// when the store is opened again.

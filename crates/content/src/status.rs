@@ -43,7 +43,7 @@ pub struct Status {
     pub capacity: Bytes,
     /// Bytes of blocks that it holds.
     pub stored: Bytes,
-    /// Of those, bytes of blocks that no map names any more, and that a sweep frees.
+    /// Those of them in blocks that no map names any more, and that a sweep frees.
     pub unreferenced: Bytes,
     /// Segments, free segments, and segments that hold nodes of maps.
     pub segments: (u32, u32, u32),

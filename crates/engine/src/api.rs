@@ -38,7 +38,7 @@ pub struct Status {
     /// State of the service: opening, ready, closing, closed, failed. Requests are taken when it is
     /// ready.
     pub service: String,
-    /// Since the engine was started.
+    /// Time since the engine was started.
     pub uptime_seconds: f64,
     /// Unit of placement.
     pub chunk_bytes: u64,
@@ -149,7 +149,7 @@ pub struct Parts {
 pub struct Moves {
     /// Policy that decided.
     pub policy: String,
-    /// Since the first of them was proposed; until the last had ended, when it has.
+    /// Time since the first of them was proposed; until the last had ended, when it has.
     pub seconds: f64,
     /// Epochs in which the policy proposed something.
     pub epochs: u64,
@@ -191,7 +191,7 @@ pub struct MovesDropped {
 /// A placement policy and its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
-    /// As it was asked for, `name[:key=value,…]`; "none": nothing moves by itself.
+    /// The policy as it was asked for, `name[:key=value,…]`; "none": nothing moves by itself.
     pub spec: String,
     /// All its settings, as they are in force.
     #[serde(default)]
@@ -270,10 +270,10 @@ pub struct Pool {
     pub chunks_total: u64,
     /// Chunks that it holds.
     pub chunks_used: u64,
-    /// Of these, prefetched copies.
+    /// Those of them that are prefetched copies.
     pub chunks_prefetched: u64,
-    /// Of these, slow copies that moves to faster pools left behind. They give up their room when
-    /// it is wanted.
+    /// Those of them that are slow copies that moves to faster pools left behind. They give up
+    /// their room when it is wanted.
     #[serde(default)]
     pub chunks_kept: u64,
     /// Client requests on the device now.
@@ -350,9 +350,9 @@ pub struct BlockCache {
     pub policy: String,
     /// Room of the cache.
     pub size_bytes: u64,
-    /// Of it, what holds something.
+    /// Part of it that holds something.
     pub cached_bytes: u64,
-    /// Of this, what the pool's device does not have yet.
+    /// Part of this that the pool's device does not have yet.
     pub dirty_bytes: u64,
     /// Share of the bytes read that the fast device answered, of those that did not go around it;
     /// null before the first read.
@@ -438,7 +438,7 @@ pub struct NewPool {
     /// take at least twice its time for a random read, as measured now.
     #[serde(default)]
     pub before: Option<String>,
-    /// It is the slowest, whatever was measured.
+    /// True if it is the slowest, whatever was measured.
     #[serde(default)]
     pub slowest: bool,
     /// Name or number of a pool that it shall replace: it goes right before that one, and is
@@ -632,7 +632,7 @@ pub struct Second {
     pub writes: u64,
     /// 99th percentile of the latency of client reads and writes.
     pub p99_us: f64,
-    /// By pool.
+    /// Figures by pool.
     pub pools: Vec<PoolSecond>,
 }
 

@@ -115,7 +115,7 @@ pub type OnEvent = Box<dyn FnMut(&Event)>;
 /// ```
 pub struct Engine {
     group: Group,
-    /// By pool; none: it is missing, or was removed.
+    /// Devices by pool; `None`: it is missing, or was removed.
     disks: Vec<Option<PoolDevice<Disk>>>,
     listeners: Vec<Listener>,
     tls: Option<Arc<ServerConfig>>,
@@ -126,7 +126,7 @@ pub struct Engine {
     holders: BTreeMap<VolumeId, String>,
     connections: BTreeMap<u64, Connection>,
     limits: ClientLimits,
-    /// Of `listeners`, in their order.
+    /// Admission at `listeners`, in their order.
     admission: Admission,
     budget: Budget,
     accepted: u64,
@@ -138,7 +138,7 @@ pub struct Engine {
     busy_at: Nanos,
     /// [`AWAKE`], or nothing.
     awake: Nanos,
-    /// By request.
+    /// Origins by request.
     origins: Slab<Origin>,
     /// Waiters for requests that no client asked for.
     own: BTreeMap<u64, clients::Own>,

@@ -36,7 +36,7 @@ pub(crate) struct KeptHints {
 #[serde(deny_unknown_fields)]
 struct KeptSource {
     name: String,
-    /// By class.
+    /// Scores by class.
     scores: BTreeMap<String, f64>,
     ranges: Vec<KeptRange>,
 }
@@ -46,7 +46,7 @@ struct KeptSource {
 #[serde(deny_unknown_fields)]
 struct KeptRange {
     level: HintLevel,
-    /// None: every volume.
+    /// The volume; `None`: every one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     volume: Option<String>,
     start: u64,

@@ -21,13 +21,13 @@ use thermocline_volume::settings::BLOCK;
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) status: Status,
-    /// By rank, as in the status: of reads and of writes.
+    /// Latencies of reads and of writes by rank, as in the status.
     pub(crate) pools: Vec<[Latencies; 2]>,
-    /// By kind of request.
+    /// Latencies by kind of request.
     pub(crate) requests: Vec<(&'static str, Latencies)>,
     /// Time that users waited less, and longer, because of hints.
     pub(crate) hints: Waits,
-    /// By rank, as in the status.
+    /// Pins by rank, as in the status.
     pub(crate) pins: Vec<PoolPins>,
 }
 
@@ -117,7 +117,7 @@ impl Figures {
         self.slas(encoder)
     }
 
-    /// Of lines of 4 KiB on the fastest pool.
+    /// Metrics of lines of 4 KiB on the fastest pool.
     fn lines(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let lines = &self.status.lines;
         let lent = lines.slots_lent * self.status.chunk_bytes;
@@ -141,7 +141,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Of volumes that have an SLA.
+    /// Metrics of volumes that have an SLA.
     fn slas(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let series = |value: fn(&VolumeSla) -> Value<'static>| -> Series<'_> {
             let volumes = self.status.volumes.iter();
@@ -168,7 +168,7 @@ impl Figures {
         family(encoder, ("volume_sla_violations", help), violations)
     }
 
-    /// Of verifying.
+    /// Metrics of verifying.
     fn scrubs(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let scrub = &self.status.scrub;
         let runs = f64::from(u8::from(scrub.state == "running"));
@@ -268,7 +268,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Of pools with a block cache.
+    /// Metrics of pools with a block cache.
     fn caches(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let gauges: [(&str, &str, OfCache); 3] = [
             ("cache_size_bytes", "Room of the pool's block cache", |c| c.size_bytes),
@@ -346,7 +346,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Of hints and pins.
+    /// Metrics of hints and pins.
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let pins = || {
             let by_rank = self.pins.iter().zip(&self.status.pools);
@@ -381,7 +381,7 @@ impl Figures {
         family(encoder, ("pinned_chunks", "Chunks that are pinned"), chunks.collect())
     }
 
-    /// Of shadows, and of what was done meanwhile.
+    /// Metrics of shadows, and of what was done meanwhile.
     fn shadows(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let latency = |figures: &PlacementFigures| figures.mean_latency_us.map(|us| us / 1e6);
         let gauges: [(&str, &str, OfPlacement); 2] = [

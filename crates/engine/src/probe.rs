@@ -200,7 +200,7 @@ fn article(noun: &str) -> &'static str {
 /// Fate of a device's contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays: a device that holds something is refused.
+    /// Contents stay: a device that holds something is refused.
     Keep,
     /// Somebody said that it may be destroyed.
     Destroy,
@@ -222,10 +222,10 @@ pub enum NotFree {
     InUse {
         /// The file.
         path: PathBuf,
-        /// In which way.
+        /// Description of that use.
         by: String,
     },
-    /// It has another size than was asked for.
+    /// A volume or device of another size than was asked for.
     #[error(
         "{path} is there with {found}, and {wanted} were asked for; leave the size out to take it \
          as it is, or name another file"

@@ -97,7 +97,7 @@ struct Known {
 
 struct Surveyor {
     mailbox: Mailbox,
-    /// By volume and where on it the file system begins.
+    /// Known file systems, by volume and where on it they begin.
     known: BTreeMap<(VolumeId, Bytes), Known>,
 }
 

@@ -177,7 +177,7 @@ pub struct Published {
     pub measure: PublishedMeasure,
     /// Policies of the figure; the best of them where there are several.
     pub policies: Vec<String>,
-    /// Of whom costs are a share.
+    /// The contender of whose costs these are a share.
     pub against: Option<String>,
     /// Place of it in the source: workload and size.
     pub at: String,

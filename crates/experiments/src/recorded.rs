@@ -56,12 +56,12 @@ struct Pair {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum Expectation {
-    /// It is above this, with 95 % confidence.
+    /// A figure above this, with 95 % confidence.
     Above {
         /// The ratio.
         times: f64,
     },
-    /// It is the published one within a factor, with 95 % confidence.
+    /// A figure that is the published one within a factor, with 95 % confidence.
     AsPublished {
         /// At least 1.
         factor: f64,

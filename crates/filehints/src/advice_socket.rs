@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Received {
     /// The process.
     pub process: i32,
-    /// Of which file; `None`: of itself, or of what cannot be read.
+    /// The file that is meant; `None`: the program itself, or what cannot be read.
     pub file: Option<OwnedFd>,
     /// True if the program may write it.
     pub may_write: bool,

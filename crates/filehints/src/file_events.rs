@@ -28,7 +28,7 @@ pub struct FileEvent {
 pub struct FileEvents(Fanotify);
 
 impl FileEvents {
-    /// Of the mount that `path` lies on.
+    /// Listens to the mount that `path` lies on.
     ///
     /// # Errors
     /// When the system does not allow it.

@@ -44,7 +44,7 @@ pub enum FsError {
     /// More of something than the caller allows.
     #[error("more than {most} {what}: the file system is damaged, or raise the limit")]
     TooMany {
-        /// Of what.
+        /// Plural of what there is too much of.
         what: &'static str,
         /// The limit.
         most: u64,

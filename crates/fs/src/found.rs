@@ -188,11 +188,11 @@ pub struct File {
 /// State of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// It holds what was written.
+    /// A stretch that holds what was written.
     Written,
-    /// It is allocated and reads as zeroes.
+    /// A stretch that is allocated and reads as zeroes.
     Preallocated,
-    /// It holds the contents in compressed form; its length is that on the volume.
+    /// A stretch that holds the contents in compressed form; its length is that on the volume.
     Compressed,
 }
 
@@ -225,9 +225,9 @@ pub enum Found<'a> {
     },
     /// These bytes are no longer that metadata.
     MetadataGone {
-        /// As it was said.
+        /// The stretch as it was said.
         stretch: Stretch,
-        /// As it was said.
+        /// The kind as it was said.
         what: What,
     },
     /// A file.

@@ -27,7 +27,7 @@ pub(crate) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Of this inode; none: it is not known.
+    /// Fingerprint of this inode; `None`: it is not known.
     pub(crate) fn get(&self, inode: u64) -> Option<u32> {
         let mark = self.runs.get(&(inode / RUN))?.get(place(inode))?;
         (*mark != 0).then_some(*mark)
@@ -104,7 +104,7 @@ impl Fingerprints {
 /// Metadata that belongs to no file, as it was last said.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    /// By place and kind: how far, and in which run it was last seen.
+    /// Ends of ranges by place and kind, and in which run it was last seen.
     ranges: BTreeMap<(u64, What), (u64, u32)>,
 }
 
@@ -138,7 +138,7 @@ impl Standing {
 pub(crate) enum Seen {
     New,
     Before,
-    /// It stood here with another length.
+    /// Metadata that stood here with another length.
     Changed(Stretch),
 }
 

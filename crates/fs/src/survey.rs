@@ -119,7 +119,7 @@ struct Kept {
 }
 
 impl Survey {
-    /// Of the file system that begins at byte `at` of its volume.
+    /// A survey of the file system that begins at byte `at` of its volume.
     pub fn new(at: Bytes, limits: Limits) -> Survey {
         Survey { at, limits, kept: None }
     }

@@ -6,9 +6,40 @@ use crate::ImportError;
 
 const MAGIC: &[u8; 4] = b"TCFS";
 const VERSION: u16 = 1;
-/// Magic, version, kind, number of records, bytes of a record, tag.
+const KIND_AT: usize = 6;
+const COUNT_AT: usize = 8;
+const RECORD_BYTES_AT: usize = 12;
+/// Magic 4, version 2, kind 2, number of records 4, bytes of a record 4, tag 8.
 const HEADER_BYTES: usize = 24;
 const CHECKSUM_BYTES: usize = 4;
+/// Bytes of a NAT's record: four of them stand before its ports.
+const NAT_BYTES: usize = 32;
+/// Bytes of a direction of an inspected flow.
+const DIRECTION_BYTES: usize = 64;
+/// Bytes of an inspection's record: four of them stand before its ports.
+const DPI_BYTES: usize = 176;
+
+const _: () = {
+    assert!(MAGIC.len() + 2 == KIND_AT && KIND_AT + 2 == COUNT_AT);
+    assert!(COUNT_AT + 4 == RECORD_BYTES_AT && RECORD_BYTES_AT + 4 + 8 == HEADER_BYTES);
+    let addresses = bytes_of(|flow: &NatRecord| flow.addresses);
+    let ends = bytes_of(|flow: &NatRecord| flow.ports) + addresses;
+    assert!(4 + ends + bytes_of(|flow: &NatRecord| flow.idle) == NAT_BYTES);
+    let before = bytes_of(|way: &DirectionRecord| (way.next, way.flags, way.position));
+    let states = bytes_of(|way: &DirectionRecord| way.states);
+    let cases = bytes_of(|way: &DirectionRecord| way.cases);
+    let partial = bytes_of(|way: &DirectionRecord| way.partial);
+    assert!(before + states + cases + partial == DIRECTION_BYTES);
+    let ends =
+        bytes_of(|flow: &DpiRecord| flow.ports) + bytes_of(|flow: &DpiRecord| flow.addresses);
+    let directions = 2 * DIRECTION_BYTES;
+    assert!(4 + ends + bytes_of(|flow: &DpiRecord| flow.idle) + directions == DPI_BYTES);
+};
+
+/// Bytes of what `field` takes from a record.
+const fn bytes_of<R, F>(_field: fn(&R) -> F) -> usize {
+    size_of::<F>()
+}
 
 /// Function that the state is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +51,8 @@ pub(crate) enum Kind {
 impl Kind {
     fn record_bytes(self) -> usize {
         match self {
-            Kind::Nat => 32,
-            Kind::Dpi => 176,
+            Kind::Nat => NAT_BYTES,
+            Kind::Dpi => DPI_BYTES,
         }
     }
 }
@@ -32,7 +63,8 @@ pub(crate) struct NatRecord {
     pub(crate) protocol: u8,
     pub(crate) class: u8,
     pub(crate) flags: u8,
-    /// Of the inside, the external and the remote end; and that for which the mapping is, or 0.
+    /// Ports of the inside, the external and the remote end; and that for which the mapping is, or
+    /// 0.
     pub(crate) ports: [u16; 4],
     pub(crate) addresses: [u32; 3],
     pub(crate) idle: u64,
@@ -112,7 +144,7 @@ impl Writer<'_> {
     /// Ends the state with the number of records and the checksum.
     pub(crate) fn finish(self) {
         let Writer { out, start, count } = self;
-        if let Some(place) = out.get_mut(start + 8..start + 12) {
+        if let Some(place) = out.get_mut(start + COUNT_AT..start + RECORD_BYTES_AT) {
             place.copy_from_slice(&count.to_le_bytes());
         }
         let checksum = crc32c::crc32c(out.get(start..).unwrap_or_default());
@@ -141,16 +173,16 @@ pub(crate) fn open(kind: Kind, bytes: &[u8]) -> Result<Sealed<'_>, ImportError> 
         return Err(ImportError::Version(version));
     }
     if header.u16()? != kind as u16 {
-        return Err(damaged(6, "the number of this function"));
+        return Err(damaged(KIND_AT, "the number of this function"));
     }
     let count = header.u32()? as usize;
     if header.u32()? as usize != kind.record_bytes() {
-        return Err(damaged(12, "the length of this function's records"));
+        return Err(damaged(RECORD_BYTES_AT, "the length of this function's records"));
     }
     let tag = header.u64()?;
     let end = count.checked_mul(kind.record_bytes()).and_then(|n| n.checked_add(HEADER_BYTES));
     let end = end.filter(|end| end.checked_add(CHECKSUM_BYTES) == Some(bytes.len()));
-    let end = end.ok_or(damaged(8, "as many records as there are bytes for"))?;
+    let end = end.ok_or(damaged(COUNT_AT, "as many records as there are bytes for"))?;
     let mut trailer = Fields { bytes, at: end };
     let is_right = trailer.u32()? == crc32c::crc32c(bytes.get(..end).unwrap_or_default());
     if !is_right && !cfg!(fuzzing) {

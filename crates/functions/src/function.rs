@@ -15,7 +15,7 @@ pub enum Side {
 /// Reason why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It is no packet.
+    /// No packet.
     Malformed,
     /// Its protocol cannot be translated.
     Protocol,
@@ -23,7 +23,7 @@ pub enum Reason {
     NotInside,
     /// Its destination is no external address.
     NotOurs,
-    /// It begins no flow, and none is known for it.
+    /// A packet that begins no flow, and none is known for it.
     NoFlow,
     /// The filter lets no packet of this source in.
     Filtered,
@@ -37,25 +37,25 @@ pub enum Reason {
     Checksum,
     /// A rule says so, now or earlier in its flow.
     Rule,
-    /// It contradicts bytes that are still buffered.
+    /// Bytes that contradict others that are still buffered.
     Conflict,
-    /// It is too far ahead, or there is no room to keep it until the gap before it is filled.
+    /// A packet too far ahead; or there is no room to keep it until the gap before it is filled.
     Reorder,
 }
 
 /// Fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on, as it is.
+    /// Goes on as it is.
     Pass,
-    /// It goes on, changed.
+    /// Goes on, changed.
     Changed,
-    /// It goes back to the side that it came from, changed.
+    /// Goes back to the side that it came from, changed.
     Turned,
-    /// It is kept until what belongs before it is here; its bytes come back in
+    /// Is kept until what belongs before it is here; its bytes come back in
     /// [`Output::released`], or never.
     Held,
-    /// It ends here.
+    /// Ends here.
     Dropped(Reason),
 }
 
@@ -82,7 +82,7 @@ pub enum Event {
         /// The external address and port.
         outside: (IpAddr, u16),
     },
-    /// It has none any more.
+    /// A mapping has ended.
     Unmapped {
         /// Protocol.
         protocol: Protocol,
@@ -100,7 +100,7 @@ pub enum Event {
         /// Number of ports.
         ports: u16,
     },
-    /// It owns the block no more.
+    /// A host owns the block no more.
     BlockFreed {
         /// The host.
         host: IpAddr,
@@ -213,7 +213,7 @@ pub enum ImportError {
     /// The state has been written by another version.
     #[error("flow state of version {0}; this program reads version 1: export it there again")]
     Version(u16),
-    /// It does not fit beside what is here.
+    /// State that does not fit beside what is here.
     #[error("flow {index}: {reason}")]
     Clash {
         /// Number of the flow in the state, from 0.

@@ -154,7 +154,7 @@ impl Accelerator {
         state.next += 1;
     }
 
-    /// It has failed, as an end found.
+    /// Takes note that it has failed, as an end found.
     pub(crate) fn fail(&self, why: String) {
         self.lock().failed.get_or_insert(why);
         self.changed.notify_one();

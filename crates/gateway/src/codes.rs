@@ -16,7 +16,7 @@ pub(crate) const NO_SUCH_HOST: u32 = 19;
 pub(crate) const REFUSED: u32 = 20;
 /// The server's host or network cannot be reached.
 pub(crate) const UNREACHABLE: u32 = 21;
-/// Nobody answered in time.
+/// No answer came in time.
 pub(crate) const TIMED_OUT: u32 = 22;
 /// Connecting failed in another way.
 pub(crate) const FAILED: u32 = 23;

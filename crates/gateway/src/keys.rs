@@ -137,7 +137,7 @@ pub struct Made {
     pub private: PathBuf,
     /// `NAME.pub`.
     pub public: PathBuf,
-    /// By which people compare keys.
+    /// Fingerprint by which people compare keys.
     pub fingerprint: Fingerprint,
     /// The key was there, and only `NAME.pub` was written, from it.
     pub was_there: bool,

@@ -33,9 +33,9 @@ const BREATH: Duration = Duration::from_millis(5);
 /// Meter of the link's speed: bytes that it took while more waited.
 #[derive(Default)]
 struct Meter {
-    /// Since when more waits than the socket takes.
+    /// Time from which on more waits than the socket takes.
     busy_since: Option<Instant>,
-    /// Since when nothing waits, and what was written since.
+    /// Time from which on nothing waits, and what was written since.
     idle_since: Option<Instant>,
     idle_bytes: u64,
     busy_bytes: u64,

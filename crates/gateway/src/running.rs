@@ -35,7 +35,7 @@ pub enum StartError {
     /// The folder of caches.
     #[error(transparent)]
     Keep(#[from] KeepError),
-    /// Nobody could be met.
+    /// No other end is named.
     #[error("no other end is named; name its key with --peer NAME.pub")]
     NoPeers,
     /// Key and certificate do not go together, or the like.

@@ -30,7 +30,7 @@ pub enum Reply {
     HostUnreachable,
     /// The host refuses.
     Refused,
-    /// It took too long.
+    /// A client that took too long.
     TimedOut,
     /// Something other than CONNECT.
     Command,
@@ -60,13 +60,13 @@ impl Reply {
 /// A client that is not served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It speaks something else.
+    /// A client that speaks something else.
     #[error("the client does not speak SOCKS5: it began with byte {found:#04x}, expected 0x05")]
     Stranger {
         /// Its version.
         found: u8,
     },
-    /// It insists on authentication.
+    /// A client that insists on authentication.
     #[error("the client offers no way without authentication; have it send no user name")]
     Methods,
     /// Its request breaks the format.

@@ -31,7 +31,7 @@ pub struct ClassStatus {
     pub goodput_bytes_per_s: u64,
     /// Chunks that were cut, and those that went as references.
     pub chunks: u64,
-    /// Of those.
+    /// References among them.
     pub references: u64,
     /// Time that cutting, finding and packing took, microseconds.
     pub processing_us: u64,

@@ -112,7 +112,7 @@ impl Stranger {
         self.must_go.notified().await;
     }
 
-    /// It has shown its key: its address has places of its own from now on.
+    /// Takes note that it has shown its key: its address has places of its own from now on.
     pub fn is_known(&self) {
         let mut state = self.of.lock();
         state.known.retain(|known| *known != self.address);

@@ -100,7 +100,7 @@ enum UnderWay {
 /// The second level.
 pub(crate) struct Flash {
     policy: Box<dyn CachePolicy>,
-    /// By content.
+    /// Slots by content.
     slot_of: Vec<u32>,
     content_of: Vec<u32>,
     mark_of: Vec<[u8; 16]>,

@@ -21,7 +21,7 @@ pub struct ContentId(pub u64);
 /// Manner in which blocks are requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// As the protocol says.
+    /// The protocol's usual answer.
     Usual,
     /// Hashes only.
     Hashes,
@@ -74,7 +74,7 @@ pub enum Why {
     Outside,
     /// The store failed.
     Store,
-    /// It is a snapshot.
+    /// A snapshot, which is not written.
     ReadOnly,
 }
 

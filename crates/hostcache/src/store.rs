@@ -188,7 +188,7 @@ struct Volume {
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     volumes: Vec<Volume>,
-    /// By number; `None` was swept.
+    /// Contents by number; `None` was swept.
     contents: Vec<Option<Stored>>,
     by_hash: BTreeMap<Hash, u32>,
     /// Durable contents of blocks that were written since their last flush.

@@ -19,7 +19,7 @@ pub struct StoreStatus {
     pub capacity_bytes: u64,
     /// Bytes of blocks that it holds.
     pub stored_bytes: u64,
-    /// Of those, bytes that no volume has any more, and that `gc` frees.
+    /// Those of them that no volume has any more, and that `gc` frees.
     pub unreferenced_bytes: u64,
     /// Bytes that volumes hold together, each block counted in each volume.
     pub mapped_bytes: u64,
@@ -150,9 +150,9 @@ pub struct HostStatus {
     pub peer_received_bytes: u64,
     /// Blocks that guests read.
     pub read_blocks: u64,
-    /// Of those, blocks from the cache.
+    /// Those of them from the cache.
     pub hit_blocks: u64,
-    /// Of those, blocks that joined others that were under way.
+    /// Those of them that joined others that were under way.
     pub joined_blocks: u64,
     /// Blocks that the server named and that were here.
     pub named_blocks: u64,
@@ -209,9 +209,9 @@ pub struct HostSecond {
     pub peer_received_bytes: u64,
     /// Blocks that guests read.
     pub read_blocks: u64,
-    /// Of those, blocks from the cache's memory.
+    /// Those of them from the cache's memory.
     pub hit_blocks: u64,
-    /// Of those, blocks from its second level.
+    /// Those of them from its second level.
     pub flash_blocks: u64,
 }
 

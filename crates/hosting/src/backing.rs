@@ -44,9 +44,9 @@ const MAP_SCAN_MAX: u32 = 1 << 16;
 /// The end of something that was asked.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// Of the server's operation of this number.
+    /// Answer to the server's operation of this number.
     Server(u32, StoreAnswer),
-    /// Of an administrator's order of this number.
+    /// Outcome of an administrator's order of this number.
     Order(u64, Result<Completed, RequestError>),
 }
 

@@ -72,7 +72,7 @@ struct ToStore {
     /// Requests without an answer.
     unanswered: usize,
     last_error: Option<String>,
-    /// Of earlier connections.
+    /// Traffic of earlier connections.
     before: Traffic,
 }
 

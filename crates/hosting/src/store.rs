@@ -69,7 +69,7 @@ pub(super) struct Core {
     server: Server,
     backing: Backing<StoreDevice>,
     hosts: BTreeMap<HostId, Host>,
-    /// Of connections that are over.
+    /// Traffic of connections that are over.
     before: Traffic,
     /// Time at which the device is told next which of its parts are worth more.
     tells_worth_at: Nanos,

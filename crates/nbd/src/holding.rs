@@ -12,7 +12,7 @@ pub(crate) const OWN_BYTES: u64 = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Holding {
     held: u64,
-    /// Of the shared budget.
+    /// Bytes of the shared budget.
     granted: u64,
 }
 

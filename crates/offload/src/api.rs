@@ -134,7 +134,7 @@ pub struct Packets {
     pub dropped_hops: u64,
     /// Packets that a function dropped.
     pub dropped_by_functions: u64,
-    /// Of those, packets that a rule dropped.
+    /// Those of them that a rule dropped.
     pub dropped_by_rules: u64,
     /// Packets before full queues, full tables or failed slots, and of tenants without a chain.
     pub lost: u64,

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+/// The longest name of a tenant or a card, bytes.
+pub const NAME_BYTES_MAX: usize = 64;
 /// Network functions by name, in the order of their numbers.
 pub const FUNCTIONS: [&str; 2] = ["nat", "dpi"];
 /// Scheduler of a pool whose configuration names none. A slot is a thread here, no faster than the

@@ -32,8 +32,8 @@ mod wishes;
 mod workers;
 
 pub use config::{
-    CardConfig, FUNCTIONS, Network, PoolConfig, Rules, SCHEDULER, SLOTS_MAX, SideConfig,
-    TENANTS_MAX, TenantConfig,
+    CardConfig, FUNCTIONS, NAME_BYTES_MAX, Network, PoolConfig, Rules, SCHEDULER, SLOTS_MAX,
+    SideConfig, TENANTS_MAX, TenantConfig,
 };
 pub use pool::{OffloadError, Pool, PoolApi};
 pub use routes::openapi;

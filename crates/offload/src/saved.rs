@@ -16,13 +16,13 @@ pub type Saved = BTreeMap<(String, u64), Vec<u8>>;
 /// A saved state that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SavedError {
-    /// It is another file, or of another version.
+    /// Another file, or one of another version.
     #[error("it does not begin as saved mappings of this version do")]
     Magic,
     /// The checksum is another.
     #[error("its checksum is wrong; it is damaged")]
     Checksum,
-    /// It ends too early, or goes on.
+    /// A file that ends too early, or goes on.
     #[error("its parts do not fit together; it is damaged")]
     Parts,
 }

@@ -33,8 +33,9 @@ pub fn policy(text: &str) -> Option<Result<PolicySpec, String>> {
     policy_in(Path::new(path), text)
 }
 
-/// As [`policy`], with the library in the file `path`, wherever the text says it is. The loader
-/// knows a library by its path: a file that was replaced since it was loaded is not loaded again.
+/// Finds a policy as [`policy`] does, with the library in the file `path`, wherever the text says
+/// it is. The loader knows a library by its path: a file that was replaced since it was loaded is
+/// not loaded again.
 ///
 /// # Errors
 /// As [`policy`]; the message names the library as `text` does.

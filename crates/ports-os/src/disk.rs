@@ -18,11 +18,11 @@ const SEED: u64 = 1;
 /// The device of a pool: a file, a modelled device or a bucket.
 #[expect(clippy::large_enum_variant, reason = "a process has a handful of them")]
 pub enum Disk {
-    /// As fast as it is.
+    /// A device as fast as it is.
     Plain(FileDevice),
     /// Slowed to a profile.
     Emulated(Emulated<FileDevice>),
-    /// In a bucket.
+    /// A device in a bucket.
     Objects(Box<ObjectDevice>),
 }
 

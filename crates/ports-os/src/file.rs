@@ -85,7 +85,7 @@ pub struct FileDevice {
     /// True if requests are done at once; see [`memory`].
     in_memory: bool,
     ring: Ring,
-    /// By tag.
+    /// Pending requests by tag.
     pending: Slab<Pending>,
     /// Tags that wait for room in the ring.
     queue: VecDeque<u32>,

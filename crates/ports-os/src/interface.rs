@@ -31,9 +31,9 @@ const TUN_MTU: usize = 1500;
 /// Trouble with an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is down, and may come back.
+    /// An interface that is down, and may come back.
     Down,
-    /// It does not exist any more; one that is made by the same name is another one.
+    /// An interface that does not exist any more; one that is made by the same name is another one.
     Gone,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Answer {
 
 pub(crate) struct Ring {
     ring: IoUring,
-    /// By slot, which is the kernel's name of the request.
+    /// Requests by slot, which is the kernel's name of each.
     in_flight: Vec<Option<Flight>>,
     free: Vec<u32>,
     abandoned: bool,
@@ -112,7 +112,7 @@ impl Ring {
         self.in_flight.iter_mut().flatten().for_each(|flight| flight.since = now);
     }
 
-    /// Nobody waits any more for what is in flight: it may never be answered.
+    /// Gives up what is in flight: it may never be answered.
     pub(crate) fn abandon(&mut self) {
         self.abandoned = true;
     }

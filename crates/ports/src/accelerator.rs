@@ -87,7 +87,7 @@ pub struct Answer {
     pub positions: Vec<u32>,
     /// Length of the chunk under way behind the buffer.
     pub length: u32,
-    /// As [`Context::early`], behind the buffer.
+    /// The state of [`Context::early`], behind the buffer.
     pub early: bool,
     /// Cycles of the unit's clock that it took, transfers not counted; 0 where there is no clock.
     pub cycles: u64,

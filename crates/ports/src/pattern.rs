@@ -86,7 +86,7 @@ pub fn run(
     run_load(device, Load::new(pattern, start, requests, seed), start)
 }
 
-/// As [`run`], from time zero on, over a range that begins at `from`.
+/// Runs as [`run`] does, from time zero on, over a range that begins at `from`.
 ///
 /// # Panics
 /// As [`run`].
@@ -136,7 +136,7 @@ pub struct Load {
     now: Nanos,
     requests: u64,
     submitted: u64,
-    /// By slot: when its request was submitted, and whether it is a read.
+    /// Times of submission by slot, and true for reads.
     in_flight: Vec<(Nanos, bool)>,
     /// Slots without a request.
     free: Vec<u64>,

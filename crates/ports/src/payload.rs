@@ -11,7 +11,7 @@ use std::ops::Range;
 /// Contents of a read or a write; cheap to clone and to slice.
 #[derive(Debug, Clone)]
 pub enum Payload {
-    /// So many zero bytes.
+    /// A number of zero bytes.
     Zeroes(u32),
     /// These bytes.
     Bytes(Buffer),

@@ -25,7 +25,7 @@ struct Extent {
 #[derive(Debug)]
 pub struct ScratchDevice<D> {
     device: D,
-    /// By first byte; they do not overlap.
+    /// Extents by first byte; they do not overlap.
     extents: BTreeMap<u64, Extent>,
     /// Reads that the device has, by ticket.
     reads: BTreeMap<Ticket, Range<u64>>,

@@ -29,7 +29,7 @@ pub(super) struct Entry<'a> {
     pub(super) status: u16,
     pub(super) backend: Option<&'a str>,
     pub(super) tries: u32,
-    /// Of the answer's body.
+    /// Bytes of the answer's body.
     pub(super) bytes: u64,
     pub(super) took_ms: f64,
     /// The reason that it went wrong, where it did.

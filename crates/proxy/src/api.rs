@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// The balancer at a glance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BalanceStatus {
-    /// Since the start.
+    /// Time since the start.
     pub uptime_seconds: f64,
     /// Addresses at which it listens.
     pub listen: Vec<String>,
@@ -74,9 +74,9 @@ pub struct BackendStatus {
     pub name: String,
     /// new, slow start, up, ejected, down or draining.
     pub state: String,
-    /// As configured.
+    /// Weight as configured.
     pub weight: f64,
-    /// Of its weight, what counts now: less during slow start.
+    /// Part of its weight that counts now: less during slow start.
     pub share: f64,
     /// Requests under way.
     pub outstanding: u32,
@@ -123,7 +123,7 @@ pub struct BackendCounters {
     pub unreachable: u64,
     /// The connection broke, or what came was no answer.
     pub broken: u64,
-    /// It took too long.
+    /// Requests that took too long.
     pub timed_out: u64,
     /// The client gave it up, or its body broke off, stalled or was no HTTP.
     pub abandoned: u64,
@@ -169,6 +169,6 @@ pub struct BackendSecond {
     pub queue: Option<u32>,
     /// Median and 99th percentile of requests served in it; 0: there were none.
     pub p50_us: f64,
-    /// As above.
+    /// The 99th percentile, as above.
     pub p99_us: f64,
 }

@@ -42,7 +42,7 @@ pub(super) struct Client {
     /// Its place among all connections and among its address's; kept by tunnels, too.
     pub(super) admission: Arc<Admission>,
     pub(super) spoken: Spoken,
-    /// Of the connection; streams of HTTP/2 each have their own beside it.
+    /// Deadlines of the connection; streams of HTTP/2 each have their own beside it.
     pub(super) deadlines: Arc<Deadlines>,
     /// Requests that have come.
     asked: AtomicU64,
@@ -50,14 +50,14 @@ pub(super) struct Client {
     pub(super) interim: Arc<Interim>,
     /// State of what is being written to a client of HTTP/1.1.
     pub(super) outgoing: Arc<Outgoing>,
-    /// Of HTTP/2: its streams.
+    /// Streams of HTTP/2.
     streams: Mutex<Streams>,
 }
 
 /// Streams of an HTTP/2 connection.
 struct Streams {
     active: u32,
-    /// Since when none is active.
+    /// Time from which on none is active.
     idle_since: Instant,
 }
 

@@ -123,7 +123,7 @@ pub struct Timeouts {
     pub header: Duration,
     /// A client's connection without a request.
     pub keep_alive: Duration,
-    /// To connect to a server, handshakes included.
+    /// Longest time to connect to a server, handshakes included.
     pub connect: Duration,
     /// From the last byte sent to a server to the first of its answer.
     pub first_byte: Duration,
@@ -188,9 +188,9 @@ impl Probe {
 /// Destination of the access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessLog {
-    /// To standard output.
+    /// Standard output.
     Stdout,
-    /// To the end of a file.
+    /// The end of a file.
     File(PathBuf),
 }
 

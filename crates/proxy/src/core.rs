@@ -61,7 +61,7 @@ impl Target {
 /// Behind the lock.
 struct Core {
     dispatcher: Dispatcher,
-    /// By number of site.
+    /// Targets by number of site.
     targets: Vec<Option<Arc<Target>>>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Option<Sent>>>,
 }
@@ -161,7 +161,7 @@ impl Shared {
         })
     }
 
-    /// Since the start.
+    /// Time since the start.
     pub(super) fn now(&self) -> Nanos {
         Nanos(self.start.elapsed().as_nanos() as u64)
     }
@@ -365,7 +365,7 @@ impl Sent {
         &self.shared
     }
 
-    /// It was answered: well, or with an error of the server's.
+    /// Takes note that it was answered: well, or with an error of the server's.
     pub(super) fn answered(mut self, status: u16) {
         // 501 and 505 say something of the request, not of the server.
         let failed = status >= 500 && status != 501 && status != 505;
@@ -375,7 +375,7 @@ impl Sent {
         self.tell(|took| if failed { Outcome::ServerError } else { Outcome::Served(took) });
     }
 
-    /// It served its purpose.
+    /// Takes note that it served its purpose.
     pub(super) fn served(mut self) {
         self.tell(Outcome::Served);
     }

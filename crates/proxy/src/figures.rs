@@ -14,7 +14,7 @@ use thermocline_units::Latencies;
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) status: BalanceStatus,
-    /// By backend.
+    /// Latencies by backend.
     pub(super) latencies: Vec<Latencies>,
 }
 

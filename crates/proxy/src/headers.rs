@@ -133,10 +133,10 @@ pub(super) enum BadAnswer {
 /// Framing of a message: how it said where it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// In one way.
+    /// Bodies framed in one way.
     Plain,
-    /// By a length and in chunks. The chunks count, the length is taken out, and the connection is
-    /// not used again: a neighbour may have read it otherwise (RFC 9112 §6.1, §6.3).
+    /// Bodies framed by a length and in chunks. The chunks count, the length is taken out, and the
+    /// connection is not used again: a neighbour may have read it otherwise (RFC 9112 §6.1, §6.3).
     Doubtful,
 }
 

@@ -42,7 +42,7 @@ pub enum NoReport {
     /// The age is no time.
     #[error("an age of {0} s is none; expected 0 or more seconds")]
     Age(String),
-    /// It is not the JSON that it should be.
+    /// A text that is not the JSON that it should be.
     #[error(
         "{0}; a report is {{\"queue\": 3, \"arrivals\": 1207, \"balancers\": 2, \"age_s\": 0.25}}"
     )]
@@ -109,7 +109,7 @@ pub fn from_json(bytes: &[u8]) -> Result<LoadReport, NoReport> {
 }
 
 impl LoadReportJson {
-    /// As the dispatcher takes it.
+    /// The report as the dispatcher takes it.
     ///
     /// # Errors
     /// When the age is none.

@@ -79,7 +79,7 @@ impl RequestRecord {
         self.cause = self.head.is_some().then(|| cause.to_string());
     }
 
-    /// It is over; `error` says why it went wrong, if it did.
+    /// Takes note that it is over; `error` says why it went wrong, if it did.
     pub(super) fn end(&mut self, shared: &Shared, error: Option<&str>) {
         let Some(head) = self.head.take() else { return };
         let took = shared.now().saturating_sub(head.began);

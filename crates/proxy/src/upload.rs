@@ -80,7 +80,7 @@ impl ReqBody {
         ReqBody::Of(Sending { body, fate: fate.clone(), outgoing: None, is_chunked })
     }
 
-    /// It is sent on this connection of HTTP/1.1, or on one of HTTP/2.
+    /// Takes note that it is sent on this connection of HTTP/1.1, or on one of HTTP/2.
     pub(super) fn go_on(&mut self, connection: Option<&Arc<Outgoing>>) {
         if let ReqBody::Of(sending) = self {
             sending.outgoing = connection.cloned();

@@ -70,7 +70,7 @@ struct DriverWakeup {
 
 /// The connection is being driven.
 const DRIVING: u8 = 1;
-/// It was woken since its driving began.
+/// State: woken since its driving began.
 const RANG: u8 = 2;
 
 impl Wake for DriverWakeup {
@@ -96,7 +96,7 @@ impl DriverWakeup {
         }
     }
 
-    /// Nobody drives any more.
+    /// Ends the driving.
     fn hush(&self) {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -31,7 +31,7 @@ where
     text.parse().map_err(|error| refused(format!("{name}: {error}")))
 }
 
-/// As [`read`], and the default where the argument is left out.
+/// Reads as [`read`] does, and gives the default where the argument is left out.
 pub(crate) fn read_or<T>(name: &str, value: Option<&Bound<'_, PyAny>>, default: T) -> PyResult<T>
 where
     T: FromStr,
@@ -56,7 +56,7 @@ pub(crate) fn items<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Boun
     Ok(all)
 }
 
-/// As [`items`], each read as the command line would; a text may hold several, with commas.
+/// Reads all of [`items`], each as the command line would; a text may hold several, with commas.
 pub(crate) fn read_all<T>(name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<T>>
 where
     T: FromStr,

@@ -39,7 +39,7 @@ pub struct Recorder<S: Sink> {
     /// `None` when the sink takes no more.
     encoder: Option<Encoder>,
     sink: S,
-    /// By request under way: its number in the recording, and when it came.
+    /// Numbers in the recording, and times of arrival, by request under way.
     under_way: BTreeMap<RequestId, (u64, Nanos)>,
     /// Places of chunks at the last epoch's end; and room to take down where they live now.
     homes: Homes,

@@ -24,13 +24,13 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 /// A recording that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read.
+    /// A recording that cannot be read.
     #[error(transparent)]
     Read(#[from] TraceError),
     /// Its placement, or the rival, cannot be built.
     #[error("{0}")]
     Placement(String),
-    /// It says what cannot be.
+    /// A recording that says what cannot be.
     #[error("the recording makes no sense at its {0}. epoch: {1}; was it made by another program?")]
     Content(u64, &'static str),
 }

@@ -59,7 +59,7 @@ impl Placement for Restless {
     }
 }
 
-/// Nobody decides.
+/// A placement that moves nothing.
 struct Still;
 
 impl Placement for Still {

@@ -197,14 +197,14 @@ struct Line {
 struct Maker<'a> {
     options: &'a ChunkOptions,
     analyzer: Analyzer,
-    /// Of the first request.
+    /// Time of the first request.
     start: Option<Nanos>,
     /// The window under way.
     window: u64,
     rows: Vec<WindowRow>,
-    /// By power of two: chunks and accesses.
+    /// Chunks and accesses by power of two.
     frequencies: [(u64, u64); 64],
-    /// By volume, one past the last chunk.
+    /// Ends of volumes, one past the last chunk.
     ends: Vec<u64>,
 }
 

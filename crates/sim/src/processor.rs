@@ -42,7 +42,7 @@ impl Stopwatch {
         Stopwatch { wall: Instant::now(), processor: used() }
     }
 
-    /// Since the start.
+    /// Time spent since the start.
     pub(crate) fn spent(&self) -> Spent {
         Spent {
             wall_s: self.wall.elapsed().as_secs_f64(),

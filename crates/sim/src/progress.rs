@@ -14,9 +14,9 @@ pub trait ProgressSink: Sync {
     /// A part of the run begins: what it does ("reading"), and how much there is to do.
     fn begin(&self, what: &str, amount: Amount);
 
-    /// So much of the part is done.
+    /// Tells how much of the part is done.
     fn at(&self, done: u64);
 
-    /// So much more of the part is done.
+    /// Tells how much more of the part is done.
     fn more(&self, done: u64);
 }

@@ -27,7 +27,7 @@ const QUEUE_BYTES_MAX: u32 = 1 << 20;
 /// the same. `docs/guides/tunnel.md` has the threat model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sharing {
-    /// None: a flow finds its own chunks only.
+    /// Nothing: a flow finds its own chunks only.
     Flow,
     /// Flows of one class (server port).
     #[default]

@@ -57,7 +57,7 @@ pub enum FormatError {
 /// Storage of a segment's literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
-    /// As they are.
+    /// The bytes as they are.
     Plain,
     /// One zstd frame.
     Zstd,

@@ -53,13 +53,13 @@ impl OffloadSettings {
 /// A reason that a unit has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnitFault {
-    /// It did not answer a job in time.
+    /// A job that was not answered in time.
     #[error("it did not answer a job in time")]
     Late,
     /// Its answer is false.
     #[error("its answer is false: {0}")]
     Lied(Lie),
-    /// It says that it failed, or what else is wrong with it.
+    /// A failure that it tells, or what else is wrong with it.
     #[error("{0}")]
     Failed(AcceleratorError),
 }
@@ -100,7 +100,7 @@ pub(crate) struct Offload {
     is_up: bool,
     rng: Rng,
     next: u64,
-    /// By ticket, which is also the order in which their time ends.
+    /// Jobs by ticket, which is also the order in which their time ends.
     asked: BTreeMap<Ticket, Asked>,
     jobs: VecDeque<(Ticket, Job)>,
     failures_in_a_row: u32,

@@ -158,11 +158,11 @@ impl Group {
         self.add_pool_before(now, spec, None)
     }
 
-    /// As [`Group::add_pool`], for a pool that counts as faster than `before`, and as slower than
-    /// those that are faster than that one; `None`: as slower than all others.
+    /// Adds a pool as [`Group::add_pool`] does. It counts as faster than `before`, and as slower
+    /// than those that are faster than that one; `None`: as slower than all others.
     ///
     /// # Errors
-    /// As there, and when there is no pool `before`.
+    /// Those of [`Group::add_pool`], and when there is no pool `before`.
     pub fn add_pool_before(
         &mut self,
         now: Nanos,
@@ -331,8 +331,8 @@ impl Group {
         self.place("", placement);
     }
 
-    /// As [`Group::set_placement`], for a placement of the registry: `name` says which, with all
-    /// its settings, so that a recording can be replayed.
+    /// Sets a placement of the registry as [`Group::set_placement`] does: `name` says which, with
+    /// all its settings, so that a recording can be replayed.
     pub fn set_named_placement(&mut self, name: &str, placement: Box<dyn Placement>) {
         self.place(name, Some(placement));
     }

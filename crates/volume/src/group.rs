@@ -114,7 +114,7 @@ impl Group {
         Group::open_with(settings, devices, None)
     }
 
-    /// As [`Group::open`], and makes the best of damaged metadata ([`Group::salvage`] says what).
+    /// Like [`Group::open`], and makes the best of damaged metadata ([`Group::salvage`] says what).
     pub fn open_damaged(settings: Settings, devices: &[Option<Geometry>]) -> Group {
         Group::open_with(settings, devices, Some(Box::default()))
     }

@@ -29,10 +29,10 @@ pub(crate) enum Table {
     /// There is none, or it is not right.
     #[default]
     None,
-    /// It is right. Written by layout 1 or 2: it names its chunk's index and nothing else.
+    /// A right table, written by layout 1 or 2: it names its chunk's index and nothing else.
     Plain,
-    /// It is right, and this is the checksum of it: no other table has that, be it an earlier one
-    /// of the same chunk or another chunk's.
+    /// A right table, and its checksum, which no other table has, be it an earlier one of the same
+    /// chunk or another chunk's.
     Summed(u32),
 }
 
@@ -262,7 +262,7 @@ pub(crate) struct ChunkMap {
     has_pins: bool,
     /// Chunks in two parts.
     overlays: usize,
-    /// Of these, those with blocks that changed sides since the journal was told.
+    /// Those of them with blocks that changed sides since the journal was told.
     unsaved: Vec<ChunkId>,
     /// Chunks whose copies may differ until they have not been written for a while.
     differing: Vec<ChunkId>,

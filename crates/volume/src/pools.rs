@@ -57,9 +57,9 @@ impl Sizes {
 /// Fate of a request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// It was sent again.
+    /// Sent again.
     Again,
-    /// It was the last try: the pool is to be given up.
+    /// Failed at its last try: the pool is to be given up.
     Spent,
     /// The pool was given up before.
     Dead,
@@ -119,7 +119,7 @@ impl Pools {
         self.all.get(usize::from(id.0))
     }
 
-    /// As [`Pools::find`].
+    /// Like [`Pools::find`].
     pub(crate) fn find_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
         self.all.get_mut(usize::from(id.0))
     }

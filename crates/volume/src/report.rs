@@ -75,7 +75,7 @@ pub struct PartsStatus {
 pub struct JournalStatus {
     /// Blocks of 4 KiB of the ring.
     pub blocks: u64,
-    /// Of these, blocks that a recovery would replay.
+    /// Blocks of these that a recovery would replay.
     pub used: u64,
     /// Blocks written since the group was made.
     pub written: u64,
@@ -84,9 +84,9 @@ pub struct JournalStatus {
 /// Latencies of client requests on a pool's device, from submission to completion.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolLatencies<'a> {
-    /// Of reads.
+    /// Latencies of reads.
     pub reads: &'a Latencies,
-    /// Of writes, discards and zeroes.
+    /// Latencies of writes, discards and zeroes.
     pub writes: &'a Latencies,
 }
 

@@ -89,7 +89,7 @@ pub enum OpenError {
     /// HELLO of the other end is not there yet.
     #[error("the other end's HELLO is not there yet; wait for `Event::Hello`")]
     NotYet,
-    /// As many streams are open as may be.
+    /// A stream beyond as many as may be open.
     #[error("{limit} streams are open, as many as may be; wait until one ends")]
     TooMany {
         /// The smaller one of both ends' limits.

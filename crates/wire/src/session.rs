@@ -103,7 +103,7 @@ pub enum Event {
 #[derive(Debug)]
 enum Control {
     Hello,
-    /// As much credit as there is when it leaves.
+    /// The credit that there is when it leaves.
     Credit(u32),
     Frame(Frame),
 }

@@ -16,7 +16,7 @@ pub(crate) enum Last {
     No,
     /// CLOSED or RESET is queued.
     Queued { reset: bool },
-    /// It has left.
+    /// CLOSED or RESET has left.
     Left { reset: bool },
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Stream {
     pub(crate) last: Last,
     /// Last frame of the other end has come.
     pub(crate) theirs_last: bool,
-    /// It stands in the row of those that want to send.
+    /// True if it stands in the row of those that want to send.
     pub(crate) in_row: bool,
 }
 

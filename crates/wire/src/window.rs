@@ -131,8 +131,8 @@ impl Window {
         (self.size, self.freed) = (self.charged, 0);
     }
 
-    /// Nobody wants what came and what comes: the pool gets its share back. What the other end may
-    /// still send stays known.
+    /// Ends the interest in what came and what comes: the pool gets its share back. What the other
+    /// end may still send stays known.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
         if !mutant("released_window_kept") {
             pool.resize(self.size, 0);

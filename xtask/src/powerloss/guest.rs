@@ -81,7 +81,7 @@ poweroff -f
 pub(super) enum End {
     /// `out/log` and `out/record` are there.
     Done,
-    /// It never came to its first process: this machine does not let such kernels run.
+    /// A guest that never came to its first process: this machine does not let such kernels run.
     NotStarted(String),
 }
 
@@ -189,7 +189,7 @@ struct Archive {
 }
 
 impl Archive {
-    /// With those around it.
+    /// Adds a folder, with those around it.
     fn folder(&mut self, name: &str) {
         if let Some((around, _)) = name.rsplit_once('/') {
             self.folder(around);

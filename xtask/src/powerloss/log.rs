@@ -33,7 +33,7 @@ pub(super) enum Kind {
     WriteForced,
     Discard,
     Flush,
-    /// By the verifier; its number stands for the sector.
+    /// A mark of the verifier; its number stands for the sector.
     Mark,
 }
 
@@ -157,7 +157,7 @@ pub(super) struct Devices<'a> {
 }
 
 impl<'a> Devices<'a> {
-    /// Of so many bytes each.
+    /// Devices of so many bytes each.
     pub(super) fn new(log: &'a Log, bytes: &[u64], forgets: u64) -> Devices<'a> {
         let device = |bytes: &u64| Device { durable: vec![0; *bytes as usize], since: Vec::new() };
         Devices { log, devices: bytes.iter().map(device).collect(), done: 0, forgets }

@@ -49,7 +49,7 @@ impl Event {
         }
     }
 
-    /// None for what is no line of a record.
+    /// Reads a line; `None` for what is no line of a record.
     pub(super) fn parse(line: &str) -> Option<Event> {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words.get(at)?.parse::<u64>().ok();
@@ -81,7 +81,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Of a volume that reads as zeroes; the record's text.
+    /// A witness of a volume that reads as zeroes; `text` is the record's.
     pub(super) fn new(seed: u64, bytes: u64, text: &str) -> Result<Witness, String> {
         let parsed = |line| Event::parse(line).ok_or_else(|| format!("the record says `{line}`"));
         let events = text.lines().map(parsed).collect::<Result<_, String>>()?;

@@ -1,8 +1,9 @@
 //! Documentation comments open with a noun phrase or a verb, and say something.
 //!
-//! "Returns the …", "Number of …", "True if …", not "What …" or "Whether …". This holds for items
-//! (`///`) and for heads of modules (`//!`). A comment that only sends its reader to the module
-//! says nothing. A heading such as `# Errors` has its line for itself.
+//! "Returns the …", "Number of …", "True if …", not "What …", "Whether …", or the rest of a
+//! sentence that stands elsewhere ("Of the pool."). This holds for items (`///`) and for heads of
+//! modules (`//!`). A comment that only sends its reader to the module says nothing. A heading such
+//! as `# Errors` has its line for itself.
 
 use super::source::leading_word;
 use super::{Finding, Source};
@@ -13,12 +14,17 @@ const RULE: &str = "documentation";
 const QUESTIONS: [&str; 10] =
     ["What", "Whether", "Who", "Whose", "How", "Where", "Which", "When", "Why", "Whom"];
 
+/// Words that open the rest of a sentence, which says nothing without what stands around it.
+const FRAGMENTS: [&str; 11] =
+    ["As", "By", "In", "It", "Nobody", "None", "Of", "Since", "So", "To", "With"];
+
 /// Headings of sections that comments of items have.
 const HEADINGS: [&str; 4] = ["# Errors", "# Panics", "# Safety", "# Examples"];
 
 const NOTHING_SAID: &str = "See the module.";
 
-/// Finds comments that open with a question or say nothing, and headings with text behind them.
+/// Finds comments that open with a question or a fragment or say nothing, and headings with text
+/// behind them.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let lines = source.text.lines().zip(&source.begins_in_string);
     let mut findings = Vec::new();
@@ -46,7 +52,7 @@ fn comment(line: &str) -> Option<(&'static str, &str)> {
 /// The fault of a comment whose first line is `text`.
 fn opening_fault(text: &str) -> Option<String> {
     let word = leading_word(text);
-    if QUESTIONS.contains(&word) {
+    if QUESTIONS.contains(&word) || FRAGMENTS.contains(&word) {
         return Some(format!("opens with `{word}`: open with a noun phrase or a verb"));
     }
     text.starts_with(NOTHING_SAID).then(|| "says nothing: describe the item itself".to_string())

@@ -104,7 +104,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Of a volume that reads as zeroes.
+    /// A ledger of a volume that reads as zeroes.
     pub(crate) fn new(seed: u64, bytes: u64) -> Ledger {
         let sectors = (bytes / SECTOR as u64) as usize;
         Ledger {

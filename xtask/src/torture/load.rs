@@ -143,7 +143,7 @@ struct Writer {
 struct Sent {
     ask: Ask,
     range: Range<u64>,
-    /// Of a change; of a flush, what it covers.
+    /// Number of a change; of a flush, that of what it covers.
     number: u64,
 }
 

@@ -143,7 +143,8 @@ fn methods_without_a_core_have_no_tests() {
     }
 }
 
-/// It went into the context of the next buffer, which no core takes with the rule `Ignore`.
+/// Such a candidate went into the context of the next buffer, which no core takes with the rule
+/// `Ignore`.
 #[test]
 fn a_candidate_that_the_rule_ignores_is_not_claimed() {
     let chunking: Chunking = "rabin16:512B".parse().expect("a method");

@@ -38,7 +38,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
-    /// As it should be.
+    /// A state as it should be.
     Ok,
     /// A part of the programs does not work, or works less well.
     Note,

@@ -8,8 +8,8 @@ use super::{TlsConfig, secrets};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use thermocline_offload::{
-    CardConfig, FUNCTIONS, Network, PoolConfig, Rules, SLOTS_MAX, SideConfig, TENANTS_MAX,
-    TenantConfig,
+    CardConfig, FUNCTIONS, NAME_BYTES_MAX, Network, PoolConfig, Rules, SLOTS_MAX, SideConfig,
+    TENANTS_MAX, TenantConfig,
 };
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::nearest;
@@ -22,8 +22,6 @@ const SHARES: u32 = 16;
 const FLOWS: u32 = 65_536;
 /// Bytes of a file of rules.
 const RULES_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of a name.
-const NAME_BYTES_MAX: usize = 64;
 
 /// Configuration of a pool with its API.
 #[derive(Debug, Clone)]
@@ -152,7 +150,7 @@ fn name(table: &mut Keys<'_>, what: &str) -> Result<String, ConfigError> {
     let name = name.ok_or_else(|| table.problem(format!("this {what} has no `name`")))?;
     let fits = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     if !name.value.chars().all(fits) || !(1..=NAME_BYTES_MAX).contains(&name.value.len()) {
-        let text = "a name has 1 to 64 letters, digits, `-`, `_` and `.`";
+        let text = format!("a name has 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`");
         return Err(table.file.problem(name.line, text));
     }
     Ok(name.value)

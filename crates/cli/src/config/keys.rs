@@ -55,7 +55,7 @@ pub(super) struct Keys<'a> {
     pub(super) file: File<'a>,
     /// Number of the line on which it begins.
     pub(super) line: usize,
-    /// As it is written: `[nbd]`.
+    /// Name of the table, as it is written: `[nbd]`.
     name: String,
     table: DeTable<'a>,
     asked: Vec<&'static str>,

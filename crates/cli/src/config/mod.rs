@@ -66,7 +66,7 @@ pub(crate) struct Config {
 pub(crate) enum Origin {
     /// Somebody wrote this file.
     File(PathBuf),
-    /// Nobody wrote one: one volume on three files, for demonstration.
+    /// Without a configuration: one volume on three files, for demonstration.
     Standard,
 }
 

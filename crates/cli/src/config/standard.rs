@@ -34,7 +34,7 @@ const POOL_BYTES_MIN: Bytes = Bytes::from_mib(32);
 pub(crate) struct Standard {
     /// The folder.
     pub(crate) data: PathBuf,
-    /// Of the volume.
+    /// Size of the volume.
     pub(crate) size: Bytes,
     /// The NBD socket; `None`: nbd.sock in the folder.
     pub(crate) socket: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct Standard {
 }
 
 impl Standard {
-    /// As a configuration.
+    /// The choices as a configuration.
     ///
     /// # Errors
     /// When the size is none that a volume can have.

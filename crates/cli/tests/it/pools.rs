@@ -16,7 +16,8 @@ struct Loop {
 }
 
 impl Loop {
-    /// None where loop devices, or mounts, cannot be made; says so.
+    /// A file system on a loop device; `None`, which it says, where loop devices or mounts cannot
+    /// be made.
     fn with_ext4(folder: &Path) -> Option<Loop> {
         Loop::on(folder, "truncate -s 64M disk.img && mkfs.ext4 -q disk.img && mkdir -p mnt")
     }
@@ -136,7 +137,7 @@ fn bytes_have_one_engine_by_whatever_name_they_are_reached() {
     program::run(&folder, "check second.toml").succeeded();
 }
 
-/// Of several wishes for one file the one that was refused emptied the file of the one that joined.
+/// The refused one of several wishes for one file emptied the file of the one that joined.
 #[test]
 fn wishes_for_one_path_at_a_time_leave_the_pool_that_joined_whole() {
     if !clients_are_here() {
@@ -374,7 +375,7 @@ fn a_pool_takes_chunks_again_when_its_drain_is_taken_back() {
     assert_eq!(up.stop("-TERM"), Some(0));
 }
 
-/// It was deleted under its writer, whose requests failed from then on.
+/// A volume was deleted under its writer, whose requests failed from then on.
 #[test]
 fn a_volume_is_not_deleted_while_clients_have_it_attached() {
     if !clients_are_here() {

@@ -295,8 +295,8 @@ fn a_second_engine_and_a_missing_pool_are_refused() {
     assert!(!folder.join("pools/ssd.pool").exists(), "nothing was made in its place");
 }
 
-/// Of three starts at once in an empty folder one served, and another, which was refused, deleted
-/// a pool of it.
+/// Three starts met in an empty folder: one served, and another, which was refused, deleted a pool
+/// of it.
 #[test]
 fn of_several_first_starts_at_once_one_serves_and_loses_no_file() {
     if !clients_are_here() {

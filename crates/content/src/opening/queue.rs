@@ -47,7 +47,7 @@ pub(super) struct Queue {
     next_step: u32,
     /// Nodes by address.
     nodes: BTreeMap<u32, u32>,
-    /// Of those, nodes to be read.
+    /// Those of them that are nodes to be read.
     unread: BTreeMap<u32, u32>,
 }
 

@@ -84,7 +84,7 @@ impl Block {
 #[derive(Debug, Clone)]
 pub(crate) struct Volume {
     pub(crate) name: String,
-    /// In sectors.
+    /// Size in sectors.
     pub(crate) size: u64,
     pub(crate) domain: Domain,
     pub(crate) read_only: bool,

@@ -27,7 +27,7 @@ pub struct NewForecast {
     /// Latencies that the engine had meanwhile; null: it told none.
     #[serde(default)]
     pub measured: Option<ForecastMeasured>,
-    /// As it is first, then what was tried; 1 to 64.
+    /// Trials: the machine as it is, then what was tried; 1 to 64.
     pub trials: Vec<ForecastTrial>,
     /// Conclusions, in sentences; at most 64.
     pub sentences: Vec<String>,
@@ -69,17 +69,17 @@ pub struct ForecastTrial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ForecastVerdict {
-    /// It is what there is.
+    /// The machine as it is.
     Now,
     /// Its mean is lower.
     Better,
     /// Its mean is higher.
     Worse,
-    /// It makes no difference worth telling.
+    /// No difference worth telling.
     Same,
     /// Its runs differ too much to say.
     Unclear,
-    /// It could not be run.
+    /// A trial that could not be run.
     Impossible,
 }
 

@@ -88,17 +88,17 @@ pub struct NewHint {
     /// Placements shall leave it where it is.
     #[serde(skip_serializing_if = "is_false")]
     pub pin: bool,
-    /// It is not needed soon: to the slowest pool.
+    /// Not needed soon: to the slowest pool.
     #[serde(skip_serializing_if = "is_false")]
     pub demote: bool,
-    /// Nobody waits for it: requests may wait so long, 1 to 10,000 ms.
+    /// Background: requests may wait so long, 1 to 10,000 ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub background_ms: Option<u32>,
-    /// It is needed soon: copies in the reserve of a faster pool.
+    /// Needed soon: copies in the reserve of a faster pool.
     #[serde(skip_serializing_if = "is_false")]
     pub prefetch: bool,
-    /// With `prefetch`: it is needed within so long, 0.001 to 1,000,000,000 s; what is needed first
-    /// is fetched first.
+    /// Time within which it is needed, with `prefetch`: 0.001 to 1,000,000,000 s; what is needed
+    /// first is fetched first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch_within_seconds: Option<f64>,
     /// Forgotten after so long; when replaced, if left out.
@@ -148,7 +148,7 @@ pub struct RefusedHint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewClasses {
-    /// In the form of Open CAS's I/O classes.
+    /// The table, in the form of Open CAS's I/O classes.
     pub table: String,
 }
 
@@ -205,7 +205,7 @@ pub struct HintSource {
     pub refused: u64,
     /// Ranges held.
     pub ranges: u64,
-    /// By class that it spoke of.
+    /// Scores by class that it spoke of.
     pub scores: Vec<HintScore>,
 }
 
@@ -224,7 +224,7 @@ pub struct HintScore {
     pub accesses: u64,
     /// Bytes of which the class decides.
     pub bytes: u64,
-    /// Of these, bytes of which accesses say something.
+    /// Those of them of which accesses say something.
     pub proved_bytes: u64,
     /// Time that users waited less because it was followed, since the start.
     pub saved_seconds: f64,
@@ -310,7 +310,7 @@ impl HintLevel {
         }
     }
 
-    /// As policies know it.
+    /// The level as policies know it.
     pub fn level(self) -> Level {
         match self {
             HintLevel::System => Level::System,

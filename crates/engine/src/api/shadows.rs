@@ -27,7 +27,7 @@ pub struct Shadow {
     pub name: String,
     /// One chunk in so many is watched.
     pub one_in: u32,
-    /// Since it began.
+    /// Time since it began.
     pub age_seconds: f64,
     /// Whole epochs that the figures are of.
     pub epochs: u64,
@@ -67,9 +67,9 @@ pub struct PlacementFigures {
 pub struct PoolWritten {
     /// The pool's name.
     pub pool: String,
-    /// By clients.
+    /// Bytes that clients wrote.
     pub client_bytes: u64,
-    /// By moves.
+    /// Bytes that moves wrote.
     pub moved_bytes: u64,
 }
 

@@ -31,9 +31,9 @@ pub struct VolumeSla {
     pub class: String,
     /// Requests that were answered, flushes aside.
     pub answered: u64,
-    /// Of these, violations.
+    /// Violations among these.
     pub violations: u64,
-    /// By how much violations were late, on average; null: there was none.
+    /// Mean time by which violations were late; null: there was none.
     pub mean_excess_us: Option<f64>,
 }
 

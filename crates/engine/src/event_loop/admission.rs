@@ -50,9 +50,9 @@ pub(super) enum Refusal {
     Full,
     /// Newer half-open connections took its place.
     GaveWay,
-    /// It did not finish its handshake in time.
+    /// A client that did not finish its handshake in time.
     Late,
-    /// It held buffers that others waited for.
+    /// A client that held buffers that others waited for.
     Stalled,
 }
 
@@ -90,9 +90,9 @@ pub(super) struct Listener {
     full: String,
     /// The oldest has the smallest number.
     half_open: BTreeSet<u64>,
-    /// By reason, since the start.
+    /// Clients turned away by reason, since the start.
     turned_away: [u64; 4],
-    /// Of these, what was told already.
+    /// Those of them that were told already.
     told: [u64; 4],
 }
 

@@ -39,7 +39,7 @@ pub(crate) type Answered = Box<dyn FnOnce(Result<Vec<Fragment>, RequestError>) +
 pub(crate) enum Urgency {
     /// Somebody waits for it.
     Foreground,
-    /// Nobody does.
+    /// Nothing waits for it.
     Background,
 }
 
@@ -65,13 +65,13 @@ impl Own {
 
 /// A client.
 pub(super) struct Connection {
-    /// None only while it is being encrypted.
+    /// The connection; `None` only while it is being encrypted.
     stream: Option<Stream>,
     pub(super) session: Session,
     /// True once a volume was attached.
     attached: bool,
-    /// Since when the client holds what only it can move, and what it has to have moved to begin
-    /// anew.
+    /// Time from which on the client holds what only it can move, and what it has to have moved to
+    /// begin anew.
     owing: Option<(Nanos, u64)>,
     /// True if the socket may have something to read.
     readable: bool,
@@ -359,8 +359,8 @@ impl Connection {
         self.session.volume().is_some() && !std::mem::replace(&mut self.attached, true)
     }
 
-    /// Since when the client has had to move what it holds, as far as is known from calling this
-    /// now and then; none: nothing that it holds waits for it.
+    /// Time from which on the client has had to move what it holds, as far as is known from calling
+    /// this now and then; `None`: nothing that it holds waits for it.
     pub(super) fn owes_since(&mut self, now: Nanos) -> Option<Nanos> {
         let (owed, moved) = (self.session.owed(), self.session.moved());
         let goal = moved + owed;

@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(crate) enum Speed {
     /// Known: what a random read takes.
     Known(Nanos),
-    /// To be measured on this device.
+    /// A speed to be measured on this device.
     Measured(PathBuf),
     /// Not to be had.
     Unknown,

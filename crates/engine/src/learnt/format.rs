@@ -11,10 +11,23 @@ use thermocline_units::fields::{u32_at, u64_at};
 const MAGIC: &[u8; 8] = b"TCLEARNT";
 /// Version of the layout; another one is refused.
 const VERSION: u32 = 1;
+const VERSION_AT: usize = 8;
+const SUM_AT: usize = 12;
+/// First byte that the checksum is of.
+const BODY_AT: usize = 16;
+const IDENTITY_AT: usize = BODY_AT;
+const CHUNK_SIZE_AT: usize = 24;
+const NAME_LENGTH_AT: usize = 32;
 /// Bytes in front of the policy's name.
 const HEADER_BYTES: usize = 36;
 /// Bytes of a file that is read at most.
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
+
+const _: () = {
+    assert!(MAGIC.len() == VERSION_AT && VERSION_AT + 4 == SUM_AT && SUM_AT + 4 == BODY_AT);
+    assert!(IDENTITY_AT + 8 == CHUNK_SIZE_AT && CHUNK_SIZE_AT + 8 == NAME_LENGTH_AT);
+    assert!(NAME_LENGTH_AT + 4 == HEADER_BYTES, "the name stands behind its length");
+};
 
 /// Learnt state of a policy, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +51,7 @@ impl Learnt {
         body.extend((self.policy.len() as u32).to_le_bytes());
         body.extend(self.policy.as_bytes());
         body.extend(&self.bytes);
-        let mut file = Vec::with_capacity(body.len() + 16);
+        let mut file = Vec::with_capacity(BODY_AT + body.len());
         file.extend(MAGIC);
         file.extend(VERSION.to_le_bytes());
         file.extend(crc32c::crc32c(&body).to_le_bytes());
@@ -53,18 +66,18 @@ impl Learnt {
         if magic != MAGIC {
             return Err("it is no such file".to_string());
         }
-        match u32_at(file, 8).ok_or_else(cut)? {
+        match u32_at(file, VERSION_AT).ok_or_else(cut)? {
             VERSION => {}
             other => return Err(format!("it has version {other}; this program reads {VERSION}")),
         }
-        let checksum = u32_at(file, 12).ok_or_else(cut)?;
-        let body = file.get(16..).ok_or_else(cut)?;
+        let checksum = u32_at(file, SUM_AT).ok_or_else(cut)?;
+        let body = file.get(BODY_AT..).ok_or_else(cut)?;
         if crc32c::crc32c(body) != checksum {
             return Err("its checksum is wrong".to_string());
         }
-        let identity = u64_at(file, 16).ok_or_else(cut)?;
-        let chunk_size = Bytes(u64_at(file, 24).ok_or_else(cut)?);
-        let length = u32_at(file, 32).ok_or_else(cut)? as usize;
+        let identity = u64_at(file, IDENTITY_AT).ok_or_else(cut)?;
+        let chunk_size = Bytes(u64_at(file, CHUNK_SIZE_AT).ok_or_else(cut)?);
+        let length = u32_at(file, NAME_LENGTH_AT).ok_or_else(cut)? as usize;
         let rest = file.get(HEADER_BYTES..).ok_or_else(cut)?;
         let (policy, bytes) = rest.split_at_checked(length).ok_or_else(cut)?;
         let policy = String::from_utf8(policy.to_vec())

@@ -42,9 +42,9 @@ pub struct PoolConfig {
 /// Limit for what moves of the policy write to a pool in a day.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum MovesADay {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(Bytes),
-    /// So many times the pool's size: half of what its profile says that the device bears. The
+    /// A multiple of the pool's size: half of what its profile says that the device bears. The
     /// other half is the clients'.
     Sizes(f64),
 }
@@ -64,8 +64,8 @@ impl MovesADay {
 pub enum NamedBy {
     /// A configuration that somebody wrote: its device is missed when it is gone.
     Configuration,
-    /// Nobody, so it is one of the three of a start without a configuration. They may have been
-    /// removed or replaced since; the group says which ones it needs.
+    /// The program itself: it is one of the three of a start without a configuration. They may have
+    /// been removed or replaced since; the group says which ones it needs.
     Default,
     /// The record of pools that were added to a running engine.
     Record,

@@ -1,4 +1,5 @@
-//! Opening a group without changing anything: recovery runs on overlays, its writes stay in memory.
+//! Opening a group without changing anything: recovery runs on scratch devices, whose writes stay
+//! in memory.
 //!
 //! Devices are opened for reading, and locked as an engine locks them. What the group would copy
 //! and repair by itself stays in memory as well, and is held back where the group is looked at for
@@ -18,7 +19,7 @@ use thermocline_volume::{
     Settings,
 };
 
-/// A pool's devices under overlays.
+/// A pool's devices, each under a scratch device.
 pub type Look = PoolDevice<ScratchDevice<Disk>>;
 
 /// Pieces of a read, by ascending offset; or why there are none.

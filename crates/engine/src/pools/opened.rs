@@ -36,7 +36,7 @@ pub struct Found<'a, D> {
 pub enum Absence {
     /// There is nothing, and it can be made.
     Nothing(String),
-    /// Nobody can tell whether there is something: a store does not answer, or refuses.
+    /// An unknown state: a store does not answer, or refuses.
     NoAnswer(String),
     /// There is something that cannot be opened, read or used as the configuration says. The start
     /// is refused with this, unless the group does without the pool.
@@ -64,7 +64,7 @@ pub enum Arranged<'a, D> {
 pub struct Members<'a, D> {
     /// The newest of the labels.
     pub label: PoolLabel,
-    /// By pool id; none: removed, or missing.
+    /// Devices by pool id; `None`: removed, or missing.
     pub devices: Vec<Option<(D, &'a PoolConfig)>>,
     /// Pools that the group needs and nobody has, with the reasons.
     pub missing: Vec<String>,

@@ -59,7 +59,7 @@ fn open_to_look(device: &DeviceConfig) -> Result<Disk, OpenDeviceError> {
 }
 
 impl DeviceOpener<Disk> {
-    /// To run on.
+    /// An opener of devices to run on.
     pub(crate) fn to_run() -> DeviceOpener<Disk> {
         DeviceOpener {
             open: |device| open(device, None),
@@ -70,11 +70,11 @@ impl DeviceOpener<Disk> {
 }
 
 impl DeviceOpener<ScratchDevice<Disk>> {
-    /// To look at; what is written stays in memory.
+    /// An opener of devices to look at; what is written stays in memory.
     pub fn to_look() -> DeviceOpener<ScratchDevice<Disk>> {
         DeviceOpener {
             open: |device| open_to_look(device).map(ScratchDevice::new),
-            wait: |overlay| overlay.device_mut().wait(),
+            wait: |scratch| scratch.device_mut().wait(),
             started: Instant::now(),
         }
     }

@@ -10,10 +10,10 @@ const CHUNKS_TOLD: usize = 20;
 /// Treatment of a group whose metadata is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Damage {
-    /// It is not opened.
+    /// Not opened.
     #[default]
     Refused,
-    /// It is opened without what is lost.
+    /// Opened without what is lost.
     Accepted,
 }
 

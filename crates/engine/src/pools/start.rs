@@ -33,7 +33,7 @@ const STORE: &str = "s3";
 pub struct Started {
     /// The group; recovery has not run yet.
     pub group: Group,
-    /// By pool id; none: its pool was removed.
+    /// Devices by pool id; `None`: its pool was removed.
     pub disks: Vec<Option<PoolDevice<Disk>>>,
     /// Names of the pools, by id.
     pub names: Vec<String>,

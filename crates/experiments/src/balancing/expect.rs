@@ -33,7 +33,7 @@ pub enum Expectation {
         /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
-        /// By this factor at least.
+        /// The factor, at least.
         #[serde(default = "one")]
         times: f64,
     },
@@ -253,7 +253,7 @@ fn with_interval(ratio: &Estimate) -> String {
     }
 }
 
-/// By how much a ratio is above 1.
+/// Excess of a ratio over 1, per cent.
 fn percent_above(ratio: &Estimate) -> String {
     let above = format!("{:.1}", (ratio.mean - 1.0) * 100.0);
     if ratio.ci95.is_finite() { format!("{above} ±{:.1}", ratio.ci95 * 100.0) } else { above }

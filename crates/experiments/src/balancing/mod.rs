@@ -46,7 +46,7 @@ impl Measure {
 pub struct Line {
     /// Its name in the source, or ours.
     pub name: String,
-    /// As on the command line; empty for the central queue.
+    /// The policy as on the command line; empty for the central queue.
     pub policy: String,
     /// The source's figures, one a column, where it has them.
     pub published: Vec<Option<f64>>,

@@ -22,7 +22,7 @@ pub struct Config {
     pub source: String,
     /// All that a reader needs: what is measured, how to read it.
     pub about: String,
-    /// Of made workloads; a trace is counted once.
+    /// Seeds of made workloads; a trace is counted once.
     pub(super) seeds: Vec<u64>,
     #[serde(rename = "workload")]
     pub(super) workloads: Vec<WorkloadConfig>,

@@ -68,7 +68,7 @@ pub struct Outcome {
 struct Ready<'a> {
     workload: &'a WorkloadConfig,
     draws: Vec<Source>,
-    /// Of the source's requests.
+    /// Part of the source's requests.
     part: f64,
 }
 

@@ -16,7 +16,7 @@ use thermocline_sim::balance::Estimate;
 pub enum Expectation {
     /// A row is better than another: lower, or higher where more is better.
     Beats {
-        /// Of which table.
+        /// The table's measure.
         measure: Measure,
         /// The row.
         row: String,
@@ -25,17 +25,17 @@ pub enum Expectation {
         /// Columns of it.
         #[serde(default)]
         columns: Vec<String>,
-        /// By so many percent at least.
+        /// Percent by which, at least.
         #[serde(default)]
         percent: f64,
     },
     /// A row is a smaller share of another in one column than in another column.
     SmallerShare {
-        /// Of which table.
+        /// The table's measure.
         measure: Measure,
         /// The row.
         row: String,
-        /// Of whom.
+        /// Row that it is a share of.
         of: String,
         /// Column in which it is smaller.
         column: String,
@@ -46,7 +46,7 @@ pub enum Expectation {
     /// which they all make beside another row: the worst of them over the best is below the least
     /// of what is gained.
     MattersLess {
-        /// Of which table.
+        /// The table's measure.
         measure: Measure,
         /// Rows of it.
         rows: Vec<String>,
@@ -55,13 +55,13 @@ pub enum Expectation {
     },
     /// A row's measure in one column is so many times that in another.
     Grows {
-        /// Of which table.
+        /// The table's measure.
         measure: Measure,
         /// The row.
         row: String,
         /// From where.
         from: String,
-        /// To where.
+        /// Place where it ends.
         to: String,
         /// Factor.
         times: f64,
@@ -84,7 +84,7 @@ pub enum Expectation {
     },
     /// A row's share of the first row is the source's.
     AsPublished {
-        /// Of which table.
+        /// The table's measure.
         measure: Measure,
         /// The row.
         row: String,

@@ -58,7 +58,7 @@ pub enum Measure {
     SentPacked,
     /// Bytes of all messages between hosts and their server.
     ServerBytes,
-    /// Of those: what is not bytes of blocks.
+    /// Those of them that are not bytes of blocks.
     OtherBytes,
     /// Bytes of all messages between hosts.
     PeerBytes,

@@ -92,7 +92,7 @@ pub(super) struct Scene {
     pub(super) directories: u32,
     pub(super) files: Vec<Batch>,
     pub(super) telling: Telling,
-    /// Of the largest files so many are prefetched.
+    /// Number of the largest files that are prefetched.
     pub(super) prefetched: usize,
     pub(super) priority: bool,
     /// On how many pools, from the fastest on, each chunk of a file is.

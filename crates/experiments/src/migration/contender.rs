@@ -32,7 +32,7 @@ pub(super) struct Plan {
 #[derive(Debug, Clone)]
 pub(super) struct Site<'a> {
     pub(super) config: &'a Config,
-    /// By application.
+    /// Classes by application.
     pub(super) classes: Vec<Class>,
 }
 

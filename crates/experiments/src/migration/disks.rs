@@ -25,11 +25,11 @@ const RANKS: usize = 4;
 /// Purpose of a request to a disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Purpose {
-    /// By an application; `moving` when its unit was being copied.
+    /// A request of an application; `moving` when its unit was being copied.
     Ask { moving: bool },
-    /// To read a piece of a unit that moves.
+    /// The read of a piece of a unit that moves.
     CopyOut,
-    /// To write it.
+    /// The write of that piece.
     CopyIn,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Copier {
 #[derive(Debug)]
 pub(super) struct Disks {
     disks: Vec<Disk>,
-    /// By unit: the disk where it lives, and whether its application is strict.
+    /// Disks where units live, by unit, and whether their applications are strict.
     homes: Vec<u16>,
     strict: Vec<bool>,
     copier: Copier,

@@ -50,7 +50,7 @@ pub struct Served {
     pub response_ms: f64,
     /// Share of requests above their service level (V_Ratio).
     pub violations_percent: f64,
-    /// By how much these are above it, mean (V_Time).
+    /// Mean excess of these over it (V_Time).
     pub excess_ms: f64,
 }
 
@@ -61,7 +61,7 @@ pub struct Measures {
     pub all: Served,
     /// Those of strict applications.
     pub strict: Served,
-    /// By application, the strict ones first.
+    /// Figures by application, the strict ones first.
     pub applications: Vec<Served>,
     /// Share of time that each disk was busy, the fast ones first.
     pub busy: Vec<f64>,
@@ -76,7 +76,7 @@ pub struct Measures {
 #[derive(Debug)]
 pub(super) struct Tally {
     classes: Vec<Class>,
-    /// By application, ms.
+    /// SLAs by application, ms.
     slas: Vec<f64>,
     applications: Vec<Sums>,
     moving: Sums,

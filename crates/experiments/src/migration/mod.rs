@@ -98,7 +98,7 @@ pub struct Outcome {
     pub title: String,
     /// The tables and figures it reproduces.
     pub source: String,
-    /// By size, then by share of bursts.
+    /// Loads by size, then by share of bursts.
     pub loads: Vec<Load>,
     /// Figure 16 (a).
     pub alpha: Vec<Point>,
@@ -119,7 +119,7 @@ struct Task {
 /// Result of a task.
 struct Done {
     bursty_slots: u64,
-    /// In the order of the plans.
+    /// Measures in the order of the plans.
     measures: Vec<Measures>,
 }
 

@@ -22,7 +22,7 @@ use thermocline_units::Rng;
 pub(super) struct Request {
     /// Time in ms since the beginning.
     pub(super) at: f64,
-    /// Of all units, numbered by application.
+    /// The unit, among all units numbered by application.
     pub(super) unit: u32,
     /// Its size.
     pub(super) kib: f32,

@@ -221,7 +221,7 @@ fn wrong(origin: &str, problem: impl Display) -> ExperimentError {
 }
 
 impl Offered {
-    /// As the description of a made workload.
+    /// Description of the load as a made workload.
     fn to_toml(&self, fastest: &PoolPlan, seed: u64) -> String {
         let rate = self.times * self.capacity(fastest);
         let requests = self

@@ -60,7 +60,7 @@ pub(super) struct CostConfig {
     pub(super) fixed_chunk: f64,
     pub(super) content_byte: f64,
     pub(super) content_chunk: f64,
-    /// Of MODP and MAXP.
+    /// Cost of a packet's byte under MODP and MAXP.
     pub(super) packet_byte: f64,
     pub(super) packet_chunk: f64,
 }

@@ -129,7 +129,7 @@ pub struct FileFacts {
 }
 
 impl FileFacts {
-    /// Of a file by its full path; `None` when it is not below the mount.
+    /// Facts about a file by its full path; `None` when it is not below the mount.
     pub fn new(mount: &Mount, path: &Path, size: u64) -> Option<FileFacts> {
         let inside = mount.inside(path)?;
         let name = inside.file_name()?.to_string_lossy().into_owned();

@@ -58,7 +58,7 @@ struct Known {
     generation: Option<u64>,
     /// The tree that had it first.
     owner: u64,
-    /// In which run it was last reached.
+    /// Run in which it was last reached.
     run: u32,
     body: Body,
 }

@@ -12,7 +12,7 @@ const HEAD: usize = 101;
 const POINTER: usize = 33;
 const ITEM: usize = 25;
 
-/// By what items are ordered.
+/// Key by which items are ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) object: u64,

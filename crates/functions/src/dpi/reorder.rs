@@ -13,7 +13,7 @@ const PIECE_BYTES: usize = 96;
 /// A refusal of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It contradicts bytes that are here.
+    /// A segment that contradicts bytes that are here.
     Conflict,
     /// There is no room.
     Full,

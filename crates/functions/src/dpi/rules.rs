@@ -23,7 +23,7 @@ pub enum Action {
     Pass,
     /// The packet that completes the match, and all later ones of the flow, are dropped.
     Drop,
-    /// It is told, and nothing else.
+    /// Tells, and does nothing else.
     Alert,
 }
 

@@ -122,7 +122,7 @@ pub struct Ruleset {
     pub(super) uses: Vec<Vec<Vec<Use>>>,
     /// Rules without elements.
     pub(super) header_only: Vec<u16>,
-    /// Of how many bytes before a segment the cases are needed: 0 to 127.
+    /// Number of bytes before a segment whose cases are needed: 0 to 127.
     pub(super) cases_kept: usize,
     pub(super) fingerprint: u64,
 }

@@ -12,7 +12,7 @@ pub(super) mod flag {
     pub(in super::super) const BUFFERED: u32 = 4;
     /// More rules are partly matched than there is room for here.
     pub(in super::super) const SPILLED: u32 = 8;
-    /// In exported state only: inspection begins anew.
+    /// Mark in exported state only: inspection begins anew.
     pub(in super::super) const RESTARTED: u32 = 16;
     /// The inspection did not see the stream from its beginning: bytes may have passed elsewhere.
     /// Not in exported state: each direction that is read has it.

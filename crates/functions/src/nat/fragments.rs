@@ -37,7 +37,7 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Fragments {
     known: BTreeMap<Datagram, (u64, State)>,
-    /// In the order of age; what was forgotten or replaced since has another number.
+    /// Datagrams in the order of age; what was forgotten or replaced since has another number.
     ages: VecDeque<(Nanos, Datagram, u64)>,
     number: u64,
     held_bytes: usize,

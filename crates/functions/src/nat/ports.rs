@@ -82,7 +82,7 @@ pub(super) struct Granted {
 /// Reason why there is no port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// None is free.
+    /// No port is free.
     Exhausted,
     /// The host has as many as it may.
     ByHost,

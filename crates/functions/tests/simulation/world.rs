@@ -43,7 +43,7 @@ pub(crate) struct World {
     settings: Settings,
     now: Nanos,
     output: Output,
-    /// By protocol and external end; the inside end beside it.
+    /// Inside ends by protocol and external end.
     mappings: BTreeMap<(Protocol, End), (End, Known)>,
     seed: u64,
     is_small: bool,

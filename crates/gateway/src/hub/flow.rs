@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 /// The result of reading from a client.
 pub(crate) enum Pulled {
-    /// So many bytes, which the end has.
+    /// A number of bytes, which the end has.
     Bytes(usize),
     /// The client has nothing now, or the end has no room.
     Nothing,

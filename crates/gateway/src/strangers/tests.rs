@@ -1,4 +1,4 @@
-//! Nobody takes all places, whoever has however many addresses.
+//! No stranger takes all places, however many addresses he has.
 
 use super::*;
 

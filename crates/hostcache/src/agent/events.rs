@@ -108,9 +108,9 @@ pub enum AgentError {
 pub struct AgentCounts {
     /// Blocks that guests read.
     pub read: u64,
-    /// Of those, blocks found in the cache by the map, and zeroes.
+    /// Blocks of those found in the cache by the map, and zeroes.
     pub hits: u64,
-    /// Of those, blocks that joined a request that was under way.
+    /// Blocks of those that joined a request that was under way.
     pub joined: u64,
     /// Blocks that the server named and that were cached here.
     pub named: u64,

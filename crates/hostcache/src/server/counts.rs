@@ -3,7 +3,7 @@
 /// Violation of the protocol by a host, whose connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
-    /// It has too many unanswered requests.
+    /// A host with too many unanswered requests.
     #[error("{outstanding} requests are outstanding; a host waits from {most} on")]
     TooMany {
         /// Number of its unanswered requests.
@@ -11,7 +11,7 @@ pub enum ServerError {
         /// The limit.
         most: u32,
     },
-    /// It asked for hashes, and the protocol has none.
+    /// A read by hashes, although the protocol in use has no names for contents.
     #[error("a read by hashes; the protocol of this server has no names for contents")]
     NoNames,
     /// The host has not joined.

@@ -17,7 +17,7 @@ pub(super) struct Asker {
 /// An operation that waits for the store.
 #[derive(Debug)]
 pub(super) enum Op {
-    /// With the count of deletions when the store was asked.
+    /// Opening of a volume, with the count of deletions when the store was asked.
     Open {
         asker: Asker,
         fence: u64,

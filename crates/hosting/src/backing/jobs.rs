@@ -32,7 +32,7 @@ pub(super) enum Job {
     },
     Write(Write),
     Find(Find),
-    /// Of an administrator, and what is to be done, until it has begun.
+    /// Order of an administrator, and what is to be done, until it has begun.
     Order(u64, Option<Action>),
 }
 

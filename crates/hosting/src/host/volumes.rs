@@ -27,9 +27,10 @@ struct Volume {
 /// Next step of giving a volume back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum GiveBack {
-    /// It is not here any more; what was asked of the agent under this key is.
+    /// The wait is over: the volume is not here any more; what was asked of the agent under this
+    /// key is.
     Now(Option<VolumeKey>),
-    /// It must be flushed first.
+    /// The volume must be flushed first.
     Flush(VolumeKey),
 }
 
@@ -60,7 +61,7 @@ impl Volumes {
         self.0.get(name)?.key
     }
 
-    /// It is asked for under this key.
+    /// Takes note that it is asked for under this key.
     pub(super) fn asked(&mut self, name: &str, key: VolumeKey) {
         let volume = self.0.entry(name.to_string()).or_default();
         (volume.key, volume.again, volume.is_lost) = (Some(key), None, false);
@@ -82,7 +83,7 @@ impl Volumes {
         found.map(|(name, volume)| (name.clone(), volume))
     }
 
-    /// It is here; its name.
+    /// Takes note that it is here; its name.
     pub(super) fn attached(&mut self, key: VolumeKey, blocks: u32) -> Option<String> {
         let (name, volume) = self.of(key)?;
         (volume.blocks, volume.is_attached, volume.is_lost) = (blocks, true, false);
@@ -90,7 +91,8 @@ impl Volumes {
         Some(name)
     }
 
-    /// It was refused, and is asked for again at this time; its name, if the reason is a new one.
+    /// Takes note that it was refused, and is asked for again at this time; its name, if the reason
+    /// is a new one.
     pub(super) fn refused(&mut self, key: VolumeKey, why: &str, again: Nanos) -> Option<String> {
         let (name, volume) = self.of(key)?;
         (volume.key, volume.again) = (None, Some(again));
@@ -99,7 +101,8 @@ impl Volumes {
         is_new.then_some(name)
     }
 
-    /// It is lost; its name. It is asked for again at a time, or when somebody says so.
+    /// Takes note that it is lost; its name. It is asked for again at a time, or when somebody says
+    /// so.
     pub(super) fn lost(
         &mut self,
         key: VolumeKey,
@@ -133,14 +136,15 @@ impl Volumes {
         }
     }
 
-    /// It could not be flushed, so it stays; its name and its blocks. Who waited hears of it.
+    /// Takes note that it could not be flushed, so it stays; its name and its blocks. Who waited
+    /// hears of it.
     pub(super) fn stays(&mut self, key: VolumeKey) -> Option<(String, u32)> {
         let (name, volume) = self.of(key)?;
         volume.detaching.clear();
         Some((name, volume.blocks))
     }
 
-    /// It was flushed and given back; its name.
+    /// Takes note that it was flushed and given back; its name.
     pub(super) fn given_back(&mut self, key: VolumeKey) -> Option<String> {
         let (name, volume) = self.of(key)?;
         volume.detaching.drain(..).for_each(tell);

@@ -27,7 +27,7 @@ pub(crate) enum Fault {
 pub(crate) struct Counts {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
-    /// Of the writes, those that are forced.
+    /// Writes that are forced.
     pub(crate) forced: u64,
     pub(crate) flushes: u64,
 }

@@ -64,7 +64,7 @@ pub(crate) struct World {
     now: Nanos,
     next: u64,
     volumes: Vec<VolumeId>,
-    /// By volume and block; 0 is zeroes.
+    /// Values that blocks may have, by volume and block; 0 is zeroes.
     blocks: BTreeMap<(usize, u64), Allowed>,
     fault: Fault,
     pub(crate) met: Met,

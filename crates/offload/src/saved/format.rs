@@ -2,9 +2,12 @@
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 use super::{Saved, SavedError};
+use crate::config::NAME_BYTES_MAX;
 
 /// First bytes of the file.
 const MAGIC: &[u8; 8] = b"TCACCEL1";
+
+const _: () = assert!(NAME_BYTES_MAX <= u8::MAX as usize, "a byte counts those of a tenant's name");
 
 /// The bytes of all states.
 pub(crate) fn encode(saved: &Saved) -> Vec<u8> {

@@ -155,7 +155,7 @@ fn whoever_counts_flows_does_not_wait_for_a_worker() {
     drop(at_work);
 }
 
-/// To make an instance takes longer than a packet, and is no part of a packet's cost.
+/// Making an instance takes longer than a packet, and is no part of a packet's cost.
 #[test]
 fn the_making_of_an_instance_is_no_work_on_packets() {
     let (maker, bench) = (maker(Saved::new()), Bench::default());

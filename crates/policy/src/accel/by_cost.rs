@@ -1,4 +1,4 @@
-//! By measured cost: slots go where they save most processor time, and a reload must pay.
+//! Schedules by measured cost: slots go where they save most processor time, and a reload must pay.
 //!
 //! 1. The *level* of a function is what was offered lately: it rises at once, and falls by half in
 //!    `fade`. So a pause does not cost a function its slots.

@@ -17,11 +17,11 @@ use thermocline_units::{Nanos, SiteId};
 /// Permission to send a site requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It may.
+    /// A site that may be sent requests.
     Up,
-    /// It finishes what it has and is sent nothing new.
+    /// A site that finishes what it has and is sent nothing new.
     Draining,
-    /// It is sent nothing.
+    /// A site that is sent nothing.
     Down,
     /// There is no site under this number.
     Vacant,
@@ -125,7 +125,7 @@ impl Site {
         self.heard.map_or(self.sent.total(), |heard| self.sent.total() - heard.sent)
     }
 
-    /// Of the queue last reported, what other balancers had sent.
+    /// Part of the queue last reported that other balancers had sent.
     pub fn others(&self) -> u32 {
         self.heard.map_or(0, |heard| {
             // Counts of the past may be late by a few.

@@ -73,9 +73,9 @@ const CALM_OF: f64 = 8.0;
 /// The change of the rate between two windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
-    /// It has risen to a burst, or fallen from one.
+    /// A rise to a burst, or a fall from one.
     To(bool),
-    /// It has changed, and it is too early to say which way.
+    /// A change, when it is too early to say which way.
     Unclear,
 }
 

@@ -89,7 +89,7 @@ pub struct Probe {
 /// The way in which a rule wants its probes answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probing {
-    /// It sends none.
+    /// No probes.
     None,
     /// Whenever the answers come; requests do not wait for them.
     Aside,

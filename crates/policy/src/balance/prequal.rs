@@ -56,7 +56,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: Build::Balancer(|settings| Ok(Box::new(Prequal::read(settings)?))),
 };
 
-/// In-flight counts that the quantile is taken of.
+/// Number of in-flight counts that the quantile is taken of.
 const RECENT: usize = 128;
 
 /// The paper's δ: how much faster answers must come in than they leave.

@@ -26,7 +26,7 @@ pub(crate) const ENTRY: Entry = Entry {
 enum Credit {
     /// Not drawn yet.
     Unset,
-    /// In units of weight.
+    /// A credit in units of weight.
     Owed(f64),
 }
 

@@ -82,13 +82,13 @@ pub(super) struct Lesson {
     pub(super) compared: f64,
 }
 
-/// Knowledge about the speeds of sites.
+/// Estimates of the speeds of sites.
 #[derive(Debug, Clone)]
 pub(super) struct Speeds {
     /// Answers of a site that count, about; 0 learns nothing.
     reach: f64,
     sites: Vec<Sums>,
-    /// Of all sites: how long requests took, and how many they met.
+    /// Mean over all sites of how long requests took, and how many they met.
     latency_s: f64,
     met: f64,
     /// Mean logarithm of single answers' times alone, and of how many.

@@ -246,7 +246,7 @@ fn li_own_counts_an_own_request_once_for_each_balancer() {
     assert_eq!(shares_at(&mut among_four("li-own"), 1), [1, 0, 0, 0]);
 }
 
-/// As [`shares`], at one moment after the reports.
+/// Shares as [`shares`] gives them, at one moment after the reports.
 fn shares_at(balancer: &mut Balancer, requests: u64) -> Vec<u64> {
     let now = Nanos::from_secs(2);
     for _ in 0..requests {

@@ -24,7 +24,7 @@ use thermocline_units::{LineId, prefetch};
 const SLOTS_MAX: u64 = 1 << 29;
 /// From this position on a log asks for a [`rebase`].
 const REBASE_AT: u32 = 3 << 29;
-/// In unit tests it asks when it has been around the ring this often.
+/// Laps of the ring after which it asks, in unit tests.
 const LAPS_IN_TESTS: u32 = 5;
 /// Positions are below; the bit above is the owner's.
 pub(crate) const POSITION_END: u32 = 1 << 31;
@@ -242,8 +242,8 @@ impl Arrivals {
         self.live_words(from).map(u64::count_ones).sum()
     }
 
-    /// As [`Arrivals::first_unmarked`] when it is found within the word of `from`, which is below
-    /// the head; otherwise nothing, and nothing is cleared.
+    /// Finds what [`Arrivals::first_unmarked`] does when it is within the word of `from`, which is
+    /// below the head; otherwise nothing, and nothing is cleared.
     #[inline(always)]
     pub(crate) fn first_unmarked_in_word(&mut self, from: u32) -> Option<u32> {
         let slot = self.slot(from);

@@ -14,7 +14,7 @@ use super::arrivals::{Arrivals, POSITION_END, rebase};
 use std::hint::select_unpredictable;
 use thermocline_units::LineId;
 
-/// In an index word: the line is in the second lane.
+/// Mark in an index word: the line is in the second lane.
 pub(crate) const SECOND: u32 = POSITION_END;
 
 /// A log with a boundary between ghosts (older) and residents (newer).

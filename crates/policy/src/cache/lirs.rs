@@ -74,7 +74,7 @@ const NOWHERE: u32 = 0;
 const LIR: u32 = 1;
 /// Resident, in the stack and in the queue.
 const HIR: u32 = 2;
-/// In the stack, not resident.
+/// Mark of a line in the stack that is not resident.
 const GHOST: u32 = 3;
 /// Resident, in the queue only.
 const QUEUED: u32 = 4;

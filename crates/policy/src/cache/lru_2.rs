@@ -82,7 +82,8 @@ struct Record {
     /// 0 unless the line is resident.
     last: u32,
     hist1: u32,
-    /// Of a remembered line: the record of the one evicted after it, or [`NONE`].
+    /// The last access but one; of a remembered line: the record of the one evicted after it, or
+    /// [`NONE`].
     hist2_or_newer: u32,
     line: LineId,
     /// Place of a resident in the heap, or [`NONE`]; of a remembered line: the record of the one

@@ -59,10 +59,10 @@ struct Board<'a> {
     /// Places for chunks; below 0 where chunks have taken what is kept free of them, so that the
     /// first who leave make no room.
     free: Vec<i128>,
-    /// By pool, how much was free when not enough chunks there gave way to a claim: later claims,
-    /// which are kept no longer, need not ask again.
+    /// Free places, by pool, when not enough chunks there gave way to a claim: later claims, which
+    /// are kept no longer, need not ask again.
     kept: Vec<i128>,
-    /// By pool: who may make room, with their classes, the next one last.
+    /// Chunks that may make room, by pool, with their classes, the next one last.
     residents: Vec<Vec<(Rank, ChunkId, u8)>>,
     moved: BTreeSet<ChunkId>,
     /// Chunks of each class on the fastest pool.

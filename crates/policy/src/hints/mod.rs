@@ -35,7 +35,7 @@ use thermocline_units::Bytes;
 /// Use of data, as its stream's owner says (HintStor, Ge et al. 2022 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Usage {
-    /// Nobody said.
+    /// Nothing was said.
     #[default]
     Unknown,
     /// Read far more than written.
@@ -64,7 +64,7 @@ impl Usage {
         Usage::Archival,
     ];
 
-    /// As users write it.
+    /// Name as users write it.
     pub const fn name(self) -> &'static str {
         match self {
             Usage::Unknown => "unknown",
@@ -86,7 +86,7 @@ impl Usage {
 /// Lifetime of data: Linux's write-life hints, by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Life {
-    /// Nobody said.
+    /// Nothing was said.
     #[default]
     NotSet,
     /// Said to be unknown.
@@ -97,7 +97,7 @@ pub enum Life {
     Medium,
     /// Longer still.
     Long,
-    /// As good as for ever.
+    /// Practically for ever.
     Extreme,
 }
 
@@ -106,7 +106,7 @@ impl Life {
     pub const ALL: [Life; 6] =
         [Life::NotSet, Life::None, Life::Short, Life::Medium, Life::Long, Life::Extreme];
 
-    /// As users write it.
+    /// Name as users write it.
     pub const fn name(self) -> &'static str {
         match self {
             Life::NotSet => "not-set",
@@ -180,9 +180,9 @@ impl Facts {
 pub struct Wishes {
     /// Placements shall leave it where it is.
     pub pin: bool,
-    /// It is not needed soon: to the slowest pool.
+    /// Not needed soon: to the slowest pool.
     pub demote: bool,
-    /// Nobody waits for it: requests may wait so many milliseconds, 1 to [`BACKGROUND_MS_MAX`].
+    /// Background: requests may wait so many milliseconds, 1 to [`BACKGROUND_MS_MAX`].
     pub background_ms: Option<u32>,
 }
 

@@ -27,7 +27,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Ranges of all sources together.
 pub const RANGES_MAX: usize = 1 << 20;
-/// Of these, ranges of one source: nobody can shut the others out.
+/// Ranges of one source among these: none can shut the others out.
 pub(crate) const SOURCE_RANGES_MAX: usize = RANGES_MAX / 8 * 7;
 /// Sources.
 pub(crate) const SOURCES_MAX: usize = 64;
@@ -54,7 +54,7 @@ pub struct Hint<'a> {
     pub source: &'a str,
     /// Its subject.
     pub level: Level,
-    /// Of which volume; `None`: every one.
+    /// The volume; `None`: every one.
     pub volume: Option<VolumeId>,
     /// Bytes of the volume, not empty.
     pub range: (u64, u64),
@@ -73,7 +73,7 @@ pub struct Held<'a> {
     pub source: &'a str,
     /// Its subject.
     pub level: Level,
-    /// Of which volume; `None`: every one.
+    /// The volume; `None`: every one.
     pub volume: Option<VolumeId>,
     /// Bytes of the volume, not empty; to the end where it is `u64::MAX`.
     pub range: (u64, u64),
@@ -117,7 +117,7 @@ pub struct ChunkHint {
     pub source: u8,
     /// Placements leave it.
     pub pinned: bool,
-    /// To the slowest pool.
+    /// True if it goes to the slowest pool.
     pub demoted: bool,
 }
 
@@ -224,7 +224,7 @@ pub struct Hints {
     pub(super) accounts: Accounts,
     /// Share of each pool's chunks that may be pinned.
     pub(super) pin_share: f64,
-    /// By pool.
+    /// Scores of pins by pool.
     pub(super) pins: Vec<PinScore>,
 }
 

@@ -284,7 +284,7 @@ fn malformed_and_too_many_hints_change_nothing() {
     assert_eq!(hints.len(), SOURCES_MAX);
 }
 
-/// In 14 of 15 live runs right hints ended distrusted, because what they had moved was quiet.
+/// Right hints ended distrusted, in 14 of 15 live runs, because what they had moved was quiet.
 #[test]
 fn quiet_data_says_nothing_of_its_hint() {
     let at: Vec<(u32, u16)> = (0..100).map(|index| (index, 1)).collect();

@@ -1,4 +1,4 @@
-//! By load: peers relieve a busy server, and an idle server answers from its memory.
+//! Looks up by load: peers relieve a busy server, and an idle server answers from its memory.
 //!
 //! 1. What is not in the server's memory comes from a peer, unless the least busy holder has
 //!    `queue` reads outstanding: its devices are slower than a peer's memory.

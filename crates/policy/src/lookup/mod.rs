@@ -57,7 +57,7 @@ pub enum Source {
 /// Volumes whose blocks a host is told of beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// None.
+    /// No volume.
     None,
     /// Those that are attached at the host.
     Host,
@@ -68,7 +68,7 @@ pub enum Scope {
 /// Entries told beforehand when content is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Push {
-    /// Of which volumes.
+    /// Volumes whose blocks are told.
     pub scope: Scope,
     /// Entries for one block sent, at most.
     pub cap: u32,

@@ -27,7 +27,7 @@ pub struct Answered {
     pub volume: VolumeId,
     /// Requests that were answered.
     pub answered: u64,
-    /// Of these, answered later than the SLA says.
+    /// Those of them answered later than the SLA says.
     pub late: u64,
 }
 

@@ -27,7 +27,7 @@ pub trait Pools {
 /// Answer to a piece that wants to go now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
-    /// It may.
+    /// A piece that may go.
     Free,
     /// Not yet: by bytes a second, or by requests in flight.
     Throttled,
@@ -36,7 +36,7 @@ pub enum Held {
 }
 
 impl Held {
-    /// Since when it yields; `None`: it does not.
+    /// Time from which on it yields; `None`: it does not.
     pub fn since(self) -> Option<Nanos> {
         match self {
             Held::Yielding(since) => Some(since),

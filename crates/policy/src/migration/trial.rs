@@ -18,12 +18,12 @@ pub struct Trial(State);
 
 #[derive(Debug, Clone, Copy, Default)]
 enum State {
-    /// It has not come to it.
+    /// A move that has not come to its trial.
     #[default]
     Before,
     /// Reads are timed, until a moment.
     Watching { until: Nanos, source: Timed, destination: Timed },
-    /// It has been judged, or needs no trial.
+    /// A move that has been judged, or needs no trial.
     Over,
 }
 
@@ -49,9 +49,9 @@ impl Timed {
 /// Word of a trial on a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tried {
-    /// It copies on.
+    /// Copies on.
     GoesOn,
-    /// It waits for reads, until this moment at the latest.
+    /// Waits for reads, until this moment at the latest.
     Waits(Nanos),
     /// The destination was slower.
     Lost,

@@ -114,7 +114,7 @@ struct Bound {
 #[derive(Debug)]
 pub(crate) struct Shards {
     sampler: Sampler,
-    /// None at a fixed rate.
+    /// Bound on the sample; `None` at a fixed rate.
     bound: Option<Bound>,
     stack: StackDistance,
     resolution: Resolution,

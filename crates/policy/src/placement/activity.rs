@@ -204,7 +204,7 @@ pub(super) struct Activity {
     /// Pools by chunk, as of the last `look`.
     pools: Vec<u16>,
     slowest: u16,
-    /// By volume, where its last access ended, in sectors.
+    /// Ends of the last accesses by volume, in sectors.
     tails: Vec<u64>,
     chunk_sectors: u64,
     written: Written,

@@ -46,7 +46,7 @@ pub(crate) const ENTRY: Entry = Entry {
 struct Baseline {
     k: usize,
     chunks: Chunks,
-    /// By chunk; one line of memory an access.
+    /// Uses by chunk; one line of memory an access.
     uses: Vec<Use>,
     accesses: u64,
     /// Chunks with a count above zero.

@@ -103,7 +103,7 @@ struct Choice<'a> {
     /// Seconds of an epoch times `payback`.
     horizon: f64,
     chunk_bytes: f64,
-    /// By chunk: whether it has its new place.
+    /// Marks by chunk: true if it has its new place.
     settled: Vec<bool>,
 }
 

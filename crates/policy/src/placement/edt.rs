@@ -105,7 +105,7 @@ struct Edt {
     prices: Vec<f64>,
     activity: Activity,
     demands: Faded,
-    /// By pool: the least that an epoch's latency ever was, in idle latencies; at least 1.
+    /// The least, by pool, that an epoch's latency ever was, in idle latencies; at least 1.
     least: Vec<f64>,
 }
 

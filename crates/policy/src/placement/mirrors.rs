@@ -15,9 +15,9 @@ pub const ROUTING_PERIOD: Nanos = Nanos(100_000_000);
 /// 1,000,000. Whole numbers, so that a recording says exactly what was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Route {
-    /// Of reads.
+    /// Share of reads.
     pub reads: u32,
-    /// Of writes.
+    /// Share of writes.
     pub writes: u32,
 }
 
@@ -107,7 +107,7 @@ pub(super) enum Balanced {
 pub(super) enum Load {
     /// The fastest pool is the dearer one.
     Over,
-    /// It could take more.
+    /// The fastest pool could take more.
     Under,
     Even,
 }
@@ -187,7 +187,7 @@ pub(super) fn slots(view: &dyn VolumeView, pool: PoolId) -> u64 {
     if capacity > u64::from(u32::MAX) { view.used_chunks(pool) } else { capacity }
 }
 
-/// So much of all slots, 0 to 1.
+/// Slots of such a share of all, 0 to 1.
 pub(super) fn of_all_slots(view: &dyn VolumeView, share: f64) -> u64 {
     let all: u64 = (0..view.pool_count()).map(|pool| slots(view, PoolId(pool))).sum();
     (all as f64 * share) as u64

@@ -211,10 +211,10 @@ pub struct Move {
 /// Ways in which a chunk comes to a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum How {
-    /// It is there alone then; a mirrored chunk is brought together on that side.
+    /// A move: the chunk is there alone then; a mirrored chunk is brought together on that side.
     Move,
-    /// It is mirrored: also there, and the two share its requests. A mirrored chunk on one of its
-    /// pools: both sides are made equal again.
+    /// A mirroring: the chunk is also there, and the two share its requests. A mirrored chunk on
+    /// one of its pools: both sides are made equal again.
     Mirror,
 }
 

@@ -45,7 +45,7 @@ impl Rooms {
         self.0[usize::from(pool.0)]
     }
 
-    /// So many chunks may not come to a pool, whose room is for something else.
+    /// Keeps so many chunks from coming to a pool, whose room is for something else.
     pub(super) fn set_aside(&mut self, pool: PoolId, chunks: u64) {
         self.0[usize::from(pool.0)] -= i128::from(chunks);
     }
@@ -102,7 +102,7 @@ impl Plan {
         Plan { rooms: Rooms::of(view), rises: 0, pools }
     }
 
-    /// So many chunks may not come to a pool, whose room is for something else.
+    /// Keeps so many chunks from coming to a pool, whose room is for something else.
     pub(super) fn set_aside(&mut self, pool: PoolId, chunks: u64) {
         self.rooms.set_aside(pool, chunks);
     }

@@ -46,7 +46,7 @@ pub struct Service {
 /// Abilities and costs of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolTraits {
-    /// By [`Pattern`], in the order of [`Pattern::ALL`].
+    /// Service by [`Pattern`], in the order of [`Pattern::ALL`].
     pub services: [Service; 4],
     /// Price of a GiB in millionths of whatever currency, where it is known.
     pub price_per_gib: Option<u64>,

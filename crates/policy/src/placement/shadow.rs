@@ -77,7 +77,7 @@ pub enum ShadowError {
 /// Places of the sample's chunks, as they are or would be.
 #[derive(Debug, Clone, Default)]
 struct Places {
-    /// By chunk number.
+    /// Pools by chunk number.
     pools: Vec<u16>,
     /// Chunks by pool.
     used: Vec<u64>,

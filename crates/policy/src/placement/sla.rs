@@ -20,7 +20,7 @@ impl SlaClass {
     /// All of them, the strictest first.
     pub const ALL: [SlaClass; 2] = [SlaClass::Strict, SlaClass::Loose];
 
-    /// As it is written: `strict`, `loose`.
+    /// Name as it is written: `strict`, `loose`.
     pub fn name(self) -> &'static str {
         match self {
             SlaClass::Strict => "strict",

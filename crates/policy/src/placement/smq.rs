@@ -57,7 +57,7 @@ const WRITTEN_MORE: u8 = 2;
 struct Use {
     /// Time of its last lifting, among all liftings.
     last: u64,
-    /// In which period; 0: never.
+    /// Period of its last use; 0: never.
     period: u32,
     level: u8,
     written: bool,
@@ -92,7 +92,7 @@ struct Smq {
     liftings: u64,
     period: u32,
     jump: u8,
-    /// Of the levels in the period, and of the fastest pool in the epoch.
+    /// Shares of the levels in the period, and of the fastest pool in the epoch.
     levels: Share,
     served: Share,
     promoted: u8,

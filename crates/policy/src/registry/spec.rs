@@ -42,7 +42,7 @@ pub enum SpecError {
         /// The reason.
         reason: String,
     },
-    /// It is a policy of another family.
+    /// A policy of another family.
     #[error("`{label}` is a {kind}, not a {wanted}; those are {}", .names.join(", "))]
     Family {
         /// The label as written.
@@ -87,9 +87,9 @@ pub struct FilterSpec {
 /// ```
 #[derive(Clone)]
 pub struct PolicySpec {
-    /// As the user wrote it, but for what stands in braces: the name in tables.
+    /// Name in tables: as the user wrote it, but for what stands in braces.
     pub label: String,
-    /// As the user wrote it: [`PolicySpec::parse`] takes it again.
+    /// Text as the user wrote it: [`PolicySpec::parse`] takes it again.
     pub written: String,
     /// The policy.
     pub entry: &'static Entry,

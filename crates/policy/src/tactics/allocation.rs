@@ -11,7 +11,7 @@ use thermocline_units::PoolId;
 pub struct Room {
     /// Free chunks.
     pub free: u32,
-    /// Of these, those that are not kept for moves.
+    /// Those of them that are not kept for moves.
     pub beside_reserve: u32,
     /// True if requests to the pool leave the machine: it comes last.
     pub far: bool,

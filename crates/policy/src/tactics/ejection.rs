@@ -12,9 +12,9 @@ use thermocline_units::Nanos;
 /// Requests of a server, and of all servers, in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Failures {
-    /// Of the server.
+    /// Requests of the server.
     pub own: Window,
-    /// Of all servers, this one included.
+    /// Requests of all servers, this one included.
     pub all: Window,
 }
 

@@ -128,31 +128,31 @@ impl Kind {
 /// A tactic that was built.
 #[derive(Clone)]
 pub enum Tactic {
-    /// Of [`Kind::Allocation`].
+    /// Tactic of [`Kind::Allocation`].
     Allocation(Arc<dyn Allocation>),
-    /// Of [`Kind::Replica`].
+    /// Tactic of [`Kind::Replica`].
     Replica(Arc<dyn Replica>),
-    /// Of [`Kind::Redirection`].
+    /// Tactic of [`Kind::Redirection`].
     Redirection(Arc<dyn Redirection>),
-    /// Of [`Kind::Probing`].
+    /// Tactic of [`Kind::Probing`].
     Probing(Arc<dyn Probing>),
-    /// Of [`Kind::Yielding`].
+    /// Tactic of [`Kind::Yielding`].
     Yielding(Arc<dyn Yielding>),
-    /// Of [`Kind::CopyRate`].
+    /// Tactic of [`Kind::CopyRate`].
     CopyRate(Arc<dyn CopyRate>),
-    /// Of [`Kind::Trial`].
+    /// Tactic of [`Kind::Trial`].
     Trial(Arc<dyn TrialRule>),
-    /// Of [`Kind::Retention`].
+    /// Tactic of [`Kind::Retention`].
     Retention(Arc<dyn Retention>),
-    /// Of [`Kind::Ejection`].
+    /// Tactic of [`Kind::Ejection`].
     Ejection(Arc<dyn Ejection>),
-    /// Of [`Kind::Retries`].
+    /// Tactic of [`Kind::Retries`].
     Retries(Arc<dyn RetryRule>),
-    /// Of [`Kind::SlowStart`].
+    /// Tactic of [`Kind::SlowStart`].
     SlowStart(Arc<dyn ShareRule>),
-    /// Of [`Kind::Cleaning`].
+    /// Tactic of [`Kind::Cleaning`].
     Cleaning(Arc<dyn Cleaning>),
-    /// Of [`Kind::WriteBack`].
+    /// Tactic of [`Kind::WriteBack`].
     WriteBack(Arc<dyn WriteBack>),
 }
 

@@ -33,7 +33,7 @@ pub struct Disagreement {
     pub shadow: String,
     /// Questions so far.
     pub asked: u64,
-    /// Of these, those that the shadow would have answered otherwise.
+    /// Those of them that the shadow would have answered otherwise.
     pub differed: u64,
 }
 
@@ -131,10 +131,10 @@ pub enum TacticError {
         /// The name that was probably meant.
         hint: String,
     },
-    /// It is a policy of another family.
+    /// A policy of another family.
     #[error("`{label}` is a {kind}, not a tactic; tactics of {asker} are {}", .names.join(", "))]
     NoTactic {
-        /// As it was written.
+        /// The name as it was written.
         label: String,
         /// The family that it belongs to.
         kind: &'static str,
@@ -162,7 +162,7 @@ pub enum TacticError {
          runs of its own, `lab volume --tactic`", kind.tactic()
     )]
     NoShadow {
-        /// As it was written.
+        /// The name as it was written.
         label: String,
         /// Its kind.
         kind: Kind,
@@ -170,7 +170,7 @@ pub enum TacticError {
     /// Another machine asks it.
     #[error("`{label}` is of the kind {}, which {asker} never asks", kind.name())]
     Stranger {
-        /// As it was written.
+        /// The name as it was written.
         label: String,
         /// Its kind.
         kind: Kind,

@@ -9,7 +9,7 @@ use thermocline_units::Nanos;
 /// Outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is not over yet.
+    /// Not over yet.
     Open,
     /// The rest follows.
     GoesOn,

@@ -79,7 +79,7 @@ impl fmt::Display for ChunkSize {
 /// Ways to cut a flow into chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// It is not cut: relayed as it is. Policy state "00" in the source.
+    /// No cutting: relayed as it is. Policy state "00" in the source.
     None,
     /// Every so many bytes. Policy state "01".
     Fixed,

@@ -32,14 +32,14 @@ pub enum Why {
         /// Bytes that it is still tried for.
         left: Bytes,
     },
-    /// It was chosen so recently that the cache has few of its chunks yet.
+    /// A choice so recent that the cache has few of its chunks yet.
     Relearning {
         /// The choice before.
         from: Choice,
         /// Bytes until it is judged.
         left: Bytes,
     },
-    /// It gives the highest goodput, or nearly so at less processor time.
+    /// The choice with the highest goodput, or nearly so at less processor time.
     Best {
         /// Goodput expected of it, in bytes a second.
         goodput: f64,

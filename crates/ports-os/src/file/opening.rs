@@ -69,7 +69,7 @@ pub enum OpenDeviceError {
     Used {
         /// Its path.
         path: PathBuf,
-        /// In which way.
+        /// Description of that use.
         by: String,
     },
     /// Neither a file nor a block device.

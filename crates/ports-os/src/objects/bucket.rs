@@ -33,7 +33,7 @@ pub enum BucketError {
     /// The object is not what was written: cut off, exchanged, rotten, or of another version.
     #[error("the object {0} is not what was written there")]
     Damaged(String),
-    /// Nobody answered in time.
+    /// No answer came in time.
     #[error("the object store did not answer in time: {0}")]
     TimedOut(String),
     /// There is no bucket of that name.

@@ -48,7 +48,7 @@ const RETRY_LOOK: i64 = 100_000_000;
 /// Bytes that were written to an extent.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Since the last generation began its way.
+    /// Layer of what was written since the last generation began its way.
     pub(super) open: Layer,
     /// On its way, with its generation.
     pub(super) sealed: Option<(Arc<Layer>, Generation)>,
@@ -94,7 +94,7 @@ pub struct ObjectDevice {
     pub(super) epoch: u64,
     /// Generations counted in this opening.
     pub(super) count: u64,
-    /// By extent: what the log names.
+    /// Generations that the log names, by extent.
     pub(super) named: Vec<Generation>,
     /// Number of these.
     pub(super) objects: u64,
@@ -116,14 +116,15 @@ pub struct ObjectDevice {
     pub(super) round: UploadRound,
     /// The latest moment it was told of.
     pub(super) now: Nanos,
-    /// Since when the store fails; none: it does not.
+    /// Time from which on the store fails; `None`: it does not.
     pub(super) failing_since: Option<Nanos>,
     /// Time at which the store is tried again.
     pub(super) retry_at: Option<Nanos>,
     patience: Nanos,
     /// Records of the log behind a map, at most.
     pub(super) map_records: usize,
-    /// Nobody may write any more: the device is only looked at, or another program has it.
+    /// True if nothing may be written any more: the device is only looked at, or another program
+    /// has it.
     pub(super) lost: bool,
     pub(super) done: Vec<Completion>,
     path: PathBuf,
@@ -406,7 +407,7 @@ impl ObjectDevice {
         self.whole.insert(extent);
     }
 
-    /// Nobody waits for room that will not come.
+    /// Refuses writers that wait for room, which will not come.
     pub(super) fn turn_away_writers(&mut self, error: DeviceError) {
         for (ticket, _) in std::mem::take(&mut self.waiting) {
             self.answer(ticket, Err(error));

@@ -245,11 +245,11 @@ pub fn decode_header(header: &[u8]) -> Option<(Name, u32)> {
 /// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Of the log: somebody opened the device.
+    /// Record of the log: somebody opened the device.
     Opened,
-    /// Of the log: these extents have new generations.
+    /// Record of the log: these extents have new generations.
     Written,
-    /// Of the map: the generations of all extents that have one.
+    /// Map: the generations of all extents that have one.
     Map,
 }
 

@@ -46,7 +46,7 @@ pub enum MemoryError {
     /// Another process has it.
     #[error("{0} is in use by another process; stop that first")]
     InUse(PathBuf),
-    /// It is no such file.
+    /// A file of another kind.
     #[error(
         "{0} is damaged, or something else; if the bucket is known to be whole, remove the file"
     )]

@@ -56,7 +56,7 @@ pub enum OpenBucketError {
     /// The bucket was used by another device on this machine.
     #[error("this machine remembers another device there; name another prefix, or remove its file")]
     Another,
-    /// It was opened as often as can be counted.
+    /// A device that was opened as often as can be counted.
     #[error("the device was opened too often")]
     WornOut,
     /// The store failed, or showed something else than was written.
@@ -81,7 +81,7 @@ impl From<Refusal> for OpenBucketError {
 pub(super) struct Opened {
     pub(super) identity: u64,
     pub(super) shape: Shape,
-    /// By extent.
+    /// Generations by extent.
     pub(super) named: Vec<Generation>,
     /// The last record of the log.
     pub(super) sequence: u64,

@@ -43,7 +43,7 @@ impl Default for Limits {
     }
 }
 
-/// As good as no limit: more than any machine moves.
+/// Practically no limit: more than any machine moves.
 const BOUNDLESS: u64 = 1 << 50;
 
 /// The pace of requests to a store.

@@ -69,11 +69,11 @@ pub(super) enum Answer {
 
 /// The result of a record.
 pub(super) enum Commit {
-    /// It is in the log, and remembered.
+    /// A record that is in the log, and remembered.
     Done,
     /// This one is in its place.
     Taken(Record),
-    /// It may be in the log or not.
+    /// A record that may be in the log or not.
     Failed(BucketError),
 }
 

@@ -21,7 +21,7 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// As many threads as `units`, each computing with `compute`.
+    /// Threads, as many as `units`, each computing with `compute`.
     ///
     /// # Panics
     /// When `units` is 0, or a thread cannot be started.

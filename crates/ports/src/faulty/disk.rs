@@ -30,7 +30,7 @@ enum Condition {
 
 #[derive(Debug, Clone)]
 enum Act {
-    /// With the contents at submission, where the read is to show those.
+    /// A read, with the contents at submission, where the read is to show those.
     Read {
         range: Range<u64>,
         early: Option<Result<Payload, DeviceError>>,

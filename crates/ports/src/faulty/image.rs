@@ -95,7 +95,7 @@ struct Extent {
 /// The contents of a disk, in sectors.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
-    /// By first sector; never overlapping, never empty.
+    /// Extents by first sector; never overlapping, never empty.
     extents: BTreeMap<u64, Extent>,
     background: Content,
 }

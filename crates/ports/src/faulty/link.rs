@@ -48,7 +48,7 @@ impl LinkFaults {
 pub struct SimLink {
     faults: LinkFaults,
     rng: Rng,
-    /// By arrival, then by sequence of sending.
+    /// Packets by arrival, then by sequence of sending.
     under_way: BTreeMap<(Nanos, u64), Packet>,
     sequence: u64,
     /// No packet that keeps its place arrives before this.

@@ -84,7 +84,7 @@ pub struct ModelAccelerator {
     /// Times at which each unit has computed its last job, and can take the next transfer.
     units: Vec<Unit>,
     waiting: VecDeque<(Nanos, Ticket, Job)>,
-    /// By the moment they are done, then by order of submission.
+    /// Jobs by the moment they are done, then by order of submission.
     inside: BTreeMap<(Nanos, u64), Done>,
     sequence: u64,
 }

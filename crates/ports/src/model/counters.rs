@@ -3,14 +3,14 @@
 use super::schedule::{Kind, Request};
 use thermocline_units::{Bytes, Nanos};
 
-/// Requests of one operation that completed.
+/// Requests of one kind that completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OperationCounters {
+pub struct IoCounters {
     /// Number of requests.
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Sum of the times from submission to completion. Over a span of time, all operations' sums
+    /// Sum of the times from submission to completion. Over a span of time, the sums of all kinds
     /// divided by it are the mean number of requests in the device.
     pub latency: Nanos,
 }
@@ -64,13 +64,13 @@ pub struct ShingleCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Reads.
-    pub reads: OperationCounters,
+    pub reads: IoCounters,
     /// Writes.
-    pub writes: OperationCounters,
+    pub writes: IoCounters,
     /// Flushes.
-    pub flushes: OperationCounters,
+    pub flushes: IoCounters,
     /// Discards and ranges of zeroes.
-    pub discards: OperationCounters,
+    pub discards: IoCounters,
     /// Time during which at least one request was in the device; for disks, during which the head
     /// worked, cleaning included.
     pub busy: Nanos,
@@ -82,28 +82,28 @@ pub struct Counters {
 
 impl Counters {
     pub(super) fn count(&mut self, request: &Request, at: Nanos) {
-        let operation = match request.kind {
+        let counters = match request.kind {
             Kind::Read => &mut self.reads,
             Kind::Write | Kind::ForcedWrite => &mut self.writes,
             Kind::Flush => &mut self.flushes,
             Kind::Discard | Kind::WriteZeroes => &mut self.discards,
         };
-        operation.requests += 1;
-        operation.bytes.0 += request.length;
-        operation.latency.0 += at.saturating_sub(request.submitted).0;
+        counters.requests += 1;
+        counters.bytes.0 += request.length;
+        counters.latency.0 += at.saturating_sub(request.submitted).0;
     }
 
-    /// Requests of all operations.
+    /// Requests of all kinds.
     pub fn requests(&self) -> u64 {
-        self.operations().iter().map(|operation| operation.requests).sum()
+        self.kinds().iter().map(|counters| counters.requests).sum()
     }
 
     /// Sum of all latencies: the integral of the number of requests in the device over time.
     pub fn in_device(&self) -> Nanos {
-        Nanos(self.operations().iter().map(|operation| operation.latency.0).sum())
+        Nanos(self.kinds().iter().map(|counters| counters.latency.0).sum())
     }
 
-    fn operations(&self) -> [&OperationCounters; 4] {
+    fn kinds(&self) -> [&IoCounters; 4] {
         [&self.reads, &self.writes, &self.flushes, &self.discards]
     }
 }

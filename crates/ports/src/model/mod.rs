@@ -33,7 +33,7 @@ mod stripe;
 mod text;
 
 pub use accelerator::{AcceleratorProfile, Compute, ModelAccelerator};
-pub use counters::{Counters, FlashCounters, OperationCounters, ShingleCounters};
+pub use counters::{Counters, FlashCounters, IoCounters, ShingleCounters};
 pub use keys::ProfileError;
 pub use lane::LaneModel;
 pub use link::{LinkCounts, LinkProfile, ModelLink};

@@ -17,9 +17,9 @@ use thermocline_units::{Bytes, Nanos};
 /// The destination of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// To its own address.
+    /// Write to its own address.
     Home,
-    /// To the cache at `at`, after rewriting `bands` bands.
+    /// Write to the cache at `at`, after rewriting `bands` bands.
     Cache { at: u64, bands: u32 },
 }
 

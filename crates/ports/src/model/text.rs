@@ -34,7 +34,7 @@ fn line(out: &mut String, key: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "{key} = {value}");
 }
 
-/// In the largest unit that says it exactly.
+/// Text in the largest unit that says it exactly.
 fn size(bytes: Bytes) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let exact = units.iter().find(|(bits, _)| bytes.0 > 0 && bytes.0.is_multiple_of(1 << bits));

@@ -50,7 +50,7 @@ fn run(device: &mut impl Device, now: &mut Nanos, io: Io) -> Vec<u8> {
 }
 
 #[test]
-fn an_overlay_keeps_the_contract_over_disks_and_models() {
+fn a_scratch_device_keeps_the_contract_over_disks_and_models() {
     for seed in 0..10 {
         contract::check(|| ScratchDevice::new(ReadOnly::new()), seed, 400);
         let profile = Profile::built_in("ssd-sata").expect("it is built in");

@@ -52,7 +52,7 @@ fn hasty(servers: &[&Server]) -> Live {
     live
 }
 
-/// With `connections = 300`, 300 such clients locked everybody out for ever.
+/// Three hundred such clients, with `connections = 300`, locked everybody out for ever.
 #[test]
 fn a_client_that_does_not_get_to_its_first_request_is_let_go() {
     let server = Server::saying("x");

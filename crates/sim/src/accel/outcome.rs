@@ -59,7 +59,7 @@ impl Outcome {
 /// A scheduler over all seeds.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// As the user named it.
+    /// The policy as the user named it.
     pub policy: String,
     /// Outcomes, a seed each.
     pub outcomes: Vec<Outcome>,

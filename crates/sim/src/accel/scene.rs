@@ -20,9 +20,9 @@ pub enum SceneError {
 pub struct FunctionModel {
     /// Its name.
     pub name: &'static str,
-    /// It keeps state of flows.
+    /// True if it keeps state of flows.
     pub stateful: bool,
-    /// It alters packets.
+    /// True if it alters packets.
     pub alters: bool,
     /// Nanoseconds a packet on a slot, above 0. Its image states this, too.
     pub slot: f64,
@@ -44,7 +44,7 @@ pub(crate) const BIG: u32 = 16_000;
 pub enum Profile {
     /// A region by itself: 3 ms for a little image, 5 ms for a big one (OpenANFV's 3 to 5 ms).
     Partial,
-    /// As long as a whole card of the source: 13 ms (10 to 15 ms).
+    /// Time of a whole card of the source: 13 ms (10 to 15 ms).
     Full,
     /// A whole ECP5-45 image, 1.03 MB, through a serial port of 50 MB/s: 21.6 ms.
     Ecp5,

@@ -78,17 +78,17 @@ pub struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is what there is.
+    /// The machine as it is.
     Now,
     /// Its mean is lower, beyond chance and by a share worth telling.
     Better,
     /// Its mean is higher, likewise.
     Worse,
-    /// It is the same: whatever difference there is is too small to be worth telling.
+    /// No difference: whatever there is is too small to be worth telling.
     Same,
     /// Its runs differ too much to say; more seeds may tell.
     Unclear,
-    /// It could not be run.
+    /// A trial that could not be run.
     Impossible,
 }
 
@@ -176,7 +176,7 @@ pub struct Advice {
     pub touched_bytes: u64,
     /// Runs of each trial.
     pub seeds: u64,
-    /// As it is first, then the trials.
+    /// Answers: the machine as it is first, then the trials.
     pub answers: Vec<Answer>,
     /// Latencies of the trace's own system; none: it tells nothing.
     pub measured: Option<Measured>,

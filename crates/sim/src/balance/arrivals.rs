@@ -19,7 +19,7 @@ pub struct Arrival {
 pub enum Arrivals {
     /// Drawn anew for each seed.
     Process(Mmpp),
-    /// As recorded, the same for each seed; at least two, not all at one moment.
+    /// Arrivals as recorded, the same for each seed; at least two, not all at one moment.
     Trace(Arc<[Arrival]>),
 }
 

@@ -23,9 +23,9 @@ pub(super) struct Job {
 pub(super) const STREAM_OF_ARRIVALS: u64 = 1;
 const STREAM_OF_WORK: u64 = 2;
 const STREAM_OF_BALANCERS: u64 = 3;
-/// Of the machine's own choices, such as which balancer an idle site tells.
+/// Stream of the machine's own choices, such as which balancer an idle site tells.
 pub(super) const STREAM_OF_SITES: u64 = 4;
-/// Of the sites' slow times.
+/// Stream of the sites' slow times.
 pub(super) const STREAM_OF_PACES: u64 = 5;
 /// Balancers have one each, from here on.
 pub(super) const STREAM_OF_RULES: u64 = 16;

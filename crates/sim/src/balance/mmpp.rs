@@ -100,7 +100,7 @@ impl Mmpp {
 /// Counts of arrivals a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seconds {
-    /// In the busiest.
+    /// Arrivals in the busiest.
     pub most: u64,
     /// Share of the seconds that have any.
     pub busy: f64,

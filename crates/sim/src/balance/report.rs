@@ -11,7 +11,7 @@ use thermocline_units::{Latencies, Nanos};
 /// One policy over all seeds.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// As the user named it.
+    /// The policy as the user named it.
     pub policy: String,
     /// True if it is a bound: nobody can know what it knows.
     pub bound: bool,

@@ -10,7 +10,7 @@ pub enum View {
     Exact,
     /// All sites report at the same moments, `delay` apart, and are known at once.
     Refresh,
-    /// As `Refresh`, and a report takes `delay` to arrive.
+    /// Reports as under `Refresh`, and a report takes `delay` to arrive.
     Transit,
 }
 
@@ -23,7 +23,7 @@ pub enum Service {
     Deterministic,
     /// Pareto with this shape, above 1; below 2 its variance is infinite.
     Pareto(f64),
-    /// In proportion to the request's length in the trace; one byte at least.
+    /// Work in proportion to the request's length in the trace; one byte at least.
     Bytes,
 }
 

@@ -23,7 +23,7 @@ const T: [f64; 30] = [
 const T_BEYOND: f64 = 2.0;
 
 impl Estimate {
-    /// Of one value a run; at least one.
+    /// Estimates from one value a run; at least one.
     pub fn of(values: &[f64]) -> Estimate {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;

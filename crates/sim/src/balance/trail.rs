@@ -13,7 +13,7 @@ pub(super) struct Trail {
     times: VecDeque<Nanos>,
     /// Events up to the earlier moment.
     before: u64,
-    /// Of `times`, how many are up to the later moment.
+    /// Number of `times` up to the later moment.
     between: usize,
 }
 

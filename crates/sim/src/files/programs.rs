@@ -36,14 +36,14 @@ pub type Shared = Rc<RefCell<Tree>>;
 /// End of a task.
 #[derive(Debug, Clone)]
 pub enum Quota {
-    /// So many rounds, of all that share it.
+    /// A number of rounds, of all that share it.
     Rounds(Rc<Cell<u64>>),
     /// Until this moment.
     Until(Nanos),
 }
 
 impl Quota {
-    /// So many rounds.
+    /// A quota of so many rounds.
     pub fn rounds(count: u64) -> Quota {
         Quota::Rounds(Rc::new(Cell::new(count)))
     }
@@ -95,7 +95,7 @@ pub struct Habits {
     /// Files of at most so many bytes are deleted and made anew, as large as before, so that the
     /// set stays what it is.
     pub replaced: u64,
-    /// So many bytes of a file are read at a time, anywhere in it; `u64::MAX`: all of it.
+    /// Bytes of a file that are read at a time, anywhere in it; `u64::MAX`: all of it.
     pub part: u64,
     /// Directories that new files are dealt to.
     pub directories: u32,

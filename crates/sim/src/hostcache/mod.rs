@@ -91,7 +91,7 @@ pub struct Scene {
     pub memory_by_block: bool,
     /// Writes name content even if the host does not hold it.
     pub hash_first_always: bool,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
@@ -102,7 +102,7 @@ pub struct Outcome {
     pub server_bytes: u64,
     /// Bytes of all messages between hosts.
     pub peer_bytes: u64,
-    /// Of those of the server: what is not bytes of blocks.
+    /// Those of the server's bytes that are not of blocks.
     pub other_bytes: u64,
     /// Mean time of a guest's request, seconds.
     pub latency_s: f64,
@@ -144,7 +144,7 @@ struct Seat {
 struct Stage<'a> {
     scene: &'a Scene,
     now: Nanos,
-    /// By time; of one time in the order in which they were put there.
+    /// Events by time; of one time in the order in which they were put there.
     happenings: BTreeMap<(Nanos, u64), What>,
     number: u64,
     server: Server,

@@ -94,7 +94,7 @@ pub struct Curve {
     pub policy: String,
     /// True if the sample's lack or surplus of accesses was counted as hits (SHARDS-adj).
     pub adjusted: bool,
-    /// By size, ascending.
+    /// Points by size, ascending.
     pub points: Vec<Point>,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Replay {
 /// One replay, and the rows it fills.
 pub(super) struct Job {
     replay: Replay,
-    /// By ascending capacity.
+    /// Places by ascending capacity.
     pub(super) places: Vec<Place>,
     spent: Spent,
 }
@@ -30,7 +30,7 @@ pub(super) struct Place {
     pub(super) row: usize,
     pub(super) spec: PolicySpec,
     pub(super) size: CacheSize,
-    /// In lines, or in chunks for placements.
+    /// Capacity in lines, or in chunks for placements.
     pub(super) capacity: u32,
     pub(super) unit: Bytes,
 }

@@ -33,7 +33,7 @@ pub struct SideRow {
 pub struct TrafficRow {
     /// Operations.
     pub operations: u64,
-    /// Of those, sequential ones.
+    /// Sequential ones among them.
     pub sequential: u64,
     /// Bytes.
     pub bytes: u64,
@@ -305,7 +305,7 @@ impl SideRow {
 impl From<&Traffic> for TrafficRow {
     fn from(traffic: &Traffic) -> TrafficRow {
         TrafficRow {
-            operations: traffic.operations(),
+            operations: traffic.ios(),
             sequential: traffic.sequential,
             bytes: traffic.bytes().0,
         }

@@ -8,7 +8,7 @@ use super::job::{Job, Place, Replay};
 use super::results::{Row, Scene, Seen};
 use super::size::{CacheSize, SizeError};
 use crate::replay::cost::Profile;
-use crate::replay::{CACHE_OPERATION, FLASH_OPERATION, Warmup};
+use crate::replay::{CACHE_IO_BYTES, FLASH_IO_BYTES, Warmup};
 use crate::replay::{CacheReplay, FlashReplay, ReplayOptions, SweepReplay, WriteMode};
 use crate::workload::{Block, Cut, Names, Stream, Unit, Workload, WorkloadError};
 use rayon::prelude::*;
@@ -22,7 +22,7 @@ use thermocline_units::{Bytes, LineId, Nanos};
 pub struct LabOptions {
     /// Options of each replay.
     pub replay: ReplayOptions,
-    /// Costs of operations.
+    /// Costs of I/Os.
     pub profile: Profile,
     /// Seed of everything random.
     pub seed: u64,
@@ -254,7 +254,7 @@ pub fn run(
     run_grid(workload, grid, options, progress)?.into_iter().collect()
 }
 
-/// As [`run`]. Policies come one after the other, each with all its sizes.
+/// Runs as [`run`] does. Policies come one after the other, each with all its sizes.
 ///
 /// # Errors
 /// When nothing can run at all.
@@ -312,7 +312,7 @@ pub fn run_stream(
     Ok((tried.into_iter().collect::<Result<_, _>>()?, seen))
 }
 
-/// As [`run_stream`]. Policies come one after the other, each with all its sizes.
+/// Runs as [`run_stream`] does. Policies come one after the other, each with all its sizes.
 ///
 /// # Errors
 /// When nothing can run at all, or the trace cannot be read.
@@ -543,7 +543,7 @@ impl Planner<'_> {
                 let footprint =
                     if shared { self.footprint_alone(&place, scene) } else { footprint };
                 let operation =
-                    if place.spec.is_placement() { FLASH_OPERATION } else { CACHE_OPERATION };
+                    if place.spec.is_placement() { FLASH_IO_BYTES } else { CACHE_IO_BYTES };
                 let cost = self.options.profile.cost(&counts, operation);
                 let capacity = (place.capacity, place.unit);
                 let made = Row::new(scene, &place.spec, place.size, capacity, counts, cost);

@@ -7,11 +7,11 @@ use thermocline_units::Bytes;
 /// Size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CacheSize {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(Bytes),
     /// This share of the workload's distinct lines, above 0.
     Share(f64),
-    /// So many lines (or objects).
+    /// A number of lines (or objects).
     Lines(u32),
 }
 

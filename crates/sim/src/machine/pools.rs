@@ -28,7 +28,7 @@ pub struct PoolsError {
 /// Size of a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PoolSize {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(Bytes),
     /// This share of the chunks that the trace touches, above 0.
     Share(f64),
@@ -65,7 +65,7 @@ pub struct CachePlan {
 }
 
 impl PoolSize {
-    /// In chunks, at least one, for a trace that touches `touched` chunks. Rounded up.
+    /// Size in chunks, at least one, for a trace that touches `touched` chunks. Rounded up.
     pub fn chunks(self, chunk: Bytes, touched: u64) -> u64 {
         let chunks = match self {
             PoolSize::Bytes(bytes) => bytes.0.div_ceil(chunk.0),
@@ -77,7 +77,7 @@ impl PoolSize {
 }
 
 impl PoolSize {
-    /// In bytes, of a pool of `pool` bytes.
+    /// Size in bytes, of a pool of `pool` bytes.
     pub fn bytes(self, pool: Bytes) -> Bytes {
         match self {
             PoolSize::Bytes(bytes) => bytes,

@@ -233,7 +233,7 @@ pub struct Run {
     pub waited_max: u64,
     /// Moves that the placement proposed.
     pub moves_proposed: u64,
-    /// Of these, moves that never began: no room, gone, or overtaken by the next epoch's.
+    /// Moves among these that never began: no room, gone, or overtaken by the next epoch's.
     pub moves_dropped: u64,
     /// Migrations done.
     pub moves_done: u64,
@@ -274,7 +274,7 @@ pub struct TacticShadow {
     pub shadow: String,
     /// Questions.
     pub asked: u64,
-    /// Of these, those that it would have answered otherwise.
+    /// Those of them that it would have answered otherwise.
     pub differed: u64,
 }
 

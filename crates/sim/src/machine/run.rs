@@ -21,12 +21,12 @@ use thermocline_volume::{AdminError, Copying, CreateError, Group, Observer, Sett
 /// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// As in the trace, so many times as fast.
+    /// Arrivals as in the trace, so many times as fast.
     Open {
         /// 2: in half the time. Above 0.
         speed: f64,
     },
-    /// So many are always under way, in the order of the trace.
+    /// A fixed number always under way, in the order of the trace.
     Closed {
         /// Number of requests, at least 1.
         outstanding: u32,
@@ -128,7 +128,7 @@ impl MachineOptions {
         Ok(variants)
     }
 
-    /// With the epoch that a placement wants, where it may say so.
+    /// Options with the epoch that a placement wants, where it may say so.
     fn asked_by(&self, placement: &dyn Placement) -> MachineOptions {
         let own = placement.epoch().filter(|_| self.own_epochs);
         MachineOptions { epoch: own.unwrap_or(self.epoch), ..self.clone() }

@@ -49,7 +49,7 @@ struct Room {
     name: String,
     /// Chunks that it has room for.
     chunks: u64,
-    /// Of these, chunks that are to stay free, unless chunks of faster pools need them.
+    /// Chunks among these that are to stay free, unless chunks of faster pools need them.
     kept: u64,
 }
 

@@ -4,7 +4,7 @@
 //! read miss reads disk and, if admitted, writes flash; a write that is cached writes flash (and
 //! disk, when writing through); one that is not writes disk; a dirty line evicted is read from
 //! flash and written to disk. At real sizes, contiguous lines of a request with the same fate are
-//! one operation, so are neighbours among the dirty lines that one request evicts, and a write that
+//! one I/O, so are neighbours among the dirty lines that one request evicts, and a write that
 //! covers only part of an absent line first reads that line from disk.
 
 use super::WriteMode;
@@ -15,8 +15,8 @@ use crate::workload::{Head, Names, Unit};
 use std::ops::Range;
 use thermocline_units::{Bytes, LineId, VolumeId};
 
-/// Bytes that the source charges a cache operation as; also a page of flash.
-pub(crate) const SOURCE_OPERATION: Bytes = Bytes::from_kib(4);
+/// Bytes that the source charges a cache I/O as; also a page of flash.
+pub(crate) const SOURCE_IO_BYTES: Bytes = Bytes::from_kib(4);
 
 /// The books of a cache replay, and what they need to be kept.
 pub(super) struct Accountant {
@@ -58,7 +58,7 @@ impl Accountant {
 
     pub(super) fn close(self) -> Vec<Counts> {
         let line = self.line_bytes();
-        self.books.close(self.mode, line, line.div_ceil(SOURCE_OPERATION.0))
+        self.books.close(self.mode, line, line.div_ceil(SOURCE_IO_BYTES.0))
     }
 
     fn line_bytes(&self) -> u64 {
@@ -79,7 +79,7 @@ impl Accountant {
         let sizes = self.books.sizes();
         let bytes = u64::from(head.length);
         let fate = Fate { write: true, hit: false, resident: false };
-        let runs = Runs { operations: 1, lines, bytes, flash_bytes: 0 };
+        let runs = Runs { ios: 1, lines, bytes, flash_bytes: 0 };
         self.books.runs(0..sizes, fate, runs);
         let volume = VolumeId(head.tag.volume());
         self.books.disk(0..sizes, true, volume, head.offset.0, bytes);
@@ -139,7 +139,7 @@ impl Accountant {
     ) {
         let span = self.span(head, lines, &run);
         let (lines, flash_bytes) = (run.len() as u64, span.flash_bytes(fate));
-        let runs = Runs { operations: 1, lines, bytes: span.bytes, flash_bytes };
+        let runs = Runs { ios: 1, lines, bytes: span.bytes, flash_bytes };
         self.books.runs(sizes.clone(), fate, runs);
         self.disk(sizes, head, fate, &span);
     }
@@ -238,6 +238,6 @@ impl Span {
 
 /// Bytes of the flash pages that a range overlaps.
 fn pages(offset: u64, length: u64) -> u64 {
-    let page = SOURCE_OPERATION.0;
+    let page = SOURCE_IO_BYTES.0;
     ((offset + length).div_ceil(page) - offset / page) * page
 }

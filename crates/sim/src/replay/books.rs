@@ -6,7 +6,7 @@
 //! and only for sizes that go to disk.
 
 use super::WriteMode;
-use super::counts::{Counts, Disk, SourceOperations, Traffic, VolumeCounts};
+use super::counts::{Counts, Disk, SourceIos, Traffic, VolumeCounts};
 use super::reads::Reads;
 use std::ops::Range;
 use thermocline_units::VolumeId;
@@ -28,10 +28,10 @@ impl Fate {
     }
 }
 
-/// Runs of lines of one fate, each an operation.
+/// Runs of lines of one fate, each an I/O.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Runs {
-    pub(super) operations: u64,
+    pub(super) ios: u64,
     pub(super) lines: u64,
     /// Bytes the request asked for.
     pub(super) bytes: u64,
@@ -48,20 +48,20 @@ pub(super) struct Requests {
     pub(super) bytes: u64,
 }
 
-/// Sums of runs: operations, lines, bytes, flash bytes.
+/// Sums of runs: I/Os, lines, bytes, flash bytes.
 type RunSums = [u64; 4];
 /// Sums of requests: requests, lines, bytes.
 type RequestSums = [u64; 3];
 /// Sums of requests of one line: requests, bytes, flash bytes.
 type SingleSums = [u64; 3];
-/// Sums of write-backs: operations, lines.
+/// Sums of write-backs: I/Os, lines.
 type WriteBackSums = [u64; 2];
 
 /// Entries of one size, as differences to the size before it.
 #[derive(Debug, Clone, Default)]
 struct Page {
     runs: [RunSums; Fate::COUNT],
-    /// By write, then by hit.
+    /// Sums by write, then by hit.
     requests: [RequestSums; 4],
 }
 
@@ -127,7 +127,7 @@ impl Books {
     /// Runs of lines in `sizes`.
     #[inline]
     pub(super) fn runs(&mut self, sizes: Range<usize>, fate: Fate, runs: Runs) {
-        let entry = [runs.operations, runs.lines, runs.bytes, runs.flash_bytes];
+        let entry = [runs.ios, runs.lines, runs.bytes, runs.flash_bytes];
         add(&mut self.pages[sizes.start].runs[fate.index()], entry);
         if let Some(after) = self.pages.get_mut(sizes.end) {
             take_back(&mut after.runs[fate.index()], entry);
@@ -186,7 +186,7 @@ impl Books {
         }
     }
 
-    /// One disk operation in each of `sizes`.
+    /// One disk I/O in each of `sizes`.
     #[inline]
     pub(super) fn disk(
         &mut self,
@@ -226,7 +226,7 @@ impl Books {
         own.disk.access(true, volume, offset, lines * line_bytes);
     }
 
-    /// Sums the books up: one `Counts` a size. The source charges `charged` operations a line.
+    /// Sums the books up: one `Counts` a size. The source charges `charged` I/Os a line.
     pub(super) fn close(mut self, mode: WriteMode, line_bytes: u64, charged: u64) -> Vec<Counts> {
         self.fold_singles();
         let mut page = Page::default();
@@ -260,11 +260,11 @@ fn counts_of(page: &Page, own: &Own, mode: WriteMode, line_bytes: u64, charged: 
     let (read_hit, read_admit) = (runs(false, true, true), runs(false, false, true));
     let (write_hit, write_admit) = (runs(true, true, true), runs(true, false, true));
     let (read_pass, write_pass) = (runs(false, false, false), runs(true, false, false));
-    let [back_operations, back_lines] = own.write_backs;
+    let [back_ios, back_lines] = own.write_backs;
     let cached_writes = lines(write_hit) + lines(write_admit);
     let through = if mode == WriteMode::Through { cached_writes } else { 0 };
     let mut flash_reads = traffic(read_hit);
-    flash_reads.random += back_operations;
+    flash_reads.random += back_ios;
     flash_reads.random_bytes += back_lines * line_bytes;
     let mut flash_writes = traffic(read_admit);
     for sums in [write_hit, write_admit] {
@@ -276,7 +276,7 @@ fn counts_of(page: &Page, own: &Own, mode: WriteMode, line_bytes: u64, charged: 
         evicted: own.evicted,
         written_back: back_lines,
         moved: read_admit[3] + back_lines * line_bytes,
-        source: SourceOperations {
+        source: SourceIos {
             flash_reads: lines(read_hit) + back_lines * charged,
             flash_writes: lines(read_admit) + cached_writes,
             disk_reads: lines(read_admit) + lines(read_pass),

@@ -1,8 +1,8 @@
 //! The I/O cost model of Tai 2015 §4.2.3.1 (eq. 21, Tables 10 and 11), from a device profile that
 //! is data.
 //!
-//! Printed twice. *As the source charges it*: caches in 4 KiB operations, flash managers in 128 KiB
-//! operations, all random, each alone. *At real sizes*: every operation at the size the device
+//! Printed twice. *As the source charges it*: caches in 4 KiB I/Os, flash managers in 128 KiB
+//! I/Os, all random, each alone. *At real sizes*: every I/O at the size the device
 //! would see, contiguous lines of a request as one, sequential where the disk's head already is,
 //! for caches and flash managers alike; part of the source's advantage is the difference of the
 //! two.
@@ -39,7 +39,7 @@ pub struct Profile {
     pub disk_read: Latencies,
     /// Disk writes, µs.
     pub disk_write: Latencies,
-    /// Positioning time of the disk-head metric, ms an operation.
+    /// Positioning time of the disk-head metric, ms an I/O.
     pub head_positioning_ms: f64,
     /// Transfer rate of the disk-head metric, MB/s.
     pub head_transfer_mb_per_s: f64,
@@ -64,7 +64,7 @@ pub struct ProfileError {
 /// Time in the two accountings, and the wear and head metrics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// As the source charges it.
+    /// Cost as the source charges it.
     pub source: Nanos,
     /// At real sizes.
     pub real: Nanos,
@@ -101,10 +101,10 @@ impl Profile {
         Profile::parse(SOURCE_PROFILE, "built in").expect("the built-in profile is read by a test")
     }
 
-    /// The cost of what was counted. `operation` is the size the source charges: 4 KiB for caches,
+    /// The cost of what was counted. `io_bytes` is the size the source charges: 4 KiB for caches,
     /// 128 KiB for flash managers.
-    pub fn cost(&self, counts: &Counts, operation: Bytes) -> Cost {
-        let at = |l: &Latencies| line(l.random_4k, l.random_128k, 1, operation.0);
+    pub fn cost(&self, counts: &Counts, io_bytes: Bytes) -> Cost {
+        let at = |l: &Latencies| line(l.random_4k, l.random_128k, 1, io_bytes.0);
         let n = &counts.source;
         let source = n.flash_reads as f64 * at(&self.flash_read)
             + n.flash_writes as f64 * at(&self.flash_write)
@@ -130,12 +130,12 @@ impl Profile {
     }
 }
 
-/// µs for `operations` of `bytes` in all: a line through the two measured sizes. Operations below
+/// µs for `ios` of `bytes` in all: a line through the two measured sizes. I/Os below
 /// 4 KiB are charged as 4 KiB.
-fn line(at_4k: f64, at_128k: f64, operations: u64, bytes: u64) -> f64 {
+fn line(at_4k: f64, at_128k: f64, ios: u64, bytes: u64) -> f64 {
     let slope = (at_128k - at_4k) / (KIB_128 - KIB_4);
-    let operations = operations as f64;
-    operations * at_4k + (bytes as f64 - operations * KIB_4).max(0.0) * slope
+    let ios = ios as f64;
+    ios * at_4k + (bytes as f64 - ios * KIB_4).max(0.0) * slope
 }
 
 fn time(latencies: &Latencies, traffic: &Traffic) -> f64 {

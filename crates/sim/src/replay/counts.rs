@@ -1,4 +1,4 @@
-//! Counters of a replay: hits by request, line and byte, and the operations each device saw.
+//! Counters of a replay: hits by request, line and byte, and the I/Os each device saw.
 
 use super::reads::Reads;
 use thermocline_units::{Bytes, VolumeId};
@@ -20,22 +20,22 @@ pub struct Side {
     pub byte_hits: u64,
 }
 
-/// Operations one device did in one direction.
+/// I/Os one device did in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Operations that had to seek (every flash operation counts as one).
+    /// I/Os that had to seek (every flash I/O counts as one).
     pub random: u64,
     /// Their bytes.
     pub random_bytes: u64,
-    /// Operations that began where the device's last one ended.
+    /// I/Os that began where the device's last one ended.
     pub sequential: u64,
     /// Their bytes.
     pub sequential_bytes: u64,
 }
 
 impl Traffic {
-    /// Operations of both kinds.
-    pub fn operations(&self) -> u64 {
+    /// I/Os of both kinds.
+    pub fn ios(&self) -> u64 {
         self.random + self.sequential
     }
 
@@ -63,12 +63,12 @@ pub struct Disk {
     pub reads: Traffic,
     /// Writes.
     pub writes: Traffic,
-    /// Volume (plus one, 0 before the first operation) and offset after the last operation.
+    /// Volume (plus one, 0 before the first I/O) and offset after the last I/O.
     pub(super) head: (u32, u64),
 }
 
 impl Disk {
-    /// One operation at `offset` of `volume`.
+    /// One I/O at `offset` of `volume`.
     #[inline]
     pub(crate) fn access(&mut self, write: bool, volume: VolumeId, offset: u64, bytes: u64) {
         let sequential = self.head == (volume.0 + 1, offset);
@@ -77,7 +77,7 @@ impl Disk {
         traffic.add(bytes, sequential);
     }
 
-    /// Place of the head: volume and offset; no volume before the first operation.
+    /// Place of the head: volume and offset; no volume before the first I/O.
     pub(super) fn place(&self) -> (u32, u64) {
         (self.head.0.wrapping_sub(1), self.head.1)
     }
@@ -101,10 +101,10 @@ pub struct VolumeCounts {
     pub request_hits: u64,
 }
 
-/// Operations as the source's Tables 10 and 11 charge them: in units of 4 KiB for caches, 128 KiB
+/// I/Os as the source's Tables 10 and 11 charge them: in units of 4 KiB for caches, 128 KiB
 /// for flash managers, each alone (Tai 2015 §4.2.3.1, eq. 21).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SourceOperations {
+pub struct SourceIos {
     /// N_SsdRead.
     pub flash_reads: u64,
     /// N_SsdWrt.
@@ -126,20 +126,20 @@ pub struct Counts {
     pub admitted: u64,
     /// Lines or chunks that left flash to make room.
     pub evicted: u64,
-    /// Of those, dirty ones written back.
+    /// Dirty ones among them, written back.
     pub written_back: u64,
     /// Bytes moved between the devices in the background or because of a miss: admissions,
     /// write-backs, migrations.
     pub moved: u64,
-    /// Operations as the source charges them.
-    pub source: SourceOperations,
+    /// I/Os as the source charges them.
+    pub source: SourceIos,
     /// Flash reads at their real sizes.
     pub flash_reads: Traffic,
     /// Flash writes at their real sizes.
     pub flash_writes: Traffic,
     /// The disk at real sizes.
     pub disk: Disk,
-    /// By volume id.
+    /// Counts by volume id.
     pub volumes: Vec<VolumeCounts>,
 }
 
@@ -168,7 +168,7 @@ impl Counts {
         }
     }
 
-    /// One operation on flash, which has no head to move.
+    /// One I/O on flash, which has no head to move.
     #[inline]
     pub(crate) fn flash(&mut self, write: bool, bytes: u64) {
         let traffic = if write { &mut self.flash_writes } else { &mut self.flash_reads };

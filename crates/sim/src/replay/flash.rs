@@ -1,7 +1,7 @@
 //! Driving a per-epoch placement over two pools: flash (0) and disk (1).
 //!
 //! Requests are served by the pool each chunk lives on; nothing is admitted on a miss. At the end
-//! of every epoch the placement proposes moves, which are carried out in order in operations of 128
+//! of every epoch the placement proposes moves, which are carried out in order in I/Os of 128
 //! KiB (Tai 2015 §4.2.3.1): arrivals read disk and write flash, dirty departures read flash and
 //! write disk, clean ones cost nothing. A request is a hit when all its chunks are on flash.
 //!
@@ -18,8 +18,8 @@ use thermocline_policy::placement::{
 };
 use thermocline_units::{Bytes, ChunkId, LineId, Nanos, PoolId};
 
-/// The operation size of migrations, and what the source charges flash managers' accesses as.
-pub(crate) const OPERATION: Bytes = Bytes::from_kib(128);
+/// The I/O size of migrations, and what the source charges flash managers' accesses as.
+pub(crate) const IO_BYTES: Bytes = Bytes::from_kib(128);
 /// Epochs without a request that a placement is told of before time jumps.
 const IDLE_EPOCHS_MAX: u32 = 64;
 
@@ -223,18 +223,18 @@ impl Pools {
         let (mut hits, mut hit) = (Hits::default(), true);
         for Part { id, chunk, offset, bytes } in parts(names, head, ids) {
             let lines = (offset + bytes.0).div_ceil(line) - offset / line;
-            let charged = bytes.0.div_ceil(OPERATION.0);
+            let charged = bytes.0.div_ceil(IO_BYTES.0);
             all.lines += lines;
             let place = &mut self.places[id.index()];
             let counts = &mut self.counts;
             let source = &mut counts.source;
-            let operations = match (place.on_flash, write) {
+            let ios = match (place.on_flash, write) {
                 (true, false) => &mut source.flash_reads,
                 (true, true) => &mut source.flash_writes,
                 (false, false) => &mut source.disk_reads,
                 (false, true) => &mut source.disk_writes,
             };
-            *operations += charged;
+            *ios += charged;
             if place.on_flash {
                 place.dirty |= write;
                 hits.lines += lines;
@@ -296,24 +296,24 @@ impl Pools {
         }
     }
 
-    /// Copies a whole chunk in operations of 128 KiB, to flash or to disk.
+    /// Copies a whole chunk in I/Os of 128 KiB, to flash or to disk.
     fn copy(&mut self, chunk: ChunkId, size: Bytes, to_flash: bool) {
         let start = u64::from(chunk.index) * size.0;
         let mut done = 0;
         while done < size.0 {
-            let bytes = OPERATION.0.min(size.0 - done);
+            let bytes = IO_BYTES.0.min(size.0 - done);
             self.counts.disk.access(!to_flash, chunk.volume, start + done, bytes);
             self.counts.flash(to_flash, bytes);
             done += bytes;
         }
-        let operations = size.0.div_ceil(OPERATION.0);
+        let ios = size.0.div_ceil(IO_BYTES.0);
         let source = &mut self.counts.source;
         if to_flash {
-            source.disk_reads += operations;
-            source.flash_writes += operations;
+            source.disk_reads += ios;
+            source.flash_writes += ios;
         } else {
-            source.flash_reads += operations;
-            source.disk_writes += operations;
+            source.flash_reads += ios;
+            source.disk_writes += ios;
         }
         self.counts.moved += size.0;
     }

@@ -1,7 +1,7 @@
 //! Replaying a workload through one policy at one size, and counting what it did.
 //!
 //! The drivers own everything a policy does not know: requests and their lines, what is dirty, what
-//! a hit or a miss makes the devices do. Counts are facts (operations and bytes by device);
+//! a hit or a miss makes the devices do. Counts are facts (I/Os and bytes by device);
 //! [`cost`] turns them into time.
 
 mod accounting;
@@ -17,11 +17,11 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use accounting::SOURCE_OPERATION as CACHE_OPERATION;
+pub(crate) use accounting::SOURCE_IO_BYTES as CACHE_IO_BYTES;
 pub(crate) use cache::CacheReplay;
-pub use counts::{Counts, Disk, Side, SourceOperations, Traffic, VolumeCounts};
+pub use counts::{Counts, Disk, Side, SourceIos, Traffic, VolumeCounts};
 pub(crate) use flash::FlashReplay;
-pub(crate) use flash::OPERATION as FLASH_OPERATION;
+pub(crate) use flash::IO_BYTES as FLASH_IO_BYTES;
 pub(crate) use sweep::SweepReplay;
 
 use crate::workload::Head;

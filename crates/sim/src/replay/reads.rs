@@ -67,8 +67,8 @@ impl Accountant {
     }
 }
 
-/// As [`enter`], for many sizes; everything but sequential reads is summed up by how many sizes
-/// missed.
+/// Enters as [`enter`] does, for many sizes; everything but sequential reads is summed up by how
+/// many sizes missed.
 #[inline(always)]
 fn enter_sizes(
     books: &mut Books,
@@ -96,7 +96,7 @@ fn enter_sizes(
     let fate = |hit| Fate { write: false, hit, resident: true };
     for (missed, (reads, filled)) in asked_for.iter().zip(&filled_bytes).enumerate() {
         let Reads { count, bytes } = *reads;
-        let runs = Runs { operations: count, lines: count, bytes, flash_bytes: *filled };
+        let runs = Runs { ios: count, lines: count, bytes, flash_bytes: *filled };
         books.runs(0..missed, fate(false), runs);
         if missed < sizes {
             books.runs(missed..sizes, fate(true), Runs { flash_bytes: bytes, ..runs });

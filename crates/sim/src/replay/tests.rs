@@ -1,7 +1,7 @@
 //! Small traces worked out by hand: who hits, and what each device is made to do.
 
 use super::cost::Profile;
-use super::counts::SourceOperations;
+use super::counts::SourceIos;
 use super::{
     CacheReplay, Counts, FlashReplay, ReplayOptions, SweepReplay, Traffic, Warmup, WriteMode,
 };
@@ -38,8 +38,8 @@ fn back() -> ReplayOptions {
     ReplayOptions::default()
 }
 
-fn random(operations: u64, bytes: u64) -> Traffic {
-    Traffic { random: operations, random_bytes: bytes, ..Traffic::default() }
+fn random(ios: u64, bytes: u64) -> Traffic {
+    Traffic { random: ios, random_bytes: bytes, ..Traffic::default() }
 }
 
 #[test]
@@ -65,19 +65,18 @@ fn table_10_is_charged_case_by_case() {
         request(4, 0, Read, 80 * KIB, 4 * KIB), // evicts dirty line 0: SSD read, MD write
     ];
     let counts = lru(requests, 2, &back());
-    let expected =
-        SourceOperations { flash_reads: 2, flash_writes: 4, disk_reads: 2, disk_writes: 1 };
+    let expected = SourceIos { flash_reads: 2, flash_writes: 4, disk_reads: 2, disk_writes: 1 };
     assert_eq!(counts.source, expected);
     assert_eq!((counts.evicted, counts.written_back), (1, 1));
     // Eq. 21 with Table 11's random 4 KiB row, in µs.
     let cost = Profile::source().cost(&counts, Bytes::from_kib(4));
     assert_eq!(cost.source, Nanos((2 * 135 + 4 * 58 + 2 * 7671 + 3922) * 1000));
-    assert_eq!(cost.real, cost.source, "all operations are random and of 4 KiB");
+    assert_eq!(cost.real, cost.source, "all I/Os are random and of 4 KiB");
     assert_eq!(cost.flash_written, Bytes(16 * KIB));
 }
 
 #[test]
-fn at_real_sizes_contiguous_lines_are_one_operation() {
+fn at_real_sizes_contiguous_lines_are_one_io() {
     let requests = vec![request(0, 0, Read, 0, 64 * KIB), request(1, 0, Read, 0, 64 * KIB)];
     let counts = lru(requests, 64, &back());
     assert_eq!(counts.disk.reads, random(1, 64 * KIB));
@@ -107,7 +106,7 @@ fn a_partial_write_of_an_absent_line_reads_the_line_first() {
 }
 
 #[test]
-fn dirty_neighbours_evicted_together_are_written_back_as_one_operation() {
+fn dirty_neighbours_evicted_together_are_written_back_as_one_io() {
     let requests =
         vec![request(0, 0, Write, 0, 16 * KIB), request(1, 0, Read, 400 * KIB, 16 * KIB)];
     let counts = lru(requests, 4, &back());
@@ -208,7 +207,7 @@ fn chunked(requests: Vec<Request>) -> Workload {
 }
 
 #[test]
-fn migrations_move_whole_chunks_in_operations_of_128_kib_at_the_end_of_the_epoch() {
+fn migrations_move_whole_chunks_in_ios_of_128_kib_at_the_end_of_the_epoch() {
     let mib = 1 << 20;
     let workload = chunked(vec![
         request(0, 0, Read, 0, 4 * KIB),               // miss: on disk
@@ -226,14 +225,14 @@ fn migrations_move_whole_chunks_in_operations_of_128_kib_at_the_end_of_the_epoch
     assert_eq!((total.lines, total.line_hits), (6, 2), "in lines of 4 KiB, not in chunks");
     assert_eq!((counts.admitted, counts.evicted, counts.written_back), (3, 2, 1));
     assert_eq!(counts.moved, 4 * mib);
-    let expected = SourceOperations {
+    let expected = SourceIos {
         flash_reads: 8 + 1,
         flash_writes: 3 * 8 + 1,
         disk_reads: 3 * 8 + 4,
         disk_writes: 8,
     };
     assert_eq!(counts.source, expected);
-    // A chunk is read as one seek and seven sequential operations; the request at 302 s continues
+    // A chunk is read as one seek and seven sequential I/Os; the request at 302 s continues
     // where the migration of chunk 0 left the head.
     assert_eq!(counts.disk.reads.sequential, 3 * 7 + 1);
 }

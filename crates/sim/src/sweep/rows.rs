@@ -195,15 +195,15 @@ pub struct Measured {
     pub error: Option<String>,
     /// Reads and writes counted.
     pub requests: u64,
-    /// Of those, served by flash alone.
+    /// Those of them served by flash alone.
     pub request_hits: u64,
     /// Lines touched.
     pub lines: u64,
-    /// Of those, on flash.
+    /// Those of them on flash.
     pub line_hits: u64,
     /// Bytes asked for.
     pub bytes: u64,
-    /// Of those, on flash.
+    /// Those of them on flash.
     pub byte_hits: u64,
     /// I/O cost at real sizes, seconds.
     pub cost_s: f64,

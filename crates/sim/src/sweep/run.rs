@@ -44,9 +44,9 @@ pub(super) fn run(
 
 /// A reason for a job without rows of policies.
 enum Fault {
-    /// Of the trace itself: the next run would find it again.
+    /// A failure of the trace itself: the next run would find it again.
     Lasting(String),
-    /// Of reading it: the next run may not find it.
+    /// A failure of reading it: the next run may not find it.
     Passing(String),
 }
 

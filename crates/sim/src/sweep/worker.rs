@@ -82,7 +82,7 @@ impl Worker {
         }
     }
 
-    /// As [`Worker::run`], on `threads` threads of its own, 1 or more.
+    /// Runs as [`Worker::run`] does, on `threads` threads of its own, 1 or more.
     ///
     /// # Errors
     /// When the files cannot be written, or no threads can be started.

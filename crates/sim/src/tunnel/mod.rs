@@ -63,7 +63,7 @@ pub struct Scene {
     pub costs: Costs,
     /// Flows side by side, 1 or more.
     pub parallel: usize,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 

@@ -156,7 +156,7 @@ impl View<'_> {
 enum Place {
     /// Its id.
     Holds(u32),
-    /// It is not in the table; it belongs into this bucket, at this entry.
+    /// A key that is not in the table; it belongs into this bucket, at this entry.
     Vacant(usize, usize),
 }
 
@@ -211,7 +211,7 @@ pub(crate) struct TooMany;
 /// The map from addresses to dense ids.
 #[derive(Debug)]
 pub(crate) struct DenseIds {
-    /// By volume.
+    /// Tables by volume.
     tables: Vec<Table>,
     count: u32,
     neighbours_log2: u32,

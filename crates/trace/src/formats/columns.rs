@@ -35,7 +35,7 @@ const POSITION_MAX: usize = 255;
 pub(crate) enum Column {
     /// Counted from 0.
     Position(usize),
-    /// As the header line spells it.
+    /// A column as the header line spells it.
     Named(String),
 }
 

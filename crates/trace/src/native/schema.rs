@@ -95,7 +95,7 @@ pub(super) struct Columns {
     pub(super) hashes: Option<Found<usize>>,
 }
 
-/// In the place of a hash length: each hash comes with its own.
+/// Mark in the place of a hash length: each hash comes with its own.
 pub(super) const VARIABLE_LENGTH: usize = 0;
 
 impl Columns {

@@ -19,7 +19,7 @@ type Decoded<T> = Result<T, String>;
 /// Reads records; keeps what the next one is a difference to.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
-    /// Of the file.
+    /// Version of the file.
     pub(super) version: u16,
     /// Bytes of a chunk; 0 before the head.
     pub(super) chunk: u64,

@@ -42,11 +42,11 @@ pub struct EventReader {
 enum Over {
     /// Not yet.
     No,
-    /// With an end mark.
+    /// Over, with an end mark.
     Closed,
     /// Without.
     Open,
-    /// In the middle of a block that begins at this byte.
+    /// Over in the middle of a block that begins at this byte.
     Torn(u64),
 }
 

@@ -39,15 +39,15 @@ pub const CHUNKS_MAX: u32 = 1 << 26;
 /// Requests to a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// To read a range.
+    /// Reads a range.
     Read,
-    /// To write a range.
+    /// Writes a range.
     Write,
-    /// To make earlier writes durable.
+    /// Makes earlier writes durable.
     Flush,
-    /// To forget a range.
+    /// Forgets a range.
     Trim,
-    /// To make a range read as zeroes.
+    /// Makes a range read as zeroes.
     Zero,
 }
 
@@ -56,7 +56,7 @@ pub enum Ask {
 pub struct Asked {
     /// Its time.
     pub at: Nanos,
-    /// Of which volume.
+    /// The volume.
     pub volume: VolumeId,
     /// The request.
     pub ask: Ask,
@@ -102,7 +102,7 @@ impl Asked {
 pub struct Access {
     /// Its time.
     pub at: Nanos,
-    /// Of which chunk.
+    /// The chunk.
     pub chunk: ChunkId,
     /// Offset in the chunk, a multiple of 512; 0 for a recording of version 1 that did not see it
     /// at once.
@@ -194,7 +194,7 @@ pub enum Event {
     Homes(Homes),
     /// A move that the placement proposed, best first.
     Proposed {
-        /// Of which chunk.
+        /// The chunk.
         chunk: ChunkId,
         /// Destination.
         to: PoolId,

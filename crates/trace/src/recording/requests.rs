@@ -30,7 +30,7 @@ pub(crate) struct RequestReader {
     given: u64,
     ended: bool,
     volumes: Volumes,
-    /// By the machine's ids; ours are in the order of first sight.
+    /// Volumes by the machine's ids; our own ids are in the order of first sight.
     known: Vec<Option<VolumeId>>,
     steady: Steady,
     state: ReaderState,

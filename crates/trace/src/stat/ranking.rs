@@ -10,7 +10,7 @@ const SMALL: u64 = 1024;
 /// Things by weight.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ranking {
-    /// By weight: how many things; empty or `SMALL` long.
+    /// Numbers of things by weight; empty or `SMALL` long.
     small: Vec<u64>,
     large: BTreeMap<u64, u64>,
     things: u64,

@@ -18,7 +18,7 @@ const PAGES_OF_REQUEST_MAX: u64 = 1 << 23;
 /// Statistics of one volume.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Volume {
-    /// By operation.
+    /// Amounts by operation.
     pub(super) amounts: [Amount; 4],
     /// One past the last byte read or written.
     pub(super) size: u64,

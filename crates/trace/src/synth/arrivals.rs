@@ -22,7 +22,7 @@ pub enum Arrivals {
         /// Requests per second, > 0.
         rate_per_s: f64,
     },
-    /// In bursts.
+    /// Arrivals in bursts.
     Bursty(Mmpp2),
 }
 

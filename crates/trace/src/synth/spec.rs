@@ -45,7 +45,7 @@ pub struct Part {
     pub sizes: Vec<SizeShare>,
     /// Its place on the volume.
     pub region: Region,
-    /// In which order.
+    /// The order.
     pub pattern: Pattern,
 }
 
@@ -121,7 +121,7 @@ pub enum Layout {
 pub struct Drift {
     /// Time between two changes; > 0.
     pub every: Nanos,
-    /// By which share of the region's blocks, 0 to 1.
+    /// Share of the region's blocks to drift by, 0 to 1.
     pub by: f64,
 }
 

@@ -21,9 +21,9 @@ pub(crate) const COLUMNS: &str = "time=time_ns:ns,volume=volume,op=op,\
 /// Choice of a column of content hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashColumn {
-    /// It has.
+    /// A column of hashes.
     With,
-    /// It has not.
+    /// No column of hashes.
     Without,
 }
 

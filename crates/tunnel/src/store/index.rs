@@ -133,8 +133,8 @@ impl Index {
         (self.numbers[slot], self.distances[slot]) = (number, distance);
     }
 
-    /// By an eighth, and further where numbers would get too far from their places; those for which
-    /// that does not help are dropped.
+    /// Grows by an eighth, and further where numbers would get too far from their places; those for
+    /// which that does not help are dropped.
     fn grow(&mut self, hash_of: impl Fn(u32) -> u64) {
         let mut slots = self.numbers.len();
         let old = std::mem::take(&mut self.numbers);

@@ -105,7 +105,7 @@ struct Entry {
 pub(crate) struct Chunk<'a> {
     pub(crate) name: Name,
     pub(crate) fingerprint: u64,
-    /// It was used since it came, and moves once instead of being overwritten.
+    /// True if it was used since it came: it moves once instead of being overwritten.
     pub(crate) is_used: bool,
     pub(crate) bytes: &'a [u8],
 }
@@ -287,7 +287,7 @@ impl Store {
         self.by_content.expect(fingerprint);
     }
 
-    /// As [`Store::expect`], for a chunk that is asked for by name.
+    /// Expects, as [`Store::expect`] does, a chunk that is asked for by name.
     pub fn expect_name(&self, name: Name) {
         self.by_name.expect(spread(self.seed, name.packed()));
     }

@@ -15,7 +15,7 @@ pub(crate) struct Unit {
     faults: AcceleratorFaults,
     /// True while the end takes it to work.
     is_up: bool,
-    /// It may be taken away in the midst of its work.
+    /// True if it may be taken away in the midst of its work.
     is_wanted_elsewhere: bool,
 }
 

@@ -42,7 +42,7 @@ pub enum HintRefusal {
     /// There is no such volume.
     #[error("there is no volume {0}")]
     NoVolume(VolumeId),
-    /// It begins beyond the volume.
+    /// A range that begins beyond the volume.
     #[error("the range begins at {}, beyond the end of a volume of {}", Bytes(*.0), Bytes(*.1))]
     Beyond(u64, u64),
     /// The group is not in service.
@@ -138,7 +138,8 @@ impl Hinting {
 }
 
 impl Hinting {
-    /// As [`prefetch`](crate::Group::prefetch), to be begun at the next opportunity.
+    /// Notes prefetches for [`prefetch`](crate::Group::prefetch), to be begun at the next
+    /// opportunity.
     pub(crate) fn wish_prefetches(
         &mut self,
         group: &GroupState,

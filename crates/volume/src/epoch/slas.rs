@@ -20,9 +20,9 @@ pub struct SlaRecord {
     pub sla: Sla,
     /// Requests that were answered.
     pub answered: u64,
-    /// Of these, answered later than the SLA says.
+    /// Those of them answered later than the SLA says.
     pub violations: u64,
-    /// By how much these were later, all together.
+    /// Sum of the times by which these were later.
     pub excess: Nanos,
 }
 

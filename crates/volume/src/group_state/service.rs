@@ -7,7 +7,7 @@ use crate::opening::error::OpenError;
 pub enum Service {
     /// Formatting or recovering.
     Opening,
-    /// In service.
+    /// Requests are served.
     Ready,
     /// Finishing what is under way.
     Closing,

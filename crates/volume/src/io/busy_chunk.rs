@@ -108,7 +108,7 @@ impl SubRequest {
         self.sent.iter().any(|(_, to)| *to == place)
     }
 
-    /// It ends with this error.
+    /// Lets it end with this error.
     pub(crate) fn fail(&mut self, error: RequestError) {
         self.error = Some(error);
     }

@@ -13,8 +13,8 @@ pub enum Priority {
     /// Someone waits: the work queue.
     #[default]
     Foreground,
-    /// Nobody waits: the waiting queue, served when no foreground request is queued, or at this
-    /// moment at the latest.
+    /// Not waited for by anyone: the waiting queue, served when no foreground request is queued, or
+    /// at this moment at the latest.
     Background {
         /// Moment at which it must start, whatever else is queued.
         deadline: Nanos,

@@ -56,7 +56,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// None; so many sub-requests may be under way on a pool at once.
+    /// Returns no requests; at most `depth` sub-requests may be under way on a pool at once.
     pub(crate) fn new(depth: u32) -> Requests {
         Requests {
             all: Slab::default(),

@@ -69,10 +69,10 @@ enum Source {
 struct Queues {
     /// Work of strict volumes.
     strict: VecDeque<Queued>,
-    /// Of these, how many went since another did.
+    /// Number of them that went since another did.
     strict_in_a_row: u32,
     work: VecDeque<Queued>,
-    /// By deadline, then by order of arrival.
+    /// Requests by deadline, then by order of arrival.
     waiting: BTreeMap<(Nanos, u64), u32>,
     under_way: u32,
     background_under_way: u32,
@@ -132,22 +132,22 @@ impl Queues {
 /// Queues of sub-requests, by pool and by urgency.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// By lane.
+    /// Queues by lane.
     queues: Vec<Queues>,
     arrivals: u64,
-    /// Of each pool that has none of its own.
+    /// Sub-requests at once of each pool that has no limit of its own.
     depth: u32,
 }
 
 impl Scheduler {
-    /// At most `depth` sub-requests are under way on a pool at once, an eighth of them for the
-    /// background.
+    /// Returns empty queues. At most `depth` sub-requests are under way on a pool at once, an
+    /// eighth of them for the background.
     pub(crate) fn new(depth: u32) -> Scheduler {
         Scheduler { depth: depth.max(1), ..Scheduler::default() }
     }
 
-    /// So many sub-requests at once are under way on the pool of a lane; `None`: as many as on
-    /// most.
+    /// Sets the number of sub-requests that may be under way at once on the pool of a lane;
+    /// `None`: as many as on most.
     pub(crate) fn set_depth(&mut self, lane: Lane, depth: Option<u32>) {
         self.queues(lane).depth = depth.map(|depth| depth.max(1));
     }

@@ -60,7 +60,7 @@ pub(super) struct Checkpoint {
     wanted: bool,
     /// Counts checkpoints begun.
     attempt: u64,
-    /// Of the superblock in force.
+    /// Generation of the superblock in force.
     sequence: u64,
     /// The highest that was ever sent to a pool.
     newest: u64,
@@ -85,7 +85,8 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// None is under way; the one in force has so many blocks in this area.
+    /// Returns a state with no checkpoint under way; the one in force has `blocks` blocks in
+    /// `area`.
     pub(super) fn new(sequence: u64, area: u8, blocks: u32) -> Checkpoint {
         Checkpoint {
             stage: Stage::Idle,

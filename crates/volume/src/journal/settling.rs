@@ -35,7 +35,7 @@ pub(crate) struct Settlement {
     /// Volumes whose next flush fails: a pool died with something that only it had, and nobody was
     /// told yet.
     untold: BTreeSet<VolumeId>,
-    /// Of these, those that the last commit has told.
+    /// Those of them that the last commit has told.
     told: BTreeSet<VolumeId>,
 }
 

@@ -21,7 +21,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// In service: the first checkpoint is in force.
+    /// The group serves: the first checkpoint is in force.
     fn new() -> Bench {
         let (journal, pools, map) = (Journal::new(7), pools(2), ChunkMap::new(1));
         let mut bench = Bench { journal, pools, map };

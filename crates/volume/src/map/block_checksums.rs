@@ -63,7 +63,7 @@ const WATCHED_PER_ROUND: usize = 256;
 pub struct ChecksumStatus {
     /// Chunks that got their tables.
     pub checksummed: u64,
-    /// Of these, chunks of which nothing had to be read for it.
+    /// Chunks of these of which nothing had to be read for it.
     pub unread: u64,
     /// Tables that ceased to be right by writes and moves.
     pub broken: u64,
@@ -93,9 +93,9 @@ struct Watched {
 /// Tables of checksums in memory, and the chunks that may get one.
 #[derive(Debug)]
 pub(crate) struct BlockChecksums {
-    /// Of chunks whose tables are right.
+    /// Blocks of chunks whose tables are right.
     tables: SumStore,
-    /// Of others.
+    /// Blocks of other chunks.
     known: SumStore,
     loads: Slab<Load>,
     loading: BTreeMap<ChunkId, u32>,

@@ -85,7 +85,7 @@ pub(crate) struct Overlay {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Blocks {
     above: Presence,
-    /// Of those above, the ones that the base holds as well; only in mirrored chunks.
+    /// Those of the blocks above that the base holds as well; only in mirrored chunks.
     shared: Option<Presence>,
 }
 
@@ -231,7 +231,7 @@ impl Blocks {
         (&self.above, self.shared.as_ref())
     }
 
-    /// Of these parts; `None` when a block is shared that is not above.
+    /// The overlay of these parts; `None` when a block is shared that is not above.
     pub(crate) fn of_parts(above: Presence, shared: Option<Presence>) -> Option<Blocks> {
         let is_above =
             |block| shared.as_ref().is_none_or(|s| above.holds(block) || !s.holds(block));

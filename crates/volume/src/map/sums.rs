@@ -52,14 +52,14 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Of no block.
+    /// Checksums of no block.
     pub(crate) fn none(chunk_size: u32) -> Sums {
         let known = Presence::none(chunk_size);
         let of = vec![0; known.blocks() as usize].into_boxed_slice();
         Sums { of, known, changed: 0, hashed: 0 }
     }
 
-    /// Of all blocks, in their order.
+    /// Checksums of all blocks, in their order.
     pub(crate) fn of_all(of: Box<[u32]>) -> Sums {
         let bytes = of.len() as u32 * BLOCK;
         let mut known = Presence::none(bytes);
@@ -67,7 +67,7 @@ impl Sums {
         Sums { of, known, changed: 0, hashed: 0 }
     }
 
-    /// Of a chunk that reads as zeroes.
+    /// Checksums of a chunk that reads as zeroes.
     pub(crate) fn zeroes(chunk_size: u32) -> Sums {
         Sums::of_all(vec![zero_block(); (chunk_size / BLOCK) as usize].into_boxed_slice())
     }

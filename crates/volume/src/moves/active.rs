@@ -58,7 +58,7 @@ pub(crate) struct ActiveOperation {
     pub(in crate::moves) cancelled: bool,
     /// The destination missed a write or died.
     pub(in crate::moves) failed: bool,
-    /// Since when the foreground holds it back.
+    /// Time since which the foreground holds it back.
     pub(in crate::moves) held_since: Option<Nanos>,
 }
 
@@ -126,7 +126,7 @@ impl ActiveOperation {
         }
     }
 
-    /// It is given up at its next step.
+    /// Lets it be given up at its next step.
     pub(crate) fn cancel(&mut self) {
         self.cancelled = true;
     }

@@ -37,7 +37,7 @@ const GONE_MAX: usize = 1024;
 /// Kept copies in the order in which they were left, some of which have gone since.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCopies {
-    /// By the order in which they were left.
+    /// Copies by the order in which they were left.
     order: BTreeMap<u64, (ChunkId, PoolId)>,
     /// Place of each in that order.
     known: BTreeMap<(ChunkId, PoolId), u64>,

@@ -19,7 +19,7 @@ pub(super) const WINDOW: usize = 32;
 /// A placement's proposal at an epoch's end, where it was not empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Proposed {
-    /// By origin and destination, in their order.
+    /// Proposals by origin and destination, in their order.
     pub flows: BTreeMap<(PoolId, PoolId), Flow>,
 }
 

@@ -16,7 +16,7 @@ pub enum CreateError {
     /// Out of range.
     #[error("a journal of {0} blocks is not between 64 and 65536 blocks of 4 KiB")]
     Journal(u32),
-    /// None, or too many.
+    /// No pool, or too many.
     #[error("{0} pools are not between 1 and {POOLS_MAX}")]
     PoolCount(usize),
     /// No name for a pool.

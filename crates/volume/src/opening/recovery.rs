@@ -370,8 +370,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Of what may differ one stays: of the sides of a mirrored chunk the base, as long as it
-    /// lives, and of copies the first.
+    /// Keeps one of the sides or copies that may differ: of the sides of a mirrored chunk the base,
+    /// as long as it lives, and of copies the first.
     fn trust_one_side(&mut self, chunk: ChunkId, state: &mut ChunkState) {
         if state.dirty
             && !mutant("recovery_trusts_both_sides")

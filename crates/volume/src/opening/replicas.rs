@@ -18,9 +18,9 @@ use thermocline_units::PoolId;
 /// Blocks that are damaged on one pool, and whole on another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DamagedReplica {
-    /// Of the checkpoint in force.
+    /// Damaged blocks of the checkpoint in force.
     pub checkpoint_blocks: u32,
-    /// Of the journal, among those that were durable.
+    /// Damaged blocks of the journal, among those that were durable.
     pub journal_blocks: u32,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for DamagedReplica {
     }
 }
 
-/// By pool.
+/// Damaged metadata replicas by pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DamagedReplicas(BTreeMap<PoolId, DamagedReplica>);
 

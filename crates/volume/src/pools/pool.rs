@@ -41,7 +41,7 @@ pub struct PoolSpec {
 pub enum PoolState {
     /// Not yet named in a durable superblock; takes no chunks.
     Joining,
-    /// In service.
+    /// A pool that serves.
     Active,
     /// Takes no chunks, its own are moving away.
     Draining,
@@ -111,9 +111,9 @@ pub struct PoolStatus {
     pub slots_total: u32,
     /// Chunks that it holds, with those on their way in or out.
     pub slots_used: u32,
-    /// Of these, prefetched copies.
+    /// Prefetched copies among these.
     pub prefetched: u32,
-    /// Of the slots in use, those with slow copies that moves to faster pools left behind.
+    /// Slots in use with slow copies that moves to faster pools left behind.
     pub kept: u32,
     /// Slots that are lent to lines of 4 KiB; they do not count as used.
     pub lent: u32,
@@ -135,7 +135,7 @@ pub(crate) enum Evacuation {
     /// From a pool that is here only to others that are.
     #[default]
     Near,
-    /// To pools across a network, too.
+    /// Moves to pools across a network, too.
     Anywhere,
 }
 
@@ -143,7 +143,7 @@ pub(crate) enum Evacuation {
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     counters: PoolCounters,
-    /// Of reads and of writes: how many had been answered, and how long all of them took.
+    /// Reads and writes: how many had been answered, and how long all of them took.
     answered: [(u64, Nanos); 2],
 }
 
@@ -202,7 +202,7 @@ pub(crate) struct Pool {
     /// True if writes completed since the last flush was sent.
     pub(crate) dirty: bool,
     pub(crate) in_flight: u32,
-    /// Of these, requests that nobody waits for.
+    /// Requests of these that nobody waits for.
     pub(crate) background_in_flight: u32,
     pub(crate) copies_in_flight: u32,
     pub(crate) counters: PoolCounters,

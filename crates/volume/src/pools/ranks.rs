@@ -17,12 +17,12 @@ use thermocline_units::PoolId;
 pub(crate) struct Ranks {
     /// Ids, fastest first.
     order: Vec<PoolId>,
-    /// By id.
+    /// Ranks by id.
     ranks: Vec<u16>,
 }
 
 impl Ranks {
-    /// So many pools in the order of their ids.
+    /// Ranks of this many pools, in the order of their ids.
     pub(crate) fn by_id(count: usize) -> Ranks {
         let ids = (0..count as u16).map(PoolId).collect();
         Ranks::of_order(ids).expect("every id is there once")

@@ -64,8 +64,8 @@ impl Slots {
         self.check_invariants();
     }
 
-    /// As many slots are taken as are counted, and none beyond the last. Looked at in small pools
-    /// only, as tests have them: it looks at all slots.
+    /// Checks that as many slots are taken as are counted, and none beyond the last. Done in small
+    /// pools only, as tests have them: it looks at all slots.
     fn check_invariants(&self) {
         if self.total > CHECKED_MAX {
             return;

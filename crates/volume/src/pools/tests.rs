@@ -12,7 +12,7 @@ use thermocline_units::{Bytes, Nanos, PoolId};
 const CHUNK: u32 = 64 << 10;
 const NOW: Nanos = Nanos(1_000_000);
 
-/// So many pools of 16 slots, each with a metadata region.
+/// Returns this many pools of 16 slots, each with a metadata region.
 pub(crate) fn pools(count: u16) -> Pools {
     let sizes = Sizes { chunk: CHUNK, journal_blocks: 64, area_blocks: 8, limits: Limits::REAL };
     let mut pools = Pools::new(sizes);

@@ -36,7 +36,7 @@ const FAR_PIECE: u32 = 8 << 20;
 /// Purpose of a look at a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It has come to rest, and gets tables of checksums.
+    /// A chunk that came to rest and gets tables of checksums.
     Tables,
     /// Somebody read wrong contents.
     Repair,

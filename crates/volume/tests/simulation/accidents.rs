@@ -130,7 +130,7 @@ fn two_pools_added_at_once_both_join() {
     ends_well(1, false, &[pool(9, 434)], &steps);
 }
 
-/// Of two drained pools both were removed, the only ones that could hold the journal.
+/// Two drained pools were both removed, the only ones that could hold the journal.
 #[test]
 fn the_last_pool_with_room_for_the_journal_stays() {
     let small = PoolPlan { roomy: false, ..pool(6, 50) };

@@ -86,7 +86,7 @@ fn enlarge(chunks: u32, pools: &mut [PoolPlan], steps: &mut Vec<Step>) {
     steps.insert(at + 1, Step::Populate { volume: 0, first: 0, chunks });
 }
 
-/// In a fifth of all runs some pools lie across a network; from dice of their own, as hints.
+/// Puts some pools across a network, in a fifth of all runs; from dice of their own, as hints.
 fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
     let mut dice = Dice::seeded(seed ^ 0xfa_4a4a);
     if !dice.chance(0.2) {
@@ -103,8 +103,8 @@ fn move_away(seed: u64, pools: &mut [PoolPlan], steps: &mut [Step]) {
     }
 }
 
-/// In half of all runs some of the pools that are added rank before others, and some drains are
-/// taken back; from dice of their own, as hints.
+/// Ranks some of the added pools before others and takes some drains back, in half of all runs;
+/// from dice of their own, as hints.
 fn rank_and_undrain(seed: u64, steps: &mut Vec<Step>) {
     let mut dice = Dice::seeded(seed ^ 0x4a_4d12);
     if !dice.chance(0.5) {
@@ -127,9 +127,9 @@ fn rank_and_undrain(seed: u64, steps: &mut Vec<Step>) {
     }
 }
 
-/// In a third of all runs disks become larger, half of the time shortly before the power fails; in
-/// some so much larger that the tables of their checksums stand in slots, and chunks fill them.
-/// From dice of their own, as hints.
+/// Enlarges disks in a third of all runs, half of the time shortly before the power fails; in some
+/// so much that the tables of their checksums stand in slots, and chunks fill them. From dice of
+/// their own, as hints.
 fn grow_pools(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
     let mut dice = Dice::seeded(seed ^ 0x6_4077);
     if !dice.chance(0.35) {
@@ -161,7 +161,7 @@ fn grow_pools(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
     }
 }
 
-/// In a third of all runs hints are given now and then. From dice of their own, so that what else
+/// Gives hints now and then in a third of all runs. From dice of their own, so that what else
 /// happens is the same without them.
 fn add_hints(seed: u64, steps: &mut Vec<Step>) {
     let mut dice = Dice::seeded(seed ^ 0x4_1175);
@@ -177,8 +177,8 @@ fn add_hints(seed: u64, steps: &mut Vec<Step>) {
     }
 }
 
-/// In most groups without checksums pools that are added have them, and in a few it is the other
-/// way round. From dice of their own, as hints.
+/// Gives added pools checksums in most groups without them, and in a few the other way round.
+/// From dice of their own, as hints.
 fn mixed(seed: u64, settings: Settings) -> Settings {
     let mut dice = Dice::seeded(seed ^ 0x5_ea15);
     let added_checksums = dice.chance(if settings.checksums { 0.85 } else { 0.75 });
@@ -235,7 +235,7 @@ fn change_over(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
     }
 }
 
-/// In half of all runs slots of the fastest pool are lent to lines: free ones from the beginning,
+/// Lends slots of the fastest pool to lines in half of all runs: free ones from the beginning,
 /// and more or fewer later; chunks go to the slowest pool, and their blocks are read again and
 /// again, and written in between. From dice of their own, as hints.
 fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings {

@@ -57,7 +57,7 @@ pub(crate) struct Model {
     now: u64,
     births: u32,
     volumes: Vec<Volume>,
-    /// By request number.
+    /// Requests by number.
     flights: BTreeMap<u64, Flight>,
     sectors_per_chunk: u64,
 }

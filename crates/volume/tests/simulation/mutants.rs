@@ -21,9 +21,9 @@ const QUICK_SEEDS: u64 = 400;
 enum Caught {
     /// Within a few dozen seeds: the hazard check plants it.
     Quickly,
-    /// By a run over all mutants.
+    /// Caught by a run over all mutants.
     Seldom,
-    /// By a plan among the accidents, which names it; seeds reach it too seldom.
+    /// Caught by a plan among the accidents, which names it; seeds reach it too seldom.
     ByPlan,
     /// Never: it breaks no promise.
     Equivalent,

@@ -281,7 +281,7 @@ impl OnDisk {
         Some(())
     }
 
-    /// Of the bits of an overlay, the second half: blocks that both sides hold.
+    /// The second half of the bits of an overlay: blocks that both sides hold.
     fn shared_blocks(&self, bits: &[u8]) -> Vec<u64> {
         let each = (self.chunk_size / BLOCK).div_ceil(8) as usize;
         let shared = bits.get(each..).unwrap_or_default();

@@ -55,7 +55,7 @@ pub(crate) const KINDS: usize = 36;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Read(Span),
-    /// With `patience`, a background request that must start within so many µs.
+    /// A background request if it has a `patience`: it must start within so many µs.
     Write {
         span: Span,
         fua: bool,
@@ -103,7 +103,7 @@ pub(crate) enum Step {
         volume: u8,
     },
     AddPool(PoolPlan),
-    /// As `AddPool`, for a pool that counts as faster than another one.
+    /// Like `AddPool`, for a pool that counts as faster than another one.
     AddPoolBefore {
         pool: PoolPlan,
         before: u8,
@@ -134,7 +134,7 @@ pub(crate) enum Step {
         seed: u32,
     },
     Scrub,
-    /// So many per cent of the fastest pool are lent to lines from now on.
+    /// This percentage of the fastest pool is lent to lines from now on.
     Lend {
         percent: u8,
     },
@@ -181,7 +181,7 @@ pub(crate) enum Step {
     Wait {
         us: u32,
     },
-    /// So many events happen, however long that takes.
+    /// This many events happen, however long that takes.
     Events {
         count: u16,
     },

@@ -120,7 +120,7 @@ pub(crate) struct Runner<'a> {
     pub(crate) checked_in: u64,
     /// The event before which the group was opened.
     pub(crate) opened: u64,
-    /// By volume, the event before which the last flush was submitted that was answered well.
+    /// The event, by volume, before which the last flush was submitted that was answered well.
     pub(crate) flushed: BTreeMap<u32, u64>,
     /// Requests in flight that could not be served at some moment.
     pub(crate) excused: BTreeSet<u64>,

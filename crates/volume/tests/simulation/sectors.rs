@@ -25,7 +25,7 @@ struct Version {
     seen: Seen,
     /// Event of its answer.
     answered: Option<u64>,
-    /// Since when reads do not return it any more.
+    /// Time since which reads do not return it any more.
     hidden: Option<u64>,
     /// True if no crash brings it back; kept only for reads that were in flight.
     gone: bool,
@@ -75,7 +75,7 @@ impl fmt::Display for Mismatch {
 /// The sectors of one volume.
 #[derive(Debug, Clone)]
 pub(crate) struct Sectors {
-    /// By first sector, without gaps.
+    /// Ranges by first sector, without gaps.
     runs: BTreeMap<u64, Run>,
     count: u64,
     /// Event of the last crash.

@@ -3,7 +3,7 @@
 use super::{RUN, check};
 use crate::tidy::Source;
 
-/// So many lines that no other text has.
+/// A function of so many lines that no other text has.
 fn function(name: &str, lines: usize) -> String {
     let lines = (0..lines).map(|n| format!("    total += weights[{n}] * {name}[{n}];\n"));
     format!("fn weigh_{name}() {{\n{}}}\n", lines.collect::<String>())

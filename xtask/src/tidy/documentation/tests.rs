@@ -24,6 +24,14 @@ fn a_head_of_a_module_that_opens_with_a_question_is_found_once() {
 }
 
 #[test]
+fn a_comment_that_opens_with_the_rest_of_a_sentence_is_found() {
+    let text = "/// Of the pool.\n/// It is full.\nfn f() {}\n/// By slot.\nfn g() {}\n\
+                /// `None` where there is none.\nfn h() {}\n/// Ofttimes.\n// It is code.\n";
+    assert_eq!(lines(text), [1, 4]);
+    assert_eq!(lines("//! So many.\n\n/// As said.\n"), [1, 3]);
+}
+
+#[test]
 fn descriptions_strings_and_plain_comments_are_passed_over() {
     let text = "//! Layout of a pool.\n//! What is not in it.\n/// True if it is full.\n// Why.\n\
                 let s = \"\n/// What\n//! What\n\";\n/// Whatever comes.\nfn f() {}\n";

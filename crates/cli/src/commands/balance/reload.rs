@@ -32,7 +32,7 @@ pub(super) fn mark(path: &Path) -> Option<Mark> {
 #[derive(Debug)]
 struct Rest {
     seen: Option<Mark>,
-    /// Since when it has been as it was seen; `None`: it has been read since.
+    /// Time from which on it has been as it was seen; `None`: it has been read since.
     changed: Option<Instant>,
 }
 

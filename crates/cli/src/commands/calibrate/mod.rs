@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// A block device, a file, or a folder.
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// So much of it; 1 GiB in a folder, all of a device or a file when not given.
+    /// Bytes of it; 1 GiB in a folder, all of a device or a file when not given.
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Measure writes, too. Everything on the device or in the file is lost.

@@ -13,7 +13,7 @@ use thermocline_ports_os::{FileDevice, OpenOptions};
 
 /// Kernel of which the manual pages first promise all that the engine asks of io_uring.
 const KERNEL_MIN: (u32, u32) = (5, 11);
-/// Since this kernel, memory of rings does not count as locked memory.
+/// The first kernel in which memory of rings does not count as locked memory.
 const KERNEL_WITHOUT_MEMLOCK: (u32, u32) = (5, 12);
 /// Locked memory that rings of some pools need on older kernels, bytes.
 const MEMLOCK_MIN: u64 = 64 << 20;

@@ -119,16 +119,16 @@ pub(crate) struct Saying {
     /// Placements shall leave it where it is.
     #[arg(long)]
     pin: bool,
-    /// It is not needed soon: to the slowest pool.
+    /// Not needed soon: to the slowest pool.
     #[arg(long)]
     demote: bool,
-    /// It is needed soon: copies in the reserve of a faster pool.
+    /// Needed soon: copies in the reserve of a faster pool.
     #[arg(long)]
     prefetch: bool,
     /// The same, and it is needed within so many seconds: what is needed first is fetched first.
     #[arg(long, value_name = "SECONDS")]
     prefetch_within: Option<f64>,
-    /// Nobody waits for it: requests may wait so many milliseconds.
+    /// Background: requests may wait so many milliseconds.
     #[arg(long, value_name = "MS")]
     background: Option<u32>,
     /// Forget it after so many seconds.

@@ -51,10 +51,10 @@ enum Command {
         name: String,
         #[command(flatten)]
         device: NewDevice,
-        /// It is faster than this pool, and slower than those before that one.
+        /// A pool that it is faster than; it is slower than those before that one.
         #[arg(long, value_name = "POOL")]
         before: Option<String>,
-        /// It is slower than all others; its speed is not measured.
+        /// Make it slower than all others; its speed is not measured.
         #[arg(long, conflicts_with = "before")]
         slowest: bool,
     },

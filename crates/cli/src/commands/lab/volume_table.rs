@@ -27,7 +27,7 @@ const RUNS: [Column<Run>; 13] = [
     ("migrated", |run| bytes(run.migrated_bytes as f64)),
 ];
 
-/// With the policy in front.
+/// Columns of pools, with the policy in front.
 const POOLS: [Column<PoolUse>; 11] = [
     ("pool", |pool| pool.pool.clone()),
     ("in use", |pool| share(f64::from(pool.chunks_used) / f64::from(pool.chunks_total.max(1)))),

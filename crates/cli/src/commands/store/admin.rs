@@ -48,7 +48,7 @@ enum VolumeCommand {
 pub(crate) struct CloneArgs {
     #[command(flatten)]
     store: StoreArgs,
-    /// Of which volume, snapshot or image.
+    /// Volume, snapshot or image to make it from.
     #[arg(value_parser = volume_name)]
     from: String,
     /// The new one's name.

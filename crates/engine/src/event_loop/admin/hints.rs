@@ -304,7 +304,7 @@ impl AdminApi<'_> {
     }
 }
 
-/// So many seconds from now; `key` is what the document calls them.
+/// The moment so many seconds from now; `key` is what the document calls them.
 fn moment(now: Nanos, key: &str, seconds: Option<f64>) -> Result<Option<Nanos>, String> {
     match seconds {
         None => Ok(None),

@@ -15,9 +15,9 @@ use thermocline_volume::{CreateError, PoolSpec, PoolState, check_pool_name, trai
 /// Pools to which the chunks of a pool that is drained may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// To pools that are here.
+    /// Moves to pools that are here.
     Near,
-    /// To pools across a network, too.
+    /// Moves to pools across a network, too.
     Anywhere,
 }
 

@@ -40,7 +40,7 @@ pub(super) const STATIC: Entry = Entry {
 /// Number of sites that are candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Reach {
-    /// So many.
+    /// A number of sites.
     Sites(usize),
     /// This share of those that are up, above 0 and below 1.
     Share(f64),

@@ -68,7 +68,7 @@ pub struct Record {
 pub struct Window {
     /// Requests.
     pub requests: u64,
-    /// Of these, failures.
+    /// Failures among these.
     pub failures: u64,
 }
 

@@ -24,7 +24,7 @@ impl Sets {
         self.order.enter(set, slot, QUEUE);
     }
 
-    /// Of the newer half of its set.
+    /// True if the least recently used line is of the newer half of its set.
     pub(super) fn lru_is_near(&self, slot: u32) -> bool {
         let newer_from = self.order.length(self.beside(slot), QUEUE) / 2;
         self.order.age_of(slot).is_some_and(|(_, place)| place >= newer_from)

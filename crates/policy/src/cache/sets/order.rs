@@ -7,7 +7,7 @@ use super::SetSlots;
 
 /// Bit of the byte that says which of the two queues.
 const QUEUE: u8 = 0x40;
-/// In no queue.
+/// Mark of a slot in no queue.
 const NOWHERE: u8 = u8::MAX;
 
 /// Queue and place of each slot.

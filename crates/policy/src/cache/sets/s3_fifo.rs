@@ -48,7 +48,7 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    /// Nobody has left; no room for anybody where there are no `slots`.
+    /// Ghosts of which none has left yet; no room for any where there are no `slots`.
     pub(super) fn new(slots: u32, sets: u32) -> Ghosts {
         let sets = if slots == 0 { 0 } else { sets };
         Ghosts { tags: vec![0; slots as usize], next: vec![0; sets as usize] }

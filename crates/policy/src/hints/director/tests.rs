@@ -82,7 +82,7 @@ fn a_chunk_with_further_copies_does_not_make_room() {
     assert_eq!(direct(&mut hints, &view, &[]).0, [to(0, 1), to(1, 0)]);
 }
 
-/// Of three pools: the move of chunk 0 would be refused where its copy is, and chunk 1 would wait
+/// On three pools, the move of chunk 0 would be refused where its copy is, and chunk 1 would wait
 /// for its room for ever.
 #[test]
 fn a_chunk_with_further_copies_is_not_carried_where_one_of_them_may_be() {

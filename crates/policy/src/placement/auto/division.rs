@@ -76,7 +76,7 @@ const BLOCKS_MAX: u64 = 8;
 enum Mode {
     /// The ghost.
     Gain,
-    /// So large a share of the fastest pool's slots; 0: no lines.
+    /// A share of the fastest pool's slots; 0: no lines.
     Share(f64),
 }
 
@@ -363,7 +363,7 @@ impl Default for Division {
 }
 
 impl Division {
-    /// As the setting `lines` says.
+    /// A division as the setting `lines` says.
     pub(super) fn new(settings: &Settings) -> Result<Division, SettingsError> {
         let mode = match settings.text("lines") {
             "gain" => Mode::Gain,

@@ -18,8 +18,19 @@ const MAGIC: &[u8; 8] = b"TCAUTOLN";
 const VERSION: u32 = 1;
 /// Chunks that are kept at most: 15 MB.
 const CHUNKS_MAX: usize = 1 << 18;
-/// Bytes of an account.
-const ACCOUNTS: usize = 8;
+/// Accounts of the ledger, without the count of chunks that came to another pool.
+const ACCOUNTS: usize = 7;
+/// Magic 8, version 4, epochs 4, births 4, the accounts, chunks that came to another pool 8.
+const HEADER_BYTES: usize = 20 + ACCOUNTS * size_of::<f64>() + 8;
+/// Bytes of a class: number 4, three sums, the oldest 4.
+const CLASS_BYTES: usize = 4 + size_of::<[f64; 3]>() + 4;
+/// Bytes of a chunk: volume 4, index 4, first pool 1, averages.
+const CHUNK_BYTES: usize = 9 + size_of::<[Ask; LANES.len()]>();
+
+const _: () = {
+    assert!(HEADER_BYTES == 84 && CLASS_BYTES == 32 && CHUNK_BYTES == 57, "as the page says");
+    assert!(CHUNKS_MAX * CHUNK_BYTES < 15_000_000, "all chunks have 15 MB");
+};
 
 /// A chunk's averages, and its pool when it was met first.
 pub(super) type Remembered = (ChunkId, u8, [Ask; LANES.len()]);
@@ -56,14 +67,16 @@ impl Reader<'_> {
 impl Auto {
     /// The bytes of all that was learnt.
     pub(super) fn learnt(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let classes: Vec<(u32, &Returns)> = self.ghosts.classes().collect();
+        let chunks = self.pulse.hottest(CHUNKS_MAX);
+        let lists = classes.len() * CLASS_BYTES + chunks.len() * CHUNK_BYTES;
+        let mut out = Vec::with_capacity(HEADER_BYTES + 4 + 4 + lists);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend(self.pulse.epochs().to_le_bytes());
         out.extend(self.ghosts.epoch().to_le_bytes());
         self.ledger.accounts().iter().for_each(|account| out.extend(account.to_le_bytes()));
         out.extend(self.ledger.moved.to_le_bytes());
-        let classes: Vec<(u32, &Returns)> = self.ghosts.classes().collect();
         out.extend((classes.len() as u32).to_le_bytes());
         for (number, returns) in classes {
             let (sums, oldest) = returns.parts();
@@ -71,7 +84,6 @@ impl Auto {
             sums.iter().for_each(|sum| out.extend(sum.to_le_bytes()));
             out.extend(oldest.to_le_bytes());
         }
-        let chunks = self.pulse.hottest(CHUNKS_MAX);
         out.extend((chunks.len() as u32).to_le_bytes());
         for (ChunkId { volume, index }, first, lanes) in chunks {
             out.extend(volume.0.to_le_bytes());
@@ -79,6 +91,7 @@ impl Auto {
             out.push(first);
             lanes.iter().flatten().for_each(|average| out.extend(average.to_le_bytes()));
         }
+        debug_assert_eq!(out.len(), HEADER_BYTES + 4 + 4 + lists, "as long as it is drawn");
         out
     }
 
@@ -103,7 +116,7 @@ impl Auto {
         }
         // Half of what fits: they count on from here.
         let [epochs, births] = [from.u32()?, from.u32()?].map(|count| count.min(u32::MAX / 2));
-        let mut accounts = [0.0; ACCOUNTS - 1];
+        let mut accounts = [0.0; ACCOUNTS];
         for account in &mut accounts {
             *account = from.f64()?;
         }

@@ -40,7 +40,7 @@ pub(super) struct Ledger {
     /// Fading, seconds.
     promised: f64,
     came: f64,
-    /// Since the start, seconds.
+    /// Seconds since the start.
     pub(super) waited: f64,
     pub(super) saved: f64,
     pub(super) spent: f64,

@@ -33,7 +33,7 @@ const NEXT: u64 = 64 << 10;
 /// Requests for a chunk in an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
-    /// As in [`Ask`].
+    /// Units as in [`Ask`].
     units: [u32; 4],
     /// End of the last access in the chunk, at most 2³⁰; the highest bit is set if the last write
     /// that went on among others was spared its seek.
@@ -48,7 +48,7 @@ pub(super) struct Pulse {
     pools: Vec<u8>,
     firsts: Vec<u8>,
     lanes: [Vec<Ask>; LANES.len()],
-    /// By volume, where its last access ended.
+    /// Ends of the last accesses by volume.
     tails: Vec<u64>,
     chunk_size: u64,
     per_second: f32,

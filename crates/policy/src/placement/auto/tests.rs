@@ -17,7 +17,7 @@ struct Measured {
     machine: Machine,
     loads: [PoolLoad; 2],
     epoch: Nanos,
-    /// Of volume 1.
+    /// SLA of volume 1.
     sla: Option<Sla>,
     /// Chunks that an administrator pinned.
     pinned: Vec<ChunkId>,
@@ -339,7 +339,7 @@ fn bytes_that_it_has_not_written_change_nothing() {
     watched(placement.as_mut(), 2);
 }
 
-/// By default it said that no slot is wanted, over a share that somebody had set.
+/// The default said that no slot is wanted, over a share that somebody had set.
 #[test]
 fn only_who_divides_says_how_many_slots_are_lent() {
     let lines = |text: &str| build(text).lines();

@@ -29,7 +29,7 @@ pub(super) struct Mirrored {
     most: f64,
     pub(super) balance: Balance,
     mirrors: Vec<(ChunkId, PoolId)>,
-    /// By number: the other pool.
+    /// Other pools, by chunk's number.
     others: Vec<u16>,
 }
 
@@ -64,7 +64,7 @@ impl Mirrored {
         (other != NONE).then_some(PoolId(other))
     }
 
-    /// By move of a plan: the least room that the second pool has from then on, less what is kept.
+    /// Rooms by move of a plan: the least that the second pool has from then on, less what is kept.
     fn room_from(activity: &Activity, view: &dyn VolumeView, planned: &[Move]) -> Vec<i128> {
         let kept = (slots(view, SECOND) as f64 * RESERVE) as i128;
         let mut room = Rooms::of(view).free(SECOND) - kept;

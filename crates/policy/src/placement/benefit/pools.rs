@@ -15,7 +15,7 @@ use thermocline_units::Nanos;
 
 /// Latency over that of an idle pool, from which on an epoch tells what a pool bears.
 const NOTICEABLE: f64 = 1.3;
-/// Of what it bears.
+/// Share of what it bears.
 const FULLEST: f64 = 0.98;
 /// Load that a pool may bear, in its traits.
 const BEARABLE: std::ops::RangeInclusive<f64> = 0.02..=4.0;
@@ -26,7 +26,7 @@ const GIB: f64 = 1_073_741_824.0;
 /// Load of a chunk on a pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Share {
-    /// Of its time.
+    /// Share of its time.
     pub(super) time: f64,
     /// Seconds of waiting a second, on the idle pool.
     wait: f64,

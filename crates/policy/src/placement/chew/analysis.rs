@@ -37,7 +37,7 @@ pub enum Order {
 /// Taxonomy rule 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
-    /// As in rule 2.
+    /// Sequential, as in rule 2.
     Sequential,
     /// Random, and half of the bytes or more are read.
     RandomRead,
@@ -50,7 +50,7 @@ pub enum Mix {
 pub enum Writing {
     /// More than half of the writes overwrite.
     Overwritten,
-    /// As in rule 2.
+    /// Sequential, as in rule 2.
     Sequential,
     /// The others.
     FullyRandom,
@@ -75,7 +75,7 @@ pub struct ChunkWindow {
     pub overwritten: f64,
     /// Units of the library a second.
     pub intensity: f64,
-    /// By level, the rule that it fits, counted from 0.
+    /// Rules that it fits, by level, counted from 0.
     rules: [u16; LEVELS_MAX],
 }
 

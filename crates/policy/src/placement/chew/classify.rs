@@ -130,7 +130,7 @@ pub(super) struct Classifier {
     pub(super) taxonomy: Taxonomy,
     pub(super) options: Options,
     verdicts: Vec<Verdict>,
-    /// Of the view: how many pools there are, and 1 over the epoch's seconds.
+    /// Facts of the view: how many pools there are, and 1 over the epoch's seconds.
     pools: u16,
     per_second: f64,
     /// Factor from a chunk's intensity to that of a chunk of the library's size.

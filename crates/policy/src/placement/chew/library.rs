@@ -36,7 +36,7 @@ impl Tier {
     /// All of them.
     pub const ALL: [Tier; 3] = [Tier::Fastest, Tier::Middle, Tier::Slowest];
 
-    /// As libraries write it.
+    /// Key as libraries write it.
     pub fn key(self) -> &'static str {
         match self {
             Tier::Fastest => "fastest",
@@ -171,7 +171,7 @@ impl Dimension {
     pub const ALL: [Dimension; 4] =
         [Dimension::Intensity, Dimension::Write, Dimension::Random, Dimension::Overwrite];
 
-    /// As libraries write it.
+    /// Key as libraries write it.
     pub fn key(self) -> &'static str {
         match self {
             Dimension::Intensity => "intensity",

@@ -107,7 +107,7 @@ pub enum Accept {
 pub enum Demote {
     /// Only once a better one needs their place.
     Needed,
-    /// As soon as they belong there.
+    /// Always: as soon as they belong there.
     Always,
 }
 

@@ -145,7 +145,7 @@ struct Lmst {
     memory: f32,
     hot: f64,
     cold: f64,
-    /// In seconds, by volume; the last holds for those beyond.
+    /// SLAs in seconds, by volume; the last holds for those beyond.
     slas: Vec<f64>,
     loose: f64,
     /// SLAs, by volume, as of the last `propose`.

@@ -47,7 +47,7 @@ pub(super) struct Queue {
     service: f64,
     /// Bytes that come a second, λ.
     rate: f64,
-    /// Of these, by service level in seconds, strictest first.
+    /// Those of them by service level in seconds, strictest first.
     classes: Vec<(f64, f64)>,
 }
 

@@ -149,7 +149,7 @@ impl Served {
         self.time.iter_mut().zip(other.time).for_each(|(sum, time)| *sum += time);
     }
 
-    /// As the pool would have measured it.
+    /// Load as the pool would have measured it.
     pub(super) fn load(&self) -> PoolLoad {
         let mean = |time: f64, count: u64| Nanos((time / count.max(1) as f64) as u64);
         PoolLoad {
@@ -166,7 +166,7 @@ impl Served {
 /// Requests that all pools served in some time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
-    /// By pool; those behind the last one that did anything may be missing.
+    /// Served requests by pool; pools behind the last one that did anything may be missing.
     pub pools: Vec<Served>,
 }
 

@@ -25,7 +25,7 @@ fn access(index: u32, offset: u64, bytes: u64, write: bool) -> ChunkAccess {
     ChunkAccess { at: Nanos(0), chunk: chunk(index), offset, bytes, write }
 }
 
-/// So many random reads of 4 KiB.
+/// Tells of so many random reads of 4 KiB.
 fn read(shadows: &mut Shadows, index: u32, times: u64) {
     (0..times).for_each(|_| shadows.observe(&access(index, 8192, 4096, false)));
 }

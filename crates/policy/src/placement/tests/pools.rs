@@ -22,7 +22,7 @@ pub(crate) struct Pools {
     pub(crate) accesses: BTreeMap<u32, u64>,
     /// Writes of the epoch.
     pub(crate) writes: BTreeMap<u32, u64>,
-    /// Of volume 0.
+    /// SLA of volume 0.
     pub(crate) sla: Option<Sla>,
 }
 

@@ -126,7 +126,7 @@ struct Goodput {
     cost: Cost,
     /// Measured while in force, and tried.
     real: [Saving; Choice::COUNT],
-    /// By shadows.
+    /// Savings told by shadows.
     shadow: Told,
     /// Factor for shadows' estimates.
     scale: f64,
@@ -324,7 +324,7 @@ impl Goodput {
 
     /// Compares what the choice in force saves with what its shadow says.
     fn rescale(&mut self) {
-        /// So that two savings near zero are alike.
+        /// Share added to both, so that two savings near zero are alike.
         const NEAR_ZERO: f64 = 0.005;
         if self.current == Choice::None {
             return;

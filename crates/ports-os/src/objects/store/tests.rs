@@ -13,11 +13,11 @@ const SECRET: &str = "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY";
 /// The answers of a server to every request.
 #[derive(Clone, Copy)]
 enum Manner {
-    /// With this status and body.
+    /// Answers with this status and body.
     Says(&'static str, &'static str),
     /// Not at all.
     Hangs,
-    /// With a tenth of what it announces.
+    /// Answers with a tenth of what it announces.
     CutsOff,
 }
 

@@ -12,7 +12,7 @@ use thermocline_units::{Bytes, Nanos, Rng};
 
 const SECTOR: u64 = 512;
 pub(super) const SEEDS: u64 = 40;
-/// So few that maps are written all the time.
+/// Few records, so that maps are written all the time.
 const MAP_RECORDS: usize = 8;
 
 struct Sector {

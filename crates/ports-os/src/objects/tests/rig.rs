@@ -24,11 +24,11 @@ use thermocline_units::{Bytes, Nanos};
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Pass,
-    /// It fails, and nothing happens.
+    /// Fails, and nothing happens.
     Fail,
-    /// It happens, and its answer is lost.
+    /// Happens, and its answer is lost.
     LoseAnswer,
-    /// It is never answered.
+    /// Is never answered.
     Hang,
     /// Shows this function of the bytes read.
     Show(fn(&[u8]) -> Vec<u8>),

@@ -198,7 +198,7 @@ struct Point {
     processor_ns: Option<f64>,
 }
 
-/// By trace, then by policy.
+/// Points by trace, then by policy.
 type Points = BTreeMap<(String, String), BTreeMap<String, Point>>;
 
 /// Reads the results in `path`, which may be incomplete, and compares.

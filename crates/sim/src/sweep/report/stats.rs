@@ -76,7 +76,7 @@ pub fn saving(value: f64, baseline: f64) -> f64 {
 }
 
 impl Paired {
-    /// Of (value, baseline) pairs; `None` when there is none.
+    /// Compares (value, baseline) pairs; `None` when there is none.
     pub(super) fn of(pairs: &[(f64, f64)]) -> Option<Paired> {
         if pairs.is_empty() {
             return None;

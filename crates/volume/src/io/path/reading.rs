@@ -51,7 +51,7 @@ impl Path<'_> {
         }
     }
 
-    /// So many reads of lines were sent for a sub-request.
+    /// Counts `sent` reads of lines as under way for a sub-request.
     fn lines_read(&mut self, sub_request: u32, pool: PoolId, sent: u32) {
         assert!(sent > 0, "what lines answer is read");
         // The first of several takes the place in the pool's queue.

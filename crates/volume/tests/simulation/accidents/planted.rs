@@ -203,10 +203,10 @@ fn a_commit_whose_replicas_all_died_waits_for_the_coming_ones() {
     assert!((0..160).filter(|&moment| waits(moment)).count() > 0, "no plan comes to it");
 }
 
-/// Of the two pools that came in place of a metadata replica one had the new superblock, and both
-/// were gone. A flush was answered when the old replica had its records; then the power failed,
-/// before that one had a younger superblock. The pools came back, and their superblock counted,
-/// without what had been flushed.
+/// Two pools came in place of a metadata replica; one had the new superblock, and both were gone.
+/// A flush was answered when the old replica had its records; then the power failed, before that
+/// one had a younger superblock. The pools came back, and their superblock counted, without what
+/// had been flushed.
 #[test]
 fn a_flush_waits_for_a_superblock_that_is_younger_than_one_that_may_come_back() {
     let mut rng = Rng::seeded(7);

@@ -131,7 +131,7 @@ fn a_commit_waits_for_the_replica_that_a_checkpoint_is_putting_in_force() {
     }
 }
 
-/// With checksums the only slot of a small pool that was to hold the metadata did not fit beside
+/// Beside checksums the only slot of a small pool that was to hold the metadata did not fit beside
 /// it, and the group could not be made, although farther pools had room (seeds 0xdbbee, 0x8959c0).
 #[test]
 fn a_pool_without_room_for_a_slot_and_its_table_holds_no_metadata() {

@@ -334,7 +334,7 @@ fn churn(draws: &mut Draws, steps: &mut Vec<Step>) {
     steps.extend([draws.power_fails(), ALL_OF_IT]);
 }
 
-/// As `churn`, with commits of many blocks, so that one of them meets the ring's end.
+/// Like `churn`, with commits of many blocks, so that one of them meets the ring's end.
 fn churn_widely(draws: &mut Draws, steps: &mut Vec<Step>) {
     let spot = draws.spot();
     for _ in 0..draws.dice.between(15..=50) {

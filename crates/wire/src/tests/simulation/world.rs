@@ -26,7 +26,7 @@ struct Way {
 #[derive(Debug, Default)]
 struct Flow {
     header: Vec<u8>,
-    /// By the sending end.
+    /// Ways by the sending end.
     ways: [Way; 2],
     /// The end's user knows of it.
     known: [bool; 2],

@@ -47,7 +47,7 @@ docs/guides/hints-from-applications.md tells more.";
 
 /// Signals that are passed on.
 const PASSED: [i32; 6] = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
-/// Of these, those that a terminal sends to everybody in its foreground.
+/// Signals among these that a terminal sends to everybody in its foreground.
 const OF_TERMINAL: [i32; 2] = [SIGINT, SIGQUIT];
 /// Requests to files of processes that took the idle class may wait so many milliseconds.
 const IDLE_MS: u32 = 1000;
@@ -203,7 +203,7 @@ fn ended(child: Pid) -> Option<WaitStatus> {
     None
 }
 
-/// As shells say it: the command's own status, or 128 and its signal.
+/// Exit code as shells say it: the command's own status, or 128 and its signal.
 fn exit_code(status: WaitStatus) -> ExitCode {
     let signal = || status.terminating_signal().map(|signal| 128 + signal);
     let code = status.exit_status().or_else(signal).unwrap_or(1);

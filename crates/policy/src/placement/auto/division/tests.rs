@@ -238,7 +238,7 @@ fn a_pool_of_few_slots_is_not_divided() {
     assert_eq!([STEPS - 1, STEPS].map(ghosts), [false, true]);
 }
 
-/// It was taken to serve nothing, so the slow pool seemed fast, and chunks stayed there.
+/// A share was taken to serve nothing, so the slow pool seemed fast, and chunks stayed there.
 #[test]
 fn a_share_serves_what_the_fast_pool_read_beyond_its_own_chunks() {
     let mut division = Division { mode: Mode::Share(0.25), ..Division::default() };

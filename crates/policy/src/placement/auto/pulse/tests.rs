@@ -18,7 +18,7 @@ fn chunk(index: u32) -> ChunkId {
 enum Act {
     Write(u64),
     Read(u64),
-    /// To a chunk far away.
+    /// An access to a chunk far away.
     Elsewhere,
 }
 use Act::{Elsewhere, Read, Write};
