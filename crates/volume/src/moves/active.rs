@@ -33,6 +33,14 @@ pub(crate) enum Stage {
     Switching,
 }
 
+/// Pools that failed to give the piece that begins here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::moves) struct FailedSources {
+    start: u32,
+    /// One bit for each pool.
+    pools: u64,
+}
+
 /// An operation under way.
 #[derive(Debug)]
 pub(crate) struct ActiveOperation {
@@ -53,8 +61,7 @@ pub(crate) struct ActiveOperation {
     pub(in crate::moves) piece: Option<Piece>,
     pub(in crate::moves) cursor: u32,
     pub(in crate::moves) spoils: u32,
-    /// Pools that failed to give the piece: one bit each.
-    pub(in crate::moves) failed_sources: u64,
+    pub(in crate::moves) failed_sources: FailedSources,
     pub(in crate::moves) cancelled: bool,
     /// The destination missed a write or died.
     pub(in crate::moves) failed: bool,
@@ -84,7 +91,7 @@ impl ActiveOperation {
             piece: None,
             cursor: 0,
             spoils: 0,
-            failed_sources: 0,
+            failed_sources: FailedSources::default(),
             cancelled: false,
             failed: false,
             held_since: None,
@@ -100,6 +107,21 @@ impl ActiveOperation {
             && moves
             && self.what.kind == OperationKind::Migrate
             && self.presence.count() * 100 >= blocks * u64::from(share)
+    }
+
+    /// Pools that failed to give the piece that begins with `range`: one bit each.
+    pub(in crate::moves) fn failed_sources(&self, range: &Range<u32>) -> u64 {
+        if self.failed_sources.start == range.start { self.failed_sources.pools } else { 0 }
+    }
+
+    /// A pool failed to give the piece under way, which is asked of another one next: damage in
+    /// one place says nothing about the rest of a copy.
+    pub(in crate::moves) fn source_failed(&mut self, pool: PoolId) {
+        let range = self.piece.as_ref().expect("it was asked for a piece").range.clone();
+        let failed = self.failed_sources(&range);
+        assert_eq!(failed >> pool.0 & 1, 0, "a pool fails to give a piece once");
+        self.failed_sources = FailedSources { start: range.start, pools: failed | 1 << pool.0 };
+        self.cursor = range.start;
     }
 
     pub(crate) fn is_copying(&self) -> bool {

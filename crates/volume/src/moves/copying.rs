@@ -52,7 +52,7 @@ impl Moves {
         if below.group.settings.copying.locking && has_parts_under_way(below.group, index) {
             return;
         }
-        let (chunk, failed) = (copy.what.chunk, copy.failed_sources);
+        let (chunk, failed) = (copy.what.chunk, copy.failed_sources(&range));
         let parting = parting_source(below.group, below.checksums, index, &range);
         let source = parting.or_else(|| best_source(below.group, chunk, &range, to, failed));
         let Some(source) = source else {
@@ -132,7 +132,7 @@ impl Moves {
                 if flight.writes {
                     copy.failed = true;
                 } else {
-                    copy.failed_sources |= 1 << flight.pool.0;
+                    copy.source_failed(flight.pool);
                 }
                 self.piece_over(below, index);
             }
@@ -199,7 +199,7 @@ impl Moves {
         if wrong == 0 || mutant("operation_carries_rot") {
             return true;
         }
-        below.group.operations[index].failed_sources |= 1 << pool.0;
+        below.group.operations[index].source_failed(pool);
         below.group.pools[pool].counters.checksum_errors += u64::from(wrong);
         below.group.emit(Effect::Mend { chunk, blocks: wrong });
         false
@@ -259,7 +259,8 @@ fn parting_source(
     let copy = &group.operations[index];
     let (chunk, source) = (copy.what.chunk, copy.source);
     let moves = copy.what.kind == OperationKind::Migrate && copy.goal.is_none();
-    let able = group.pools[source.pool].is_alive() && copy.failed_sources & bit(source.pool) == 0;
+    let able =
+        group.pools[source.pool].is_alive() && copy.failed_sources(range) & bit(source.pool) == 0;
     if !moves || !able || !group.pools.keep_checksums() || checksums.can_verify(chunk, range) {
         return None;
     }

@@ -35,8 +35,16 @@ impl Copy {
         self.bench.step(|moves, below| moves.advance(below, number));
     }
 
-    /// The request that is on devices: its pool, and its bytes of the chunk.
+    /// Answers the request that is on devices: its pool, and its bytes of the chunk.
     fn answer(&mut self, result: Result<Payload, DeviceError>) -> Option<(PoolId, Range<u32>)> {
+        self.answer_by(|_, _| result)
+    }
+
+    /// The same with what `result` makes of them.
+    fn answer_by(
+        &mut self,
+        result: impl FnOnce(PoolId, &Range<u32>) -> Result<Payload, DeviceError>,
+    ) -> Option<(PoolId, Range<u32>)> {
         let group = &mut self.bench.group;
         let mut requests = sent(group);
         assert!(requests.len() <= 1, "one piece at a time: {requests:?}");
@@ -47,10 +55,12 @@ impl Copy {
             io => panic!("{io:?}"),
         };
         let start = ((offset - group.pools[pool].first_slot) % u64::from(CHUNK)) as u32;
+        let range = start..start + length;
+        let result = result(pool, &range);
         let flight = land(group, pool, ticket, result.clone());
         let number = self.number;
         self.bench.step(|moves, below| moves.copy_io_done(below, number, &flight, result));
-        Some((pool, start..start + length))
+        Some((pool, range))
     }
 
     fn read(&mut self) -> Option<(PoolId, Range<u32>)> {
@@ -92,6 +102,24 @@ fn a_copy_that_cannot_be_read_is_read_elsewhere_and_without_another_the_move_fai
     let left = |effect: &Effect| matches!(effect, Effect::Left(_, place) if place.pool == FAST);
     assert!(effects(&mut copy.bench.group).iter().any(left), "its slot is let go");
     assert_eq!(copy.bench.group.map.copies(chunk(0)).count(), 2);
+}
+
+#[test]
+fn copies_that_are_damaged_in_different_places_serve_a_move_together() {
+    let mut copy = Copy::new(Bench::new(1));
+    add_copy(&mut copy.bench.group, chunk(0), FAR, Role::Wanted);
+    copy.advance();
+    let damaged = |pool, range: &Range<u32>| match (pool, range.start / PIECE) {
+        (SLOW, 0) | (FAR, 1) => Err(DeviceError::Io),
+        (FAST, _) => Ok(Payload::EMPTY),
+        _ => Ok(Payload::from(vec![7; PIECE as usize])),
+    };
+    let mut answers = 0;
+    while copy.answer_by(damaged).is_some() {
+        answers += 1;
+        assert!(answers < 32, "it comes to an end");
+    }
+    assert_eq!((copy.ends(), copy.bench.group.journal.switches_waiting()), (None, 1));
 }
 
 #[test]
