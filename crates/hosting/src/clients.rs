@@ -77,6 +77,8 @@ pub(super) struct Clients {
     granted: u64,
     /// True if requests wait for room at the agent, or for memory.
     starved: bool,
+    /// True if all were let go, and no other may come.
+    is_closed: bool,
 }
 
 impl Clients {
@@ -88,6 +90,17 @@ impl Clients {
             budget: budget.0,
             granted: 0,
             starved: false,
+            is_closed: false,
+        }
+    }
+
+    /// Lets all clients go, with their requests unanswered: one that connects again asks the next
+    /// process for them, and an error would be the end of its guest.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+        self.granted = 0;
+        for client in std::mem::take(&mut self.all).into_values() {
+            client.wakeup.notify_one();
         }
     }
 
@@ -101,9 +114,9 @@ impl Clients {
         self.all.values().filter(has_it).count()
     }
 
-    /// A new client's number; `None`: there are too many.
+    /// A new client's number; `None`: there are too many, or they were all let go.
     fn insert(&mut self) -> Option<(u64, Rc<Notify>)> {
-        if self.all.len() >= self.most {
+        if self.is_closed || self.all.len() >= self.most {
             return None;
         }
         self.last += 1;

@@ -191,7 +191,7 @@ impl HostAgent {
         (address(&self.listeners.tcp), address(&self.listeners.peers))
     }
 
-    /// Serves until `stop` is readable; then volumes are flushed and given back.
+    /// Serves until `stop` is readable; then clients are let go, and volumes flushed and given back.
     ///
     /// # Errors
     /// The system refuses to wait.
@@ -262,7 +262,9 @@ fn settings(config: &HostConfig, flash: Option<&Second>) -> std::io::Result<Agen
     Ok(settings)
 }
 
+/// Lets all clients go; then flushes volumes and gives them back.
 async fn give_all_back(core: &Rc<RefCell<Core>>) {
+    core.borrow_mut().clients.close();
     let names = core.borrow().volumes.names();
     for name in names {
         let (told, _) = oneshot::channel();

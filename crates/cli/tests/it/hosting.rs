@@ -54,10 +54,15 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Ends it with SIGTERM; its exit status.
-    fn end(mut self) -> Option<i32> {
-        self.signal("TERM");
+    /// Waits for its end; its exit status.
+    fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
+    }
+
+    /// Ends it with SIGTERM; its exit status.
+    fn end(self) -> Option<i32> {
+        self.signal("TERM");
+        self.wait()
     }
 
     fn signal(&self, name: &str) {
@@ -520,6 +525,41 @@ fn a_second_writer_is_refused_until_the_first_has_given_the_volume_back() {
 
 /// A host stood still while its volume was deleted. It went on with what it knew, and what was not
 /// flushed went to the volume that had got the name.
+/// A guest whose client connects again (`reconnect-delay`) sees no error when either program ends,
+/// in whatever way, and comes back: what was not answered is asked again.
+#[test]
+fn a_client_that_connects_again_outlives_both_programs() {
+    let mut scene = Scene::new("hosting-reconnect", "256M");
+    run(&scene.folder, "store volume create disk 64M").succeeded();
+    let mut agent = Some(scene.agent(1, &["disk"]));
+    for (of_store, signal) in [(false, "TERM"), (false, "KILL"), (true, "TERM"), (true, "KILL")] {
+        scene.wait_attached(1, "disk");
+        let options = "driver=nbd,server.type=unix,server.path=1.nbd,export=disk,reconnect-delay=60";
+        let mut guest = Command::new("qemu-img")
+            .args(["bench", "-w", "-c", "80000", "-d", "8", "-s", "4096", "--image-opts", options])
+            .current_dir(&scene.folder)
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(scene.folder.join("guest.stderr")).unwrap())
+            .spawn()
+            .unwrap();
+        let sent = || scene.status(1)["sent_bytes"].as_u64().unwrap();
+        let before = sent();
+        scene.wait_for("writing", || sent() > before + 100_000);
+        assert!(guest.try_wait().unwrap().is_none(), "the guest works when its server ends");
+        let ending = if of_store { scene.store.take() } else { agent.take() }.unwrap();
+        ending.signal(signal);
+        ending.wait();
+        if of_store {
+            scene.start_store();
+        } else {
+            agent = Some(scene.agent(1, &["disk"]));
+        }
+        let ended = guest.wait().unwrap();
+        let said = std::fs::read_to_string(scene.folder.join("guest.stderr")).unwrap();
+        assert!(ended.success(), "{signal} to the store: {of_store}; {said}");
+    }
+}
+
 #[test]
 fn a_host_that_stood_still_gives_up_a_volume_that_was_deleted() {
     if !clients_are_here() {
