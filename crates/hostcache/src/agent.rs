@@ -9,7 +9,8 @@
 //! 3. `session` handles the server's arrival and departure: leases, maps, held contents.
 //!
 //! The parts stand on each other: `state`, which decides nothing; `reading`; `writing` above it;
-//! `guests`, which is both; `session` above them. `peers` knows the state alone. The agent routes.
+//! `guests`, which is both; `session` above them. `peers` looks at the state and at
+//! what `reading` waits for. The agent routes.
 //!
 //! A volume serves its guest while its lease holds. When the lease is over, requests wait. When
 //! another host has the volume, they fail, and the volume is lost.
@@ -192,7 +193,7 @@ impl Agent {
 
     /// The next message to another host.
     pub fn next_peer_message(&mut self) -> Option<(HostId, ToPeer)> {
-        self.peers.next_message()
+        self.peers.next_message(&mut self.state, &self.guests.reads)
     }
 
     /// The next request to the device of the second level, with a number by which
@@ -368,7 +369,9 @@ impl Agent {
                 }
             }
             ToAgent::Push { id, version, blocks } => state.pushed(id, version, &blocks),
-            ToAgent::Serve { token, id, to } => peers.serve(state, token, id, to),
+            ToAgent::Serve { token, id, to } => {
+                peers.serve(state, &guests.reads, token, id, to);
+            }
             ToAgent::Named { ids } => session.named(state, &ids)?,
         }
         Ok(())

@@ -5,7 +5,7 @@
 
 use thermocline_hostcache::{
     Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Gone, Hash, HostId, How, Protocol,
-    ReadItem, ToAgent, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
+    ReadItem, ToAgent, ToPeer, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
 };
 use thermocline_units::Nanos;
 use thermocline_units::mutants::plant;
@@ -468,4 +468,81 @@ fn contents_that_were_reported_and_not_named_are_forgotten_with_the_connection()
     }
     let (cached, known, ..) = agent.memory();
     assert_eq!((cached, known), (2, 2));
+}
+
+/// An agent that has read block 0, whose bytes host 2 is to send, and that shall send them to host
+/// 3 in turn; it names host 2's token 20, and host 3's 30.
+fn waits_and_owes() -> (Agent, VolumeKey) {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.read(NOW, volume, 0, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 0);
+    answer(&mut agent, request, 0, ReadItem::Deferred(id_of(5), [5; 32], HostId(2), 20));
+    hear(&mut agent, ToAgent::Serve { token: 30, id: id_of(5), to: HostId(3) });
+    assert_eq!(agent.next_peer_message(), None, "it does not have them yet");
+    (agent, volume)
+}
+
+fn sent_to_host_3(agent: &mut Agent) -> ToPeer {
+    let (to, message) = agent.next_peer_message().expect("host 3 is told");
+    assert_eq!((to, agent.next_peer_message()), (HostId(3), None));
+    message
+}
+
+#[test]
+fn what_another_host_sends_is_sent_on_to_the_next_that_was_named_this_one() {
+    let (mut agent, _) = waits_and_owes();
+    let bytes = bytes_of(5).into();
+    agent.hear_peer(NOW, HostId(2), ToPeer::Block { token: 20, bytes }).unwrap();
+    assert!(events(&mut agent).iter().any(|event| matches!(event, Event::Read { .. })));
+    let bytes = bytes_of(5).into();
+    assert_eq!(sent_to_host_3(&mut agent), ToPeer::Block { token: 30, bytes });
+    assert_eq!(agent.counts().served, 1);
+}
+
+#[test]
+fn what_the_server_sends_in_place_of_a_host_is_sent_on_too() {
+    let (mut agent, _) = waits_and_owes();
+    agent.hear_peer(NOW, HostId(2), ToPeer::Gone { token: 20 }).unwrap();
+    assert_eq!(agent.next_peer_message(), None, "its bytes are asked of the server");
+    let (request, how) = asked_block(&mut agent, 0);
+    assert_eq!(how, How::Bytes);
+    answer(&mut agent, request, 0, data(5));
+    let bytes = bytes_of(5).into();
+    assert_eq!(sent_to_host_3(&mut agent), ToPeer::Block { token: 30, bytes });
+}
+
+#[test]
+fn a_host_is_told_when_what_it_was_to_get_from_here_does_not_come() {
+    let (mut agent, volume) = waits_and_owes();
+    agent.detach(volume, None);
+    agent.hear_peer(NOW, HostId(2), ToPeer::Gone { token: 20 }).unwrap();
+    assert_eq!(sent_to_host_3(&mut agent), ToPeer::Gone { token: 30 });
+    let (mut agent, _) = waits_and_owes();
+    agent.disconnected();
+    assert_eq!(sent_to_host_3(&mut agent), ToPeer::Gone { token: 30 });
+    let (mut agent, _) = waits_and_owes();
+    agent.peer_lost(NOW, HostId(3));
+    let bytes = bytes_of(5).into();
+    agent.hear_peer(NOW, HostId(2), ToPeer::Block { token: 20, bytes }).unwrap();
+    assert_eq!(agent.next_peer_message(), None, "host 3 is gone");
+}
+
+/// What is only asked of the server may be answered by naming the very host that waits here.
+#[test]
+fn a_host_does_not_wait_for_what_is_only_asked_of_the_server() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.read(NOW, volume, 0, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 0);
+    answer(&mut agent, request, 0, data(5));
+    for block in 1..3 {
+        agent.read(NOW, volume, block, 1).unwrap();
+        let (request, _) = asked_block(&mut agent, block);
+        answer(&mut agent, request, 0, data(5 + block as u8));
+    }
+    agent.read(NOW, volume, 0, 1).unwrap();
+    asked_block(&mut agent, 0);
+    hear(&mut agent, ToAgent::Serve { token: 30, id: id_of(5), to: HostId(3) });
+    assert_eq!(sent_to_host_3(&mut agent), ToPeer::Gone { token: 30 });
 }

@@ -534,7 +534,8 @@ fn a_client_that_connects_again_outlives_both_programs() {
     let mut agent = Some(scene.agent(1, &["disk"]));
     for (of_store, signal) in [(false, "TERM"), (false, "KILL"), (true, "TERM"), (true, "KILL")] {
         scene.wait_attached(1, "disk");
-        let options = "driver=nbd,server.type=unix,server.path=1.nbd,export=disk,reconnect-delay=60";
+        let options =
+            "driver=nbd,server.type=unix,server.path=1.nbd,export=disk,reconnect-delay=60";
         let mut guest = Command::new("qemu-img")
             .args(["bench", "-w", "-c", "80000", "-d", "8", "-s", "4096", "--image-opts", options])
             .current_dir(&scene.folder)

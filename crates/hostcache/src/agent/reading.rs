@@ -60,6 +60,8 @@ pub(super) struct Reads {
     under_way: BTreeMap<(VolumeKey, u32), u32>,
     /// Contents that were requested, and the reads that wait for them.
     awaited: BTreeMap<u32, Vec<Waiter>>,
+    /// Number of contents that were awaited, and have come or been given up.
+    ended: u64,
     /// Contents that are being read from the second level. Each read holds a reference.
     on_flash: BTreeSet<u32>,
     deferred: BTreeMap<u64, Deferred>,
@@ -76,6 +78,22 @@ impl Reads {
     /// Number of contents that reads wait for, and of those that other hosts are to send.
     pub(super) fn awaited(&self) -> (usize, usize) {
         (self.awaited.len(), self.deferred.len())
+    }
+
+    /// True if reads wait for a content.
+    pub(super) fn awaits(&self, content: u32) -> bool {
+        self.awaited.contains_key(&content)
+    }
+
+    /// Number of contents that were awaited, and have come or been given up: it changes whenever
+    /// [`Reads::awaits`] says of one that it does not any more.
+    pub(super) fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// True if another host is to send a content.
+    pub(super) fn comes_from_a_peer(&self, content: u32) -> bool {
+        self.awaits(content) && self.deferred.values().any(|deferred| deferred.content == content)
     }
 
     /// Reads of a volume.
@@ -436,6 +454,7 @@ impl Reads {
     /// Serves all reads that wait for a content.
     fn resolve(&mut self, state: &mut AgentState, content: u32, bytes: &[u8]) {
         let Some(waiters) = self.awaited.remove(&content) else { return };
+        self.ended += 1;
         for waiter in waiters {
             self.deliver(state, waiter.block, waiter.ticket, Some(bytes));
         }
@@ -525,6 +544,7 @@ impl Reads {
     /// Replaces the failed source of a content: the first waiting read requests its block.
     pub(super) fn source_failed(&mut self, state: &mut AgentState, now: Nanos, content: u32) {
         let Some(mut waiters) = self.awaited.remove(&content) else { return };
+        self.ended += 1;
         met("a source of content failed");
         waiters.retain(|waiter| self.ops.contains_key(&waiter.ticket));
         if !waiters.is_empty() {
@@ -568,6 +588,7 @@ impl Reads {
         self.under_way.clear();
         self.deferred.clear();
         self.deadlines.clear();
+        self.ended += 1;
         let mut parked = Vec::new();
         for (content, waiters) in std::mem::take(&mut self.awaited) {
             if self.on_flash.contains(&content) {
