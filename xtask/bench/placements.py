@@ -4,11 +4,17 @@ A case is a load, a pool set, a pace and a seed; all placements run on it, and w
 mean and 99th percentile over those of `static` in the same case. What was possible is what `oracle`
 came to, which knows the future, or whoever did better; gains are told as a share of that.
 
+Of a folder each file is a trace in which the program finds a request, in subfolders too; the others are
+named with the program's reason. Without `--full` traces count up to their first `--first` requests, and
+no case begins after `--budget` minutes: what was left out is told. Loads come before pool sets and paces,
+so that a run that is cut short has seen every load.
+
 Prints JSON with a table, as all scripts here. Only the standard library.
 """
 
 import argparse
 import gzip
+import itertools
 import json
 import math
 import os
@@ -38,7 +44,6 @@ POLICIES = [
 SHORT_POLICIES = ["static", "oracle", "auto", "baseline", "hemem@10s", "colloid@10s", "benefit@10s"]
 MIB = 1 << 20
 CHUNKS = 4096
-ENDINGS = (".csv", ".gz", ".zst", ".vscsi", ".parquet", ".tct", ".blkparse", ".lis")
 
 
 def write_msr(path, requests):
@@ -145,14 +150,33 @@ def make_synthetic(folder, count, seed):
     return made
 
 
-def traces_of(folder):
-    """Traces of a folder, with the name of each: what the product itself takes for a trace."""
-    found = []
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        if os.path.isfile(path) and name.endswith(ENDINGS):
-            found.append((name.split(".")[0], [path]))
-    return found
+def part_of(binary, path, part, first):
+    """(Requests of the trace, at most `first`, written to `part`; or why it is none)."""
+    command = [binary, "trace", "convert", path, "--first", str(first), "--output", part, "--force", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return 0, next((line for line in done.stderr.splitlines() if line.strip()), "no reason told").removeprefix("error: ")
+    return json.loads(done.stdout)["requests"], None
+
+
+def traces_of(binary, folder, work, first):
+    """Traces of a folder, with the name of each; those that were shortened; and other files, with the reason."""
+    found, shortened, others = [], [], []
+    os.makedirs(work, exist_ok=True)
+    paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if not name.startswith(".")]
+    for number, path in enumerate(sorted(paths)):
+        name, part = os.path.relpath(path, folder), os.path.join(work, f"{number}.parquet")
+        # Without a bound one request tells whether it is a trace.
+        count, why = part_of(binary, path, part, first or 1)
+        if why or not count:
+            others.append(f"{name}: {why or 'no request in it'}")
+        elif first and count >= first:
+            shortened.append(name)
+            found.append((name, [part]))
+        else:
+            os.remove(part)
+            found.append((name, [path]))
+    return found, shortened, others
 
 
 def write_pools(folder):
@@ -173,12 +197,35 @@ def run_case(binary, case, policies, options, limit):
         groups.setdefault(epoch, []).append(name)
     whole = {"rows": {}}
     for epoch, names in groups.items():
-        part = run_group(binary, case, names, options + (["--epoch", epoch] if epoch else []), limit)
+        more = options + (["--epoch", epoch] if epoch else [])
+        part = run_group(binary, case, names, more, limit)
+        if "error" in part and len(names) > 1:
+            # One placement that fails does not cost the others' figures.
+            part = one_by_one(binary, case, names, more, limit)
         if "error" in part:
-            return part
+            if "static" in names:
+                return part
+            whole.setdefault("without", []).append(f"{', '.join(names)}: {part['error']}")
+            continue
+        whole.setdefault("without", []).extend(part.pop("without", []))
         ending = f"@{epoch}" if epoch else ""
         whole["rows"].update({name + ending: row for name, row in part.pop("rows").items()})
         whole.update(part)
+    return whole
+
+
+def one_by_one(binary, case, policies, options, limit):
+    """The figures of each placement that could be run, and why the others could not."""
+    whole = {"rows": {}, "without": []}
+    for policy in policies:
+        part = run_group(binary, case, [policy], options, limit)
+        if "error" not in part:
+            whole["rows"].update(part.pop("rows"))
+            whole.update(part)
+        elif policy == "static":
+            return part
+        else:
+            whole["without"].append(f"{policy}: {part['error']}")
     return whole
 
 
@@ -304,6 +351,8 @@ def arguments():
     parser.add_argument("--seeds", type=int, help="how many seeds, 1 to 3")
     parser.add_argument("--loads", help="names of loads and traces, separated by commas; all when not given")
     parser.add_argument("--requests", type=int, default=None, help="requests of a synthetic load")
+    parser.add_argument("--first", type=int, help="requests of a trace that count; 0: all (1,000,000, with --full all)")
+    parser.add_argument("--budget", type=float, help="minutes after which no case begins; 0: none (30, with --full none)")
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds that one case may take")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once")
     parser.add_argument("--option", action="append", default=[], help="passed on to lab volume")
@@ -320,28 +369,29 @@ def chosen(text, known, default):
     return names
 
 
-def plan(args, work):
+def plan(args, binary, work):
+    """Cases, every load before the next pool set or pace; and lines about files that are left out or shortened."""
     pools = chosen(args.pools, list(POOL_SETS), list(POOL_SETS) if args.full else list(POOL_SETS)[:1] + ["nvme30-sata"])
     paces = chosen(args.pace, list(PACES), list(PACES) if args.full else ["1"])
     seeds = SEEDS[: args.seeds or (3 if args.full else 1)]
     files = write_pools(work)
-    cases = []
+    cases, told = [], []
+    first = args.first if args.first is not None else 0 if args.full else 1_000_000
+    traces, shortened, others = traces_of(binary, args.folder, os.path.join(work, "parts"), first) if args.folder else ([], [], [])
+    told += [f"only the first {first:,} requests: {name}" for name in shortened] + [f"no trace: {line}" for line in others]
     for seed in seeds:
         count = args.requests or (200_000 if args.full else 60_000)
         inputs = [("synthetic", *made) for made in make_synthetic(os.path.join(work, "loads"), count, seed)]
         inputs += [("synthetic", name, ["--synth", f"{name},requests={count},seed={seed}"]) for name in PRESETS]
-        if args.folder:
-            inputs += [("trace", *found) for found in traces_of(args.folder)]
-        for kind, name, source in inputs:
-            if args.loads and name not in args.loads.split(","):
-                continue
-            for pool in pools:
-                for pace in paces:
-                    cases.append({
-                        "kind": kind, "load": name, "input": source, "pools": pool, "pools_file": files[pool],
-                        "pace": pace, "seed": seed, "name": f"{name} {pool} {pace} #{seed}",
-                    })
-    return cases
+        inputs += [("trace", *found) for found in traces]
+        wanted = args.loads.split(",") if args.loads else None
+        inputs = [(kind, name, source) for kind, name, source in inputs if wanted is None or name in wanted or name.split(".")[0] in wanted]
+        for pool, pace in itertools.product(pools, paces):
+            cases += [{
+                "kind": kind, "load": name, "input": source, "pools": pool, "pools_file": files[pool],
+                "pace": pace, "seed": seed, "name": f"{name} {pool} {pace} #{seed}",
+            } for kind, name, source in inputs]
+    return cases, told
 
 
 def main():
@@ -352,13 +402,17 @@ def main():
         policies = ["static", *policies]
     work = os.path.join(args.keep, "placements")
     os.makedirs(work, exist_ok=True)
-    cases = plan(args, work)
+    began, options = time.monotonic(), " ".join(args.option).split()
+    cases, notes = plan(args, binary, work)
     if not cases:
         sys.exit("there is no case to run; --loads names loads that exist")
-    began, options = time.monotonic(), " ".join(args.option).split()
+    budget = args.budget if args.budget is not None else 0 if args.full else 30
 
     def one(numbered):
         number, case = numbered
+        if budget and time.monotonic() - began > 60 * budget:
+            case["result"] = {"error": f"the budget of {budget:g} minutes was over"}
+            return
         case["result"] = run_case(binary, case, policies, options, args.limit)
         told = case["result"].get("error") or brief(case["result"]["rows"])
         print(f"{number + 1}/{len(cases)} {case['name']}: {told}", file=sys.stderr, flush=True)
@@ -374,7 +428,8 @@ def main():
     for policy in [name for name in policies if name.split(":")[0] == "auto"]:
         text += details(good, policy)
     failed = [f"{case['name']}: {case['result']['error']}" for case in cases if "error" in case["result"]]
-    text += "".join(f"\nnot run: {line}" for line in failed)
+    failed += [f"{case['name']}, {line}" for case in good for line in case["result"].get("without", [])]
+    text += "".join(f"\n{line}" for line in notes + [f"not run: {line}" for line in failed])
     text += f"\n{len(good)} of {len(cases)} cases in {time.monotonic() - began:.0f} s\n"
     json.dump({"table": text, "cases": cases, "policies": policies}, sys.stdout)
 

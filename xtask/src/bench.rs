@@ -11,6 +11,8 @@
 //!   disk and fast device in user-mode Linux; arguments go to `xtask/bench/tiers.py`;
 //! - `forecast [ARGUMENT…]`: what the laboratory forecasts beside what the live engine did, for
 //!   several placements; arguments go to `xtask/bench/forecast.py`;
+//! - `up [ARGUMENT…]`: `thermocline up` with nothing chosen, ten seconds by ten seconds, beside the
+//!   same with nothing moved; arguments go to `xtask/bench/up.py`;
 //! - `placements [FOLDER] [ARGUMENT…]`: placements over the traces of a folder and over synthetic
 //!   loads, in virtual time, beside doing nothing and beside one that knows the future; arguments
 //!   go to `xtask/bench/placements.py`;
@@ -39,49 +41,42 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// Scripts that need nothing but Python, by what they measure.
+const SCRIPTS: [(&str, &str); 11] = [
+    ("nbd", "nbd.py"),
+    ("moving", "nbd.py"),
+    ("tiers", "tiers.py"),
+    ("forecast", "forecast.py"),
+    ("up", "up.py"),
+    ("placements", "placements.py"),
+    ("redis", "redis.py"),
+    ("hintstor", "hintstor.py"),
+    ("tunnel", "tunnel.py"),
+    ("functions", "functions.py"),
+    ("openanfv", "openanfv.py"),
+];
+
 /// The subcommand.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     match arguments.split_first() {
         Some((what, rest)) if what == "caches" || what == "sweep" => {
             measure(&environment::python()?, "caches.py", what, rest)
         }
-        Some((what, rest)) if what == "nbd" || what == "moving" => {
-            measure(Path::new("python3"), "nbd.py", what, rest)
-        }
-        Some((what, rest)) if what == "tiers" => {
-            measure(Path::new("python3"), "tiers.py", what, rest)
-        }
-        Some((what, rest)) if what == "forecast" => {
-            measure(Path::new("python3"), "forecast.py", what, rest)
-        }
-        Some((what, rest)) if what == "placements" => {
-            measure(Path::new("python3"), "placements.py", what, rest)
-        }
-        Some((what, rest)) if what == "tunnel" => {
-            measure(Path::new("python3"), "tunnel.py", what, rest)
-        }
-        Some((what, rest)) if what == "functions" => {
-            measure(Path::new("python3"), "functions.py", what, rest)
-        }
-        Some((what, rest)) if what == "openanfv" => {
-            measure(Path::new("python3"), "openanfv.py", what, rest)
-        }
-        Some((what, rest)) if what == "redis" => {
-            measure(Path::new("python3"), "redis.py", what, rest)
-        }
-        Some((what, rest)) if what == "hintstor" => {
-            measure(Path::new("python3"), "hintstor.py", what, rest)
-        }
         Some((what, [part, rest @ ..])) if what == "balance" => {
             measure(Path::new("python3"), "balance.py", part, rest)
         }
         Some((what, [])) if what == "read" => read(),
-        _ => {
-            let known = "caches, sweep, nbd, moving, tiers, forecast, placements, redis, hintstor, \
-                         balance, tunnel, functions, openanfv or read";
-            Err(Failure::Usage(format!("bench takes {known}")))
-        }
+        Some((what, rest)) => match SCRIPTS.iter().find(|(name, _)| name == what) {
+            Some((_, script)) => measure(Path::new("python3"), script, what, rest),
+            None => Err(usage()),
+        },
+        None => Err(usage()),
     }
+}
+
+fn usage() -> Failure {
+    let known: Vec<&str> = SCRIPTS.iter().map(|(name, _)| *name).collect();
+    Failure::Usage(format!("bench takes caches, sweep, balance, read, {}", known.join(", ")))
 }
 
 /// Runs a script on the release build, which is not made where `--binary` brings another; it prints

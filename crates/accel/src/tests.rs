@@ -132,17 +132,56 @@ fn demand_loads_a_slot_and_its_packets_go_there() {
     platform.check();
 }
 
-/// On a busy machine a slot's thread waited for its turn, and 25 µs a packet seemed to be 3 ms.
-#[test]
-fn the_cost_of_a_packet_is_what_a_worker_measures_if_it_does() {
-    let (mut platform, _) = platform();
+/// A function that runs on the processor, at a stated microsecond a packet.
+fn nat(platform: &mut Platform) -> FunctionId {
     let settings = FunctionSettings {
         name: "nat".to_string(),
         stateful: true,
         alters: true,
         processor: Some(1_000.0),
     };
-    let function = platform.declare(settings).unwrap();
+    platform.declare(settings).unwrap()
+}
+
+/// True if a slot was loaded in the second in which 10,000 packets come that take the processor so
+/// long each.
+fn is_loaded_by(took: u64) -> bool {
+    let spec = PolicySpec::parse("by-cost:from=0.2").unwrap();
+    let scheduler = spec.build_scheduler(Box::new(NothingComing)).unwrap();
+    let cards = vec![CardSettings::new("card0", 1, 10_000)];
+    let mut platform = Platform::new(Nanos(0), Settings::default(), cards, scheduler);
+    let function = nat(&mut platform);
+    platform.admit(image(function)).unwrap();
+    platform.set_chain(Nanos(0), GroupId(1), &[function]).unwrap();
+    for packet in 0..10_000 {
+        let now = Nanos(packet * 100_000);
+        if now >= platform.next_tick() {
+            platform.tick(now);
+        }
+        platform.offer(now, GroupId(1), FlowKey(1), Bytes::from_static(b"packet"));
+        while let Some(work) = platform.next_work() {
+            let Work::Process { ticket, .. } = work else { return true };
+            let answer = Answer::Processed(vec![Verdict::Pass]);
+            platform.complete_after(Nanos(now.0 + took), ticket, answer, Nanos(took));
+        }
+        while platform.next_packet().is_some() {}
+    }
+    false
+}
+
+/// The scheduler was told the stated cost: 27 µs a packet counted as one, and a processor that was
+/// busy with them seemed idle.
+#[test]
+fn a_slot_is_loaded_by_what_packets_really_cost_the_processor() {
+    assert!(!is_loaded_by(1_000), "a hundredth of the processor");
+    assert!(is_loaded_by(27_000), "more than a quarter of it");
+}
+
+/// On a busy machine a slot's thread waited for its turn, and 25 µs a packet seemed to be 3 ms.
+#[test]
+fn the_cost_of_a_packet_is_what_a_worker_measures_if_it_does() {
+    let (mut platform, _) = platform();
+    let function = nat(&mut platform);
     platform.set_chain(Nanos(0), GroupId(1), &[function]).unwrap();
     let mut worked = |began: u64, ended: u64, worked: u64| {
         platform.offer(Nanos(began), GroupId(1), FlowKey(1), Bytes::from_static(b"packet"));

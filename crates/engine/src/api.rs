@@ -26,6 +26,8 @@ pub use volumes::{NewVolume, Volume, VolumeSize, VolumeSla};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thermocline_admin::api::{Latency, Tactic};
+use thermocline_policy::placement::Account;
+use thermocline_units::Bytes;
 use utoipa::ToSchema;
 
 /// The engine at a glance.
@@ -189,13 +191,57 @@ pub struct MovesDropped {
 }
 
 /// A placement policy and its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
     /// The policy as it was asked for, `name[:key=value,…]`; "none": nothing moves by itself.
     pub spec: String,
     /// All its settings, as they are in force.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+    /// What its moves have saved and cost, by its own account; null: it keeps none.
+    #[serde(default)]
+    pub account: Option<PolicyAccount>,
+}
+
+/// What a policy's moves have saved and cost, by its own account, since it began, what it learnt in
+/// earlier runs included. Times are seconds that users waited, or did not have to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PolicyAccount {
+    /// False if it only recommends: nothing moves.
+    pub acts: bool,
+    /// Time that users waited, as measured.
+    pub waited_seconds: f64,
+    /// Time that moves have saved, by the prices of pools; below 0: lost.
+    pub saved_seconds: f64,
+    /// Time for which copies made users wait, by the prices of pools.
+    pub spent_seconds: f64,
+    /// Time that moves were to save.
+    pub promised_seconds: f64,
+    /// Time that the same moves have saved.
+    pub came_seconds: f64,
+    /// Bytes of chunks that came to another pool.
+    pub moved_bytes: u64,
+    /// Exchanges of chunks that were proposed, or recommended, when it was last asked.
+    pub proposed: u64,
+    /// Seconds in each second that these are to save users.
+    pub would_save_ratio: f64,
+}
+
+impl PolicyAccount {
+    /// An account of chunks of so many bytes.
+    pub(crate) fn of(account: &Account, chunk: Bytes) -> PolicyAccount {
+        PolicyAccount {
+            acts: account.acts,
+            waited_seconds: account.waited,
+            saved_seconds: account.saved,
+            spent_seconds: account.spent,
+            promised_seconds: account.promised,
+            came_seconds: account.came,
+            moved_bytes: account.moved_chunks * chunk.0,
+            proposed: account.proposed,
+            would_save_ratio: account.would_save,
+        }
+    }
 }
 
 /// A policy that shall decide from now on.

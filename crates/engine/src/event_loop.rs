@@ -14,6 +14,7 @@
 //! - [`mod@health`], [`mod@room`]: devices that do not answer, and file systems that fill up.
 
 mod accepting;
+mod account;
 mod admin;
 mod admission;
 mod budget;
@@ -32,6 +33,7 @@ pub use admission::ClientLimits;
 pub(crate) use clients::Urgency;
 pub use room::watch_room;
 
+use self::account::AccountTold;
 use crate::ServeError;
 use crate::joining::PoolLedger;
 use crate::listeners::Listener;
@@ -152,6 +154,7 @@ pub struct Engine {
     scrubs: scrubs::Scrubs,
     counts: Counts,
     room: Room,
+    account_told: AccountTold,
     on_event: OnEvent,
     /// Policy that decides about moves; `None`: none.
     policy: Option<PolicySpec>,
@@ -209,6 +212,7 @@ impl Engine {
             scrubs: scrubs::Scrubs::default(),
             counts: Counts::new(),
             room: Room::default(),
+            account_told: AccountTold::default(),
             on_event,
             policy: None,
             ledger: None,

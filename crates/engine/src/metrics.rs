@@ -84,6 +84,7 @@ impl Figures {
         let help = "Bytes that clients' own reads brought to where chunks move";
         let fed = Value::Counter(status.moves_fed_bytes);
         family(encoder, ("moves_fed_bytes", help), vec![(Vec::new(), fed)])?;
+        self.account(encoder)?;
         self.lines(encoder)?;
         let help = "Chunks in two parts, mirrored or redirected";
         let chunks = Value::Gauge(status.parts.chunks as f64);
@@ -115,6 +116,29 @@ impl Figures {
         });
         family(encoder, ("volume_size_bytes", "Size of a volume"), sizes.collect())?;
         self.slas(encoder)
+    }
+
+    /// Metrics of the account that the policy keeps, if it keeps one.
+    fn account(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let Some(account) = &self.status.policy.account else { return Ok(()) };
+        let seconds = [
+            ("policy_waited", "Time that users waited", account.waited_seconds),
+            ("policy_spent", "Time for which copies made users wait", account.spent_seconds),
+            ("policy_promised", "Time that moves were to save", account.promised_seconds),
+        ];
+        for (name, help, value) in seconds {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Seconds(value))])?;
+        }
+        let gauges = [
+            ("policy_saved_seconds", "Time that moves have saved", account.saved_seconds),
+            ("policy_came_seconds", "Savings out of those promised", account.came_seconds),
+        ];
+        for (name, help, value) in gauges {
+            family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value))])?;
+        }
+        let help = "Bytes of chunks that came to another pool";
+        let moved = Value::Counter(account.moved_bytes);
+        family(encoder, ("policy_moved_bytes", help), vec![(Vec::new(), moved)])
     }
 
     /// Metrics of lines of 4 KiB on the fastest pool.

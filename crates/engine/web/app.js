@@ -21,6 +21,7 @@ function facts(status) {
     ["reads/s", number(last.reads)], ["writes/s", number(last.writes)], ["p99", micros(last.p99_us)],
     ["fastest pool serves", share === null ? "–" : (100 * share).toFixed(0) + " % of reads"],
     ["policy", status.policy.spec + (status.policy.spec === "none" ? "" : ", every " + span(status.epoch_seconds))],
+    ...account(status.policy.account),
     ...(status.parts.chunks ? [["mirrored or redirected", number(status.parts.chunks) + " chunks" + (status.parts.diverted_reads === null ? ""
       : ", slower side answers " + (100 * status.parts.diverted_reads).toFixed(0) + " %")]] : []),
     ...(status.scrub.state === "running" ? [["scrub", (100 * status.scrub.progress).toFixed(0) + " %"]] : []),
@@ -29,6 +30,14 @@ function facts(status) {
       + number(status.scrub.unrepairable_blocks + status.scrub.undecided_blocks) + " not"]] : []),
     ["clients", status.connections], ["up", span(status.uptime_seconds)],
   ], status.service, status.service === "ready" ? "good" : "bad");
+}
+
+// What the policy says that its moves came to, or would come to where it only recommends.
+function account(told) {
+  if (!told) return [];
+  const time = (seconds) => seconds === 0 ? "0 s" : (seconds < 0 ? "−" : "") + micros(1e6 * Math.abs(seconds));
+  if (!told.acts) return [["moves would save", time(told.would_save_ratio) + " a second"]];
+  return [["moves saved", time(told.saved_seconds) + ", cost " + time(told.spent_seconds)]];
 }
 
 function poolName(status, id) {

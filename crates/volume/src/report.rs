@@ -16,7 +16,7 @@ use crate::opening::salvage::Salvage;
 use crate::pools::pool::{PoolState, PoolStatus};
 use crate::scrub::ScrubStatus;
 use thermocline_policy::placement::shadow::Shadows;
-use thermocline_policy::placement::{Pattern, PoolTraits, Route};
+use thermocline_policy::placement::{Account, Pattern, PoolTraits, Route};
 use thermocline_units::{Bytes, ChunkId, Latencies, Nanos, PoolId, VolumeId};
 
 /// A volume, as `volumes` tells.
@@ -236,6 +236,12 @@ impl Group {
     /// [`Placement::explain`]: thermocline_policy::placement::Placement::explain
     pub fn explain(&self, chunk: ChunkId) -> Option<Vec<String>> {
         Some(self.machines.epochs.placement()?.explain(chunk))
+    }
+
+    /// What the placement's moves have saved and cost, by its own account; `None`: nobody decides,
+    /// or it keeps none.
+    pub fn placement_account(&self) -> Option<Account> {
+        self.machines.epochs.placement()?.account()
     }
 
     /// All that the placement has learnt, and its name with all its settings.

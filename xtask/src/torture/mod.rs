@@ -126,8 +126,10 @@ fn parse(arguments: &[String]) -> Result<Wish, Failure> {
     Ok(wish)
 }
 
-/// Placements of lives in turn, with settings: one that moves, and those that mirror.
-pub(crate) const POLICIES: [(&str, &str); 4] = [
+/// Placements of lives in turn, with settings: two that move, and those that mirror. `auto` moves
+/// without evidence, and whatever a copy costs: a life is too short for proof.
+pub(crate) const POLICIES: [(&str, &str); 5] = [
+    ("auto", "trust = 1\nmargin = 0\nspend = 1"),
     ("baseline", "k = 100"),
     ("most", "step = 0.5"),
     ("benefit", "mirrors = 0.2\npayback = 1000000"),

@@ -304,17 +304,24 @@ impl Platform {
     }
 
     fn function_views(&self) -> Vec<FunctionView> {
-        let view = |(at, function): (usize, &crate::FunctionSettings)| {
+        let view = |at: usize| {
             let id = FunctionId(at as u16);
             let image = self.catalogue.image(id);
             FunctionView {
                 offered: self.meter.offered(id),
                 room: image.map_or(u32::MAX, |image| image.room),
                 cost_stated: image.map_or(1.0, |image| image.cost),
-                processor: function.processor,
+                processor: self.processor_cost(id),
             }
         };
-        self.catalogue.functions().iter().enumerate().map(view).collect()
+        (0..self.catalogue.functions().len()).map(view).collect()
+    }
+
+    /// Nanoseconds a packet on the processor: measured, or as stated; `None` if it does not run
+    /// there.
+    fn processor_cost(&self, function: FunctionId) -> Option<f64> {
+        let stated = self.catalogue.function(function).processor?;
+        Some(self.meter.cost(function, Place::Processor(function)).unwrap_or(stated))
     }
 
     fn slot_views(&self) -> Vec<SlotView> {
@@ -448,10 +455,8 @@ impl Platform {
                 let has = has.get(&stage).copied().unwrap_or(0.0);
                 loads.insert(stage, Load { has, wants });
             }
-            if let Some(stated) = self.catalogue.function(function).processor {
-                let place = Place::Processor(function);
-                let cost = self.meter.cost(function, place).unwrap_or(stated);
-                let stage = Stage { function, place };
+            if let Some(cost) = self.processor_cost(function) {
+                let stage = Stage { function, place: Place::Processor(function) };
                 let wants = rest.max(0.0).min(spare.max(0.0) / cost);
                 spare -= wants * cost;
                 let has = has.get(&stage).copied().unwrap_or(0.0);

@@ -82,7 +82,7 @@ pub struct Adoption {
 }
 
 /// Policy that decides after an adoption.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Adopted {
     /// The policy.
     pub policy: Policy,

@@ -16,7 +16,9 @@ pub use pools::Reach;
 
 use super::Engine;
 use super::clients::{Flushed, ReadBack};
-use crate::api::{Journal, Lines, MovesDropped, NewPolicy, Parts, Policy, Second, Status};
+use crate::api::{
+    Journal, Lines, MovesDropped, NewPolicy, Parts, Policy, PolicyAccount, Second, Status,
+};
 use crate::learnt::{self, Learnt};
 use crate::metrics::Figures;
 use std::collections::BTreeMap;
@@ -159,11 +161,17 @@ impl<'a> AdminApi<'a> {
     /// Policy that decides about moves.
     pub fn policy(&self) -> Policy {
         let Some(spec) = &self.engine.policy else {
-            return Policy { spec: NOBODY.to_string(), settings: BTreeMap::new() };
+            return Policy { spec: NOBODY.to_string(), settings: BTreeMap::new(), account: None };
         };
         let settings =
             spec.settings.iter().map(|(key, value)| (key.to_string(), value.to_string()));
-        Policy { spec: spec.label.clone(), settings: settings.collect() }
+        let group = &self.engine.group;
+        let account = group.placement_account();
+        Policy {
+            spec: spec.label.clone(),
+            settings: settings.collect(),
+            account: account.map(|account| PolicyAccount::of(&account, group.chunk_size())),
+        }
     }
 
     /// Gives the decision to another policy, or to nobody. Without an epoch in the wish, one that

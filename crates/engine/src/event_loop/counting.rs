@@ -126,6 +126,7 @@ impl Engine {
             all.heat.values_mut().for_each(HeatMap::close_row);
         }
         self.judge_room();
+        self.tell_account();
         self.end_jobs();
         self.watch_moves();
         self.end_stalls(now);

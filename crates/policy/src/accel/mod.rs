@@ -89,7 +89,8 @@ pub struct FunctionView {
     pub room: u32,
     /// Nanoseconds that a packet takes on any slot, as its image states.
     pub cost_stated: f64,
-    /// Nanoseconds that a packet takes on the processor; `None` if it does not run there.
+    /// Nanoseconds that a packet takes on the processor: measured where it has run, else stated;
+    /// `None` if it does not run there.
     pub processor: Option<f64>,
 }
 

@@ -4,6 +4,7 @@
 //! each epoch proposes moves from a read-only view. It never holds a device; the machine validates
 //! every move, and may carry out only the first of them.
 
+mod account;
 mod activity;
 mod auto;
 mod baseline;
@@ -41,6 +42,7 @@ mod vfrm;
 mod warmth;
 mod zones;
 
+pub use account::Account;
 pub use auto::Foresight;
 pub(crate) use auto::NoForesight;
 pub use auto::{EPOCH as AUTO_EPOCH, EPOCH_TEXT as AUTO_EPOCH_TEXT};
@@ -284,6 +286,11 @@ pub trait Placement: Send {
     /// last; nothing when the placement gives no reasons or has never met the chunk.
     fn explain(&self, _chunk: ChunkId) -> Vec<String> {
         Vec::new()
+    }
+
+    /// What its moves have saved and cost so far, by its own account; `None`: it keeps none.
+    fn account(&self) -> Option<Account> {
+        None
     }
 
     /// Time between two questions that it wants, where nobody says otherwise; `None`: it does not

@@ -1,7 +1,7 @@
 //! The report of `lab volume` as a page: time lines, what each pool did, the full table.
 
 use super::results::{LatencyRow, PoolUse, Run, SliceRow, VolumeReport};
-use thermocline_charts::format::{Quantity, bytes, seconds};
+use thermocline_charts::format::{Quantity, bytes};
 use thermocline_charts::{
     Axis, BarChart, BarSeries, Cell, LineChart, Page, Series, Stacking, Table,
 };
@@ -102,7 +102,7 @@ impl VolumeReport {
             bytes(self.touched_bytes as f64),
             bytes(self.chunk_bytes as f64),
             pools.join(", "),
-            seconds(self.epoch_s),
+            self.epochs(),
             self.traces.join(", "),
         )
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use thermocline_blockcache::{LINE, Status};
 use thermocline_policy::tactics::{Disagreement, VolumeTactics};
 use thermocline_ports::model::Counters;
-use thermocline_units::{ChunkId, Latencies};
+use thermocline_units::{ChunkId, Latencies, text};
 use thermocline_volume::LinesStatus;
 
 /// Facts that all runs of one report share.
@@ -336,6 +336,27 @@ pub struct VolumeReport {
 }
 
 impl VolumeReport {
+    /// Length of an epoch in words, with those placements that have another one.
+    pub fn epochs(&self) -> String {
+        let own = self.runs.iter().filter(|run| run.epoch_s != self.epoch_s);
+        let own: Vec<String> =
+            own.map(|run| format!("{} {}", run.policy, text::seconds(run.epoch_s))).collect();
+        match own[..] {
+            [] => text::seconds(self.epoch_s),
+            _ => format!("{} ({})", text::seconds(self.epoch_s), own.join(", ")),
+        }
+    }
+
+    /// Share of the possible gain in mean latency that a run came to: 0 as `static`, 1 as the best
+    /// run, where one of them knew the future (`oracle`). `None`: not both were run, or a twentieth
+    /// or less could be gained, of which a share says nothing.
+    pub fn share_of_gain(&self, run: &Run) -> Option<f64> {
+        let named = |name: &str| self.runs.iter().find(|run| run.policy == name);
+        let (base, _) = (named("static")?.all.mean_s, named("oracle")?);
+        let best = self.runs.iter().map(|run| run.all.mean_s).fold(base, f64::min);
+        (best < 0.95 * base).then(|| (base - run.all.mean_s) / (base - best))
+    }
+
     /// The report of `runs`. `assumed`: nobody named the pools.
     pub fn new(
         load: &Load,

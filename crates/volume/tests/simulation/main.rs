@@ -262,6 +262,9 @@ fn headline(seed: u64, failure: &Failure) -> String {
     format!("seed {seed:#x} fails at step {}: {}", failure.step, failure.what)
 }
 
+/// `auto` as it moves without evidence, and whatever a copy costs.
+const EAGER: &str = "auto:trust=1:margin=0:spend=1";
+
 #[test]
 fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
     // One placement may be named: it gets all seeds, each of the others a tenth.
@@ -272,7 +275,7 @@ fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
     let mut moved = Vec::new();
     let placements = placements();
     let mirroring = "benefit:mirrors=0.2";
-    for name in placements.map(|entry| entry.name).chain([mirroring]) {
+    for name in placements.map(|entry| entry.name).chain([mirroring, EAGER]) {
         if only.as_ref().is_some_and(|only| only != name) {
             continue;
         }
@@ -289,6 +292,9 @@ fn every_placement_of_the_registry_survives_what_the_restless_one_does() {
         moved.push((name, migrations));
     }
     assert!(!moved.is_empty(), "there is no placement {only:?}");
+    // The others may find nothing worth moving in loads made of chance.
+    let eager = moved.iter().find(|(name, _)| *name == EAGER);
+    assert!(eager.is_none_or(|(_, moves)| *moves > 0 || seeds < 10), "{EAGER} moves nothing");
     println!("migrations done: {moved:?}");
 }
 

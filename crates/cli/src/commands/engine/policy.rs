@@ -5,8 +5,10 @@ use crate::config::library;
 use crate::error::CliError;
 use hyper::Method;
 use std::fmt::Write;
-use thermocline_engine::api::{Adopted, Adoption, Explanation, NewPolicy, Policy, Pool, Status};
-use thermocline_units::{Bytes, Nanos};
+use thermocline_engine::api::{
+    Adopted, Adoption, Explanation, NewPolicy, Policy, PolicyAccount, Pool, Status,
+};
+use thermocline_units::{Bytes, Nanos, text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,8 +93,29 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         for (key, value) in &policy.settings {
             let _ = writeln!(out, "  {key} = {value}");
         }
+        policy.account.iter().for_each(|account| write_account(&mut out, account));
         out
     })
+}
+
+/// Tells what the policy's moves have saved and cost.
+fn write_account(out: &mut String, account: &PolicyAccount) {
+    let _ = writeln!(out, "users waited {} in all", text::seconds(account.waited_seconds));
+    let saved = text::seconds(account.saved_seconds.abs());
+    if !account.acts {
+        let (count, would) = (account.proposed, text::seconds(account.would_save_ratio));
+        let _ = writeln!(out, "it only recommends: {count} exchanges of chunks are proven");
+        let _ = writeln!(out, "  they would save {would} in each second");
+        return;
+    }
+    let verb = if account.saved_seconds < 0.0 { "cost them" } else { "saved them" };
+    let _ = writeln!(out, "  what is elsewhere than at first has {verb} {saved}");
+    let (moved, spent) = (Bytes(account.moved_bytes), text::seconds(account.spent_seconds));
+    let _ = writeln!(out, "  copies of {moved} cost them {spent}");
+    let (promised, came) =
+        (text::seconds(account.promised_seconds), text::seconds(account.came_seconds.abs()));
+    let less = if account.came_seconds < 0.0 { "−" } else { "" };
+    let _ = writeln!(out, "  moves promised {promised}, and {less}{came} came");
 }
 
 fn explain(told: &Explanation, volume: &str, pools: &[Pool]) -> String {

@@ -105,7 +105,7 @@ struct Machine {
     #[arg(long)]
     no_keep: bool,
     /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as
-    /// no chunk needs the room; under placements that do not divide pools (`auto` does).
+    /// no chunk needs the room; under placements that do not divide pools (`auto:lines=gain` does).
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=100))]
     lines: u8,

@@ -70,7 +70,7 @@ fn write(report: &VolumeReport, out: &mut impl Write) -> std::fmt::Result {
         arrivals(report),
         bytes(report.touched_bytes as f64),
         bytes(report.chunk_bytes as f64),
-        seconds(report.epoch_s),
+        report.epochs(),
     )?;
     for pool in &report.pools {
         let (size, profile) = (bytes(pool.size_bytes as f64), &pool.profile);
@@ -249,5 +249,15 @@ fn verdict(report: &VolumeReport) -> String {
         let less = 1.0 - best.all.mean_s / base.all.mean_s;
         text += &format!(", {} less than static", share(less));
     }
-    text + &format!(". Lowest p99: {} ({}).", tail.policy, seconds(tail.all.p99_s))
+    text += &format!(". Lowest p99: {} ({}).", tail.policy, seconds(tail.all.p99_s));
+    let others = |run: &&Run| !["static", "oracle"].contains(&run.policy.as_str());
+    let told =
+        report.runs.iter().filter(others).filter_map(|run| {
+            Some(format!("{} {}", run.policy, share(report.share_of_gain(run)?)))
+        });
+    let told: Vec<String> = told.collect();
+    match told[..] {
+        [] => text,
+        _ => text + &format!("\nShare of the possible gain in mean latency: {}.", told.join(", ")),
+    }
 }

@@ -13,8 +13,10 @@
 //!
 //! State: 32 B a deal, at most [`DEALS_MAX`].
 
+use super::Decision;
 use super::ghosts::Pair;
 use super::pulse::Pulse;
+use crate::placement::Account;
 use crate::placement::price::Price;
 use std::collections::VecDeque;
 
@@ -93,6 +95,21 @@ impl Ledger {
         }
         let until = self.epoch.saturating_add(epochs);
         self.deals.push_back(Deal { pair, promised: promised as f32, until });
+    }
+
+    /// The accounts for those who look on, with a decision.
+    pub(super) fn account(&self, acts: bool, last: &Decision) -> Account {
+        Account {
+            acts,
+            waited: self.waited,
+            saved: self.saved,
+            spent: self.spent,
+            promised: self.promised_in_all,
+            came: self.came_in_all,
+            moved_chunks: self.moved,
+            proposed: last.proposed,
+            would_save: last.promised,
+        }
     }
 
     /// All accounts but the count of moves, as numbers.

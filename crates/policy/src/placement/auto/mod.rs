@@ -51,7 +51,7 @@ use self::pulse::{LANES, Pulse};
 use self::refusals::Refusals;
 use super::plan::{Plan, Rooms};
 use super::price::{Ask, Price};
-use super::{Budget, ChunkAccess, Move, Placement, Unreadable, VolumeView};
+use super::{Account, Budget, ChunkAccess, Move, Placement, Unreadable, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{ChunkId, Nanos, PoolId};
@@ -140,6 +140,8 @@ struct Decision {
     predicted: u64,
     worth: u64,
     proposed: u64,
+    /// Seconds in each second that those proposed promise to save.
+    promised: f64,
 }
 
 /// A pair that is worth its copies.
@@ -405,6 +407,7 @@ impl Auto {
             purse -= cost;
             both.iter().flatten().for_each(|&number| settled[number as usize] = true);
             self.last.proposed += 1;
+            self.last.promised += deal.promised;
             plan.wish(self.pulse.chunks.id(pair.chunk), from, to);
             match pair.victim {
                 Some(victim) => victims.push((victim, to, from)),
@@ -464,6 +467,10 @@ impl Placement for Auto {
 
     fn explain(&self, chunk: ChunkId) -> Vec<String> {
         self.reasons(chunk)
+    }
+
+    fn account(&self) -> Option<Account> {
+        Some(self.ledger.account(self.acts, &self.last))
     }
 
     fn epoch(&self) -> Option<Nanos> {

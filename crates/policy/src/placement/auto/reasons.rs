@@ -3,24 +3,8 @@
 use super::ghosts::PREDICTORS;
 use super::pulse::LANES;
 use super::{Auto, Decision};
+use crate::placement::account::span;
 use thermocline_units::ChunkId;
-
-/// A time with three digits.
-fn time(seconds: f64) -> String {
-    let (number, unit) = match seconds.abs() {
-        0.0 => return "nothing".to_string(),
-        span if span < 1e-3 => (seconds * 1e6, "µs"),
-        span if span < 1.0 => (seconds * 1e3, "ms"),
-        span if span < 600.0 => (seconds, "s"),
-        _ => (seconds / 60.0, "min"),
-    };
-    let digits = match number.abs() {
-        number if number < 9.995 => 2,
-        number if number < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{number:.digits$} {unit}")
-}
 
 impl Auto {
     /// Reasons for a chunk's place: what is known of it, what its classes returned, what the whole
@@ -36,7 +20,7 @@ impl Auto {
         for (lane, half_life) in LANES.into_iter().enumerate() {
             let asked = self.pulse.lately(lane, number);
             let [reads, writes, read, written] = asked;
-            let costs = self.prices.iter().map(|price| time(price.of(&asked)));
+            let costs = self.prices.iter().map(|price| span(price.of(&asked)));
             let costs: Vec<String> = costs.collect();
             told.push(format!(
                 "over {half_life} epoch(s): {reads:.2} reads and {writes:.2} writes a second, and \
@@ -50,7 +34,7 @@ impl Auto {
         told.push(self.evidence());
         told.extend(self.account());
         told.extend(self.divided());
-        let Decision { predicted, worth, proposed } = self.last;
+        let Decision { predicted, worth, proposed, .. } = self.last;
         told.push(format!(
             "it is on pool {home}; of {predicted} exchanges that were looked at last, {worth} had \
              proved to save more than {} times their copies, and {proposed} were {}",
@@ -87,9 +71,9 @@ impl Auto {
             format!(
                 "{slots} slots of pool 0 hold single blocks of 4 KiB, which save users {} in each \
                  second; some more would save {} and take {} away",
-                time(told.gain),
-                time(told.more),
-                time(told.lost),
+                span(told.gain),
+                span(told.more),
+                span(told.lost),
             )
         })
     }
@@ -100,15 +84,15 @@ impl Auto {
         vec![
             format!(
                 "since the start users waited {}; moving saved {} and spent {} on {} copies of chunks",
-                time(ledger.waited),
-                time(ledger.saved),
-                time(ledger.spent),
+                span(ledger.waited),
+                span(ledger.saved),
+                span(ledger.spent),
                 ledger.moved,
             ),
             format!(
                 "what was moved was to save {}, and {} came",
-                time(ledger.promised_in_all),
-                time(ledger.came_in_all),
+                span(ledger.promised_in_all),
+                span(ledger.came_in_all),
             ),
         ]
     }
