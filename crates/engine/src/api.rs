@@ -198,12 +198,12 @@ pub struct Policy {
     /// All its settings, as they are in force.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// What its moves have saved and cost, by its own account; null: it keeps none.
+    /// Its account of what its moves have saved and cost; null: it keeps none.
     #[serde(default)]
     pub account: Option<PolicyAccount>,
 }
 
-/// What a policy's moves have saved and cost, by its own account, since it began, what it learnt in
+/// Account of what a policy's moves have saved and cost since it began, what it learnt in
 /// earlier runs included. Times are seconds that users waited, or did not have to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyAccount {

@@ -369,9 +369,7 @@ impl Agent {
                 }
             }
             ToAgent::Push { id, version, blocks } => state.pushed(id, version, &blocks),
-            ToAgent::Serve { token, id, to } => {
-                peers.serve(state, &guests.reads, token, id, to);
-            }
+            ToAgent::Serve { token, id, to } => peers.serve(state, &guests.reads, token, id, to),
             ToAgent::Named { ids } => session.named(state, &ids)?,
         }
         Ok(())

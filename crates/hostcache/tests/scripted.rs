@@ -528,7 +528,7 @@ fn a_host_is_told_when_what_it_was_to_get_from_here_does_not_come() {
     assert_eq!(agent.next_peer_message(), None, "host 3 is gone");
 }
 
-/// What is only asked of the server may be answered by naming the very host that waits here.
+/// Content that is only asked of the server may come by naming the very host that waits here.
 #[test]
 fn a_host_does_not_wait_for_what_is_only_asked_of_the_server() {
     let mut agent = agent("seacache");

@@ -191,7 +191,8 @@ impl HostAgent {
         (address(&self.listeners.tcp), address(&self.listeners.peers))
     }
 
-    /// Serves until `stop` is readable; then clients are let go, and volumes flushed and given back.
+    /// Serves until `stop` is readable; then clients are let go, and volumes are flushed and given
+    /// back.
     ///
     /// # Errors
     /// The system refuses to wait.

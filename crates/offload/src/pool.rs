@@ -381,6 +381,8 @@ impl Core {
             self.finish_bindings();
         }
         if self.past.is_over(now) {
+            // Mappings end without a packet, too.
+            self.tell(Told::default());
             self.sides.iter_mut().for_each(|side| side.tick(now));
             let status = self.status();
             self.past.note(now, status);
@@ -512,7 +514,7 @@ impl Core {
         }
         self.counts.by_rules +=
             told.drops.iter().filter(|reason| **reason == Reason::Rule).count() as u64;
-        for (group, event) in told.events {
+        for (group, event) in told.events.into_iter().chain(self.maker.take_ended()) {
             match event {
                 Said::Mapped { .. } => self.counts.made += 1,
                 Said::Unmapped { .. } => self.counts.ended += 1,

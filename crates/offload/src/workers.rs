@@ -59,6 +59,8 @@ pub(crate) struct Maker {
     owners: Mutex<BTreeMap<(FunctionId, Share), Owner>>,
     /// A mapping was made or ended since the last save.
     pub(crate) is_dirty: AtomicBool,
+    /// Events of mappings that were found to be over while they were saved.
+    ended: Mutex<Vec<(GroupId, Event)>>,
 }
 
 impl Maker {
@@ -75,8 +77,13 @@ impl Maker {
         let rules = Arc::new(Ruleset::compile(file, text, Limits::default())?);
         let flows_max = (flows_max / tenants.shares as usize).max(16);
         let (saved, clock) = (Mutex::new(saved), Clock(Instant::now()));
-        let (owners, is_dirty) = (Mutex::default(), false.into());
-        Ok(Maker { tenants, rules, flows_max, seed, clock, saved, owners, is_dirty })
+        let (owners, is_dirty, ended) = (Mutex::default(), false.into(), Mutex::default());
+        Ok(Maker { tenants, rules, flows_max, seed, clock, saved, owners, is_dirty, ended })
+    }
+
+    /// Events of mappings that saving has found to be over, once.
+    pub(crate) fn take_ended(&self) -> Vec<(GroupId, Event)> {
+        std::mem::take(&mut locked(&self.ended))
     }
 
     /// Text of the rule of this number.
@@ -173,7 +180,10 @@ impl Maker {
             let mut instances = locked(&bench.instances);
             instances.retain(|key, (turn, _)| self.turn(bench, key) == Some(*turn));
             for ((function, share), (_, instance)) in &mut *instances {
-                instance.expire(self.clock.now(), &mut Output::default());
+                let mut output = Output::default();
+                instance.expire(self.clock.now(), &mut output);
+                let ended = output.events.into_iter().map(|event| (share.0, event));
+                locked(&self.ended).extend(ended);
                 if *function == NAT {
                     let mut state = Vec::new();
                     instance.export(self.clock.now(), Part::All, &mut state);

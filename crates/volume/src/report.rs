@@ -238,8 +238,8 @@ impl Group {
         Some(self.machines.epochs.placement()?.explain(chunk))
     }
 
-    /// What the placement's moves have saved and cost, by its own account; `None`: nobody decides,
-    /// or it keeps none.
+    /// The placement's account of what its moves have saved and cost; `None`: nobody decides, or it
+    /// keeps none.
     pub fn placement_account(&self) -> Option<Account> {
         self.machines.epochs.placement()?.account()
     }

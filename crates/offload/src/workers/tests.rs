@@ -1,15 +1,16 @@
 //! The state of a share goes from worker to worker, and over a restart.
 
-use super::{Bench, Maker, NAT, Told};
+use super::{Bench, Clock, Maker, NAT, Told};
 use crate::config::TenantConfig;
 use crate::saved::{self, Saved};
 use crate::tenants::Tenants;
 use bytes::Bytes;
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 use thermocline_accel::nsh::Header;
 use thermocline_accel::{Answer, Batched, Place, SlotId, Ticket, Verdict, Work};
-use thermocline_functions::Side;
 use thermocline_functions::packet::{Packet, build};
+use thermocline_functions::{Event, Side};
 
 const EXTERNAL: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
@@ -121,6 +122,19 @@ fn mappings_survive_a_restart() {
     let bytes = before.save(&[bench]);
     let after = maker(saved::decode(&bytes).expect("it was made here"));
     assert!(process(&Bench::default(), &after, Side::Outside, answer).is_some());
+}
+
+/// Saving lets old mappings end, and these ends were counted nowhere.
+#[test]
+fn mappings_that_end_while_they_are_saved_are_told_of() {
+    let (mut maker, bench) = (maker(Saved::new()), Bench::default());
+    opened(&bench, &maker);
+    maker.save(std::slice::from_ref(&bench));
+    assert!(maker.take_ended().is_empty(), "it is in use");
+    maker.clock = Clock(Instant::now().checked_sub(Duration::from_secs(3600)).expect("a past"));
+    maker.save(std::slice::from_ref(&bench));
+    assert!(matches!(maker.take_ended()[..], [(_, Event::Unmapped { .. })]), "one, an hour later");
+    assert!(maker.take_ended().is_empty(), "once");
 }
 
 /// `shares` was changed, and saved mappings kept ports that are another share's now: two hosts had

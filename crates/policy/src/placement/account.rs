@@ -1,4 +1,4 @@
-//! What a placement's moves have saved and cost, by its own account.
+//! Account of a placement: what its moves have saved and cost.
 
 use thermocline_units::{Bytes, text};
 

@@ -288,7 +288,7 @@ pub trait Placement: Send {
         Vec::new()
     }
 
-    /// What its moves have saved and cost so far, by its own account; `None`: it keeps none.
+    /// Its account of what its moves have saved and cost so far; `None`: it keeps none.
     fn account(&self) -> Option<Account> {
         None
     }

@@ -1,4 +1,4 @@
-//! When an hour's account is told, and when it begins anew.
+//! Hours of accounts: each is told once, and another policy begins its own.
 
 use super::{AccountTold, HOUR};
 use thermocline_policy::placement::Account;
