@@ -52,6 +52,9 @@ def test_other_runs_agree_with_the_command(command, tmp_path):
     rows = printed(command, "lab", "balance", "--requests", "2k", "--policy", "p2c")["rows"]
     ours = balance.simulate(policies="p2c", requests="2k").to_dicts()
     assert [row["wait_s"] for row in ours] == [row["wait_s"]["mean"] for row in rows]
+    for seeds in (0, 2**63):
+        with pytest.raises(ValueError, match="seeds: "):
+            balance.simulate(policies="p2c", requests="2k", seeds=seeds)
     (tmp_path / "a").write_bytes(os.urandom(100_000) * 2)
     found = printed(command, "dedup", "estimate", str(tmp_path))["chunkings"]
     assert dedup.estimate(tmp_path)["sent_bytes"] == [row["sent_bytes"] for row in found]

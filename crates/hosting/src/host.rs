@@ -269,7 +269,7 @@ async fn give_all_back(core: &Rc<RefCell<Core>>) {
     let names = core.borrow().volumes.names();
     for name in names {
         let (told, _) = oneshot::channel();
-        core.borrow_mut().detach(&name, told);
+        core.borrow_mut().detach(&name, None, told);
     }
     let until = Instant::now() + DRAIN;
     loop {
@@ -481,7 +481,10 @@ impl Core {
     }
 
     /// Looks whether a volume may be given back.
-    pub(super) fn may_detach(&self, name: &str) -> Result<(), Refused> {
+    pub(super) fn may_detach(&self, name: &str, to: Option<HostId>) -> Result<(), Refused> {
+        if to == Some(self.config.host) {
+            return Err(Refused::invalid("a volume is handed over to another host, not to itself"));
+        }
         if !self.volumes.has(name) {
             return Err(Refused::missing(format!("this host has no volume `{name}`")));
         }
@@ -493,9 +496,9 @@ impl Core {
         }
     }
 
-    /// Flushes a volume and gives it back; then `told` is told.
-    pub(super) fn detach(&mut self, name: &str, told: oneshot::Sender<()>) {
-        match self.volumes.give_back(name, told) {
+    /// Flushes a volume and gives it back, for another host if one is named; then `told` is told.
+    pub(super) fn detach(&mut self, name: &str, to: Option<HostId>, told: oneshot::Sender<()>) {
+        match self.volumes.give_back(name, to, told) {
             GiveBack::Now(None) => {}
             GiveBack::Now(Some(key)) => self.agent.detach(key, None),
             GiveBack::Flush(key) => {
@@ -521,9 +524,10 @@ impl Core {
                 let text = "it could not be flushed, and is not given back";
                 self.notes.note(Severity::Error, name, text);
             }
-        } else if let Some(name) = self.volumes.given_back(key) {
-            self.agent.detach(key, None);
-            self.notes.note(Severity::Info, name, "given back");
+        } else if let Some((name, to)) = self.volumes.given_back(key) {
+            self.agent.detach(key, to);
+            let host = to.map_or(String::new(), |host| format!(" for host {}", host.0));
+            self.notes.note(Severity::Info, name, format!("given back{host}"));
         }
     }
 

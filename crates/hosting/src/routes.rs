@@ -19,7 +19,7 @@ use serde::Deserialize;
 use thermocline_admin::api::{Event, Refused};
 use thermocline_admin::http::{Answer, Body, Dashboard, Onward, Query};
 use thermocline_content::{Action, Completed, Domain, Quotas};
-use thermocline_hostcache::BLOCK_BYTES;
+use thermocline_hostcache::{BLOCK_BYTES, HostId};
 use thermocline_ports::Payload;
 use thermocline_units::Bytes;
 use tokio::sync::oneshot;
@@ -290,17 +290,29 @@ async fn attach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCo
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Next host of a volume that is given back.
+#[derive(Debug, Deserialize, IntoParams)]
+struct HandOver {
+    /// Number of the host that is to have it; no other gets it for the time of a lease.
+    to: Option<u16>,
+}
+
 /// Flushes a volume that no NBD client uses, and gives it back, so that another host can have it.
 #[utoipa::path(delete, path = "/v1/volumes/{name}",
-    params(("name" = String, Path, description = "The volume's name")),
+    params(("name" = String, Path, description = "The volume's name"), HandOver),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
-async fn detach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
+async fn detach(
+    State(admin): Host,
+    Path(name): Path<String>,
+    Query(HandOver { to }): Query<HandOver>,
+) -> Result<StatusCode, Refused> {
+    let to = to.map(HostId);
     let looked = admin.mailbox.ask(move |core, told| {
-        if let Err(refused) = core.may_detach(&name) {
+        if let Err(refused) = core.may_detach(&name, to) {
             return drop(told.send(Err(refused)));
         }
         let (done, answer) = oneshot::channel();
-        core.detach(&name, done);
+        core.detach(&name, to, done);
         drop(told.send(Ok(answer)));
     });
     let answer = looked.await??;

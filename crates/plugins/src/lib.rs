@@ -11,23 +11,36 @@ mod library;
 use library::Library;
 use std::path::Path;
 use std::sync::Arc;
-use thermocline_policy::registry::PolicySpec;
+use thermocline_policy::registry::{PolicySpec, filters};
 
 /// Separator between a library's path and the policy's name.
 const MARK: &str = ".so:";
 
-/// Library and policy of a text `PATH.so:NAME[:SETTINGS]`: `PATH.so`, and what follows the colon;
-/// `None` when the text names no library.
+/// The filter in front of a policy, and the policy. Paths may have a plus: only what a filter is
+/// called counts as one.
+fn split_filter(text: &str) -> (Option<&str>, &str) {
+    let Some((filter, policy)) = text.split_once('+') else { return (None, text) };
+    let name = filter.split(':').next().unwrap_or_default().trim();
+    match filters().any(|known| known.name == name) {
+        true => (Some(filter), policy),
+        false => (None, text),
+    }
+}
+
+/// Library and policy of a text `[FILTER+]PATH.so:NAME[:SETTINGS]`: `PATH.so`, and what follows the
+/// colon; `None` when the text names no library.
 pub fn split(text: &str) -> Option<(&str, &str)> {
+    let (_, text) = split_filter(text);
     let at = text.find(MARK)?;
     Some((&text[..at + MARK.len() - 1], &text[at + MARK.len()..]))
 }
 
-/// The policy that `text` names, `PATH.so:NAME[:SETTINGS]`; `None` when it names none of a library.
+/// The policy that `text` names, `[FILTER+]PATH.so:NAME[:SETTINGS]`; `None` when it names none of a
+/// library.
 ///
 /// # Errors
 /// When the library cannot be loaded, keeps another version of the interface, or has no such
-/// policy. The message names the library and what it has.
+/// policy, or when the filter's settings are wrong. The message names the library and what it has.
 pub fn policy(text: &str) -> Option<Result<PolicySpec, String>> {
     let (path, _) = split(text)?;
     policy_in(Path::new(path), text)
@@ -44,5 +57,12 @@ pub fn policy_in(path: &Path, text: &str) -> Option<Result<PolicySpec, String>> 
     let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
     let loaded = Library::load(path).and_then(|library| library.policy(name, settings));
     let named = |problem| format!("{written}: {problem}");
-    Some(loaded.map_err(named).map(|policy| PolicySpec::foreign(text.into(), Arc::new(policy))))
+    let spec = loaded.map_err(named).and_then(|policy| {
+        let spec = PolicySpec::foreign(text.into(), Arc::new(policy));
+        match split_filter(text).0 {
+            None => Ok(spec),
+            Some(filter) => spec.behind(filter).map_err(|error| error.to_string()),
+        }
+    });
+    Some(spec)
 }

@@ -140,3 +140,26 @@ fn libraries_that_keep_no_interface_or_another_one_are_refused() {
     }
     assert!(thermocline_plugins::policy("lirs:hir=0.02").is_none());
 }
+
+#[test]
+fn a_filter_may_stand_before_a_policy_of_a_library() {
+    let other = tempfile::tempdir().unwrap();
+    // A path with a plus in it is no filter.
+    let folder = other.path().join("c++");
+    std::fs::create_dir(&folder).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/lru.c");
+    let Some(made) = compiled(&source, &other) else { return };
+    let library = folder.join("own+lru.so");
+    std::fs::rename(made, &library).unwrap();
+    let named = |filter: &str| {
+        let text = format!("{filter}{}:lru", library.display());
+        let split = thermocline_plugins::split(&text)
+            .map(|(path, rest)| (path.to_string(), rest.to_string()));
+        assert_eq!(split, Some((library.display().to_string(), "lru".to_string())));
+        thermocline_plugins::policy(&text).unwrap()
+    };
+    same(&named("").unwrap(), "lru");
+    same(&named("larc+").unwrap(), "larc+lru");
+    let error = named("larc:nonsense=1+").unwrap_err();
+    assert!(error.contains("nonsense"), "{error}");
+}

@@ -226,7 +226,11 @@ pub(crate) fn balance_simulate(
     let words: Vec<String> = read_all("policies", policies)?;
     let specs = words::chosen(&words, &arrivals).map_err(refused)?;
     let scenario = system.scenario(arrivals)?;
-    let seeds: Vec<u64> = (0..system.seeds).map(|n| system.seed + n).collect();
+    if !(1..=balance::SEEDS_MAX).contains(&system.seeds) {
+        let most = balance::SEEDS_MAX;
+        return Err(refused(format!("seeds: {} is none of 1 to {most}", system.seeds)));
+    }
+    let seeds: Vec<u64> = (0..system.seeds).map(|n| system.seed.wrapping_add(n)).collect();
     let report = job::run(py, progress, move |told| {
         let asked = scenario.jobs as u64 * (specs.len() as u64 + 2) * seeds.len() as u64;
         told.begin("placing requests", Amount::Things(Some(asked)));

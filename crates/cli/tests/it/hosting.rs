@@ -87,6 +87,8 @@ struct Scene {
     lookup: &'static str,
     /// The store's place, as the command line names it.
     place: &'static str,
+    /// Time for which a host has a volume without renewing.
+    lease: &'static str,
     store: Option<Process>,
 }
 
@@ -106,15 +108,15 @@ impl Scene {
     fn at(folder: PathBuf, size: &str, lookup: &'static str, place: &'static str) -> Scene {
         run(&folder, &format!("store create {place} --size {size}")).succeeded();
         let address = "127.0.0.1:0".to_string();
-        let mut scene = Scene { folder, address, lookup, place, store: None };
+        let mut scene = Scene { folder, address, lookup, place, lease: "1s", store: None };
         scene.start_store();
         scene
     }
 
     fn start_store(&mut self) {
         let words = format!(
-            "store serve {} --listen {} --lease 1s --lookup {}",
-            self.place, self.address, self.lookup
+            "store serve {} --listen {} --lease {} --lookup {}",
+            self.place, self.address, self.lease, self.lookup
         );
         // The address of a process that was killed may be taken for a moment.
         let store = Process::start(&self.folder, &words);
@@ -523,8 +525,30 @@ fn a_second_writer_is_refused_until_the_first_has_given_the_volume_back() {
     assert_eq!(scene.store_status()["stored_bytes"], 0);
 }
 
-/// A host stood still while its volume was deleted. It went on with what it knew, and what was not
-/// flushed went to the volume that had got the name.
+/// A guest migrates: the host that it leaves names the one that it goes to, and no other host that
+/// asks meanwhile gets the volume.
+#[test]
+fn a_volume_is_handed_over_to_the_host_that_is_named() {
+    let mut scene = Scene::new("hosting-hand-over", "64M");
+    scene.lease = "60s";
+    assert_eq!(scene.store.take().unwrap().end(), Some(0));
+    scene.start_store();
+    run(&scene.folder, "store volume create vm 4MiB").succeeded();
+    let _one = scene.agent(1, &["vm"]);
+    scene.wait_attached(1, "vm");
+    scene.io(1, "vm", &["write -P 5 0 1M"]).unwrap();
+    let _three = scene.agent(3, &["vm"]);
+    scene.wait_for("the refusal", || scene.state(3, "vm").1.contains("another host has it"));
+    run(&scene.folder, "host detach vm --to 70000 --socket 1.sock").ended_with(2);
+    run(&scene.folder, "host detach vm --to 1 --socket 1.sock").ended_with(2);
+    run(&scene.folder, "host detach vm --to 2 --socket 1.sock").succeeded();
+    // Host 3 asks every second, and is refused again.
+    let _two = scene.agent(2, &["vm"]);
+    scene.wait_attached(2, "vm");
+    scene.io(2, "vm", &["read -P 5 0 1M"]).unwrap();
+    assert_eq!(scene.state(3, "vm").0, "waiting");
+}
+
 /// A guest whose client connects again (`reconnect-delay`) sees no error when either program ends,
 /// in whatever way, and comes back: what was not answered is asked again.
 #[test]
@@ -561,6 +585,8 @@ fn a_client_that_connects_again_outlives_both_programs() {
     }
 }
 
+/// A host stood still while its volume was deleted. It went on with what it knew, and what was not
+/// flushed went to the volume that had got the name.
 #[test]
 fn a_host_that_stood_still_gives_up_a_volume_that_was_deleted() {
     if !clients_are_here() {
@@ -743,6 +769,13 @@ fn devices_in_use_or_with_something_on_them_are_refused() {
     std::fs::write(folder.join("a.qcow2"), b"QFI\xfb\0\0\0\x03 and so on").unwrap();
     let refused = run(&folder, "store image import a.qcow2 a").ended_with(2);
     assert!(refused.stderr().contains("qemu-img convert"), "{}", refused.stderr());
+    let mut vdi = vec![b'<'; 1024];
+    vdi[64..68].copy_from_slice(&0xbeda_107f_u32.to_le_bytes());
+    for (file, bytes) in [("a.vdi", &vdi[..]), ("a.vmdk", b"# Disk DescriptorFile\nversion=1\n")] {
+        std::fs::write(folder.join(file), bytes).unwrap();
+        let refused = run(&folder, &format!("store image import {file} a")).ended_with(2);
+        assert!(refused.stderr().contains("convert it first"), "{}", refused.stderr());
+    }
     std::fs::write(folder.join("odd.raw"), vec![7; 5000]).unwrap();
     let made = run(&folder, "store image import odd.raw odd").succeeded().stdout();
     assert_eq!(made, "odd: snapshot of 8 KiB, holds 8 KiB\n");

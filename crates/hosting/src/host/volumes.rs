@@ -5,7 +5,7 @@
 
 use crate::api::HostVolume;
 use std::collections::BTreeMap;
-use thermocline_hostcache::{BLOCK_BYTES, VolumeKey};
+use thermocline_hostcache::{BLOCK_BYTES, HostId, VolumeKey};
 use thermocline_units::Nanos;
 use tokio::sync::oneshot;
 
@@ -22,6 +22,8 @@ struct Volume {
     /// Time at which it is asked for again.
     again: Option<Nanos>,
     detaching: Vec<Waiting>,
+    /// Host that it is given back for.
+    to: Option<HostId>,
 }
 
 /// Next step of giving a volume back.
@@ -117,8 +119,8 @@ impl Volumes {
         Some(name)
     }
 
-    /// Begins to give it back; `told` is told when that is done.
-    pub(super) fn give_back(&mut self, name: &str, told: Waiting) -> GiveBack {
+    /// Begins to give it back, for another host if one is named; `told` is told when that is done.
+    pub(super) fn give_back(&mut self, name: &str, to: Option<HostId>, told: Waiting) -> GiveBack {
         let Some(volume) = self.0.get_mut(name) else {
             tell(told);
             return GiveBack::Now(None);
@@ -126,6 +128,7 @@ impl Volumes {
         match volume.key {
             Some(key) if volume.is_attached => {
                 volume.detaching.push(told);
+                volume.to = to;
                 GiveBack::Flush(key)
             }
             key => {
@@ -144,12 +147,13 @@ impl Volumes {
         Some((name, volume.blocks))
     }
 
-    /// Takes note that it was flushed and given back; its name.
-    pub(super) fn given_back(&mut self, key: VolumeKey) -> Option<String> {
+    /// Takes note that it was flushed and given back; its name, and the host that it is for.
+    pub(super) fn given_back(&mut self, key: VolumeKey) -> Option<(String, Option<HostId>)> {
         let (name, volume) = self.of(key)?;
         volume.detaching.drain(..).for_each(tell);
+        let to = volume.to;
         self.0.remove(&name);
-        Some(name)
+        Some((name, to))
     }
 
     /// All of them for people; `fence` knows the fencing numbers of leases.

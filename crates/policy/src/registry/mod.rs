@@ -181,7 +181,7 @@ pub fn tactics() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Every admission filter.
-pub(crate) fn filters() -> impl Iterator<Item = &'static Entry> {
+pub fn filters() -> impl Iterator<Item = &'static Entry> {
     admission::ENTRIES.iter()
 }
 

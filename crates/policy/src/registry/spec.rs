@@ -202,6 +202,14 @@ impl PolicySpec {
         }
     }
 
+    /// The same policy behind a filter, `name[:key=value…]`.
+    ///
+    /// # Errors
+    /// When there is no such filter, or a key or a value is unknown.
+    pub fn behind(self, filter: &str) -> Result<PolicySpec, SpecError> {
+        Ok(PolicySpec { filter: Some(parse_filter(filter)?), ..self })
+    }
+
     /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it
     /// names the same policy when a default has changed meanwhile.
     pub fn spelled_out(&self) -> String {

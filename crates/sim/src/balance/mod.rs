@@ -40,3 +40,6 @@ pub use report::{BalanceReport, Row};
 pub use run::{BalanceError, run};
 pub use scenario::{ProbeCost, Probes, Scenario, Service, Slowing, View};
 pub use spread::Estimate;
+
+/// Seeds of one run, at most: each is a run of its own.
+pub const SEEDS_MAX: u64 = 100_000;

@@ -10,7 +10,7 @@ use thermocline_hosting::api::HostStatus;
 use thermocline_units::Bytes;
 use thermocline_units::text::{count, counted};
 
-/// Arguments of `attach` and `detach`.
+/// Arguments of `attach`.
 #[derive(clap::Args)]
 pub(crate) struct AttachArgs {
     #[command(flatten)]
@@ -18,6 +18,19 @@ pub(crate) struct AttachArgs {
     /// The volume's name.
     #[arg(value_parser = volume_name)]
     name: String,
+}
+
+/// Arguments of `detach`.
+#[derive(clap::Args)]
+pub(crate) struct DetachArgs {
+    #[command(flatten)]
+    host: HostArgs,
+    /// The volume's name.
+    #[arg(value_parser = volume_name)]
+    name: String,
+    /// Number of the host that is to have it next: for the time of a lease no other one gets it.
+    #[arg(long, value_name = "HOST")]
+    to: Option<u16>,
 }
 
 /// Arguments of `status`.
@@ -36,10 +49,12 @@ pub(super) fn attach(args: &AttachArgs) -> Result<(), CliError> {
     output::print(&format!("{name} is asked for; `thermocline host status` says when it is here\n"))
 }
 
-pub(super) fn detach(args: &AttachArgs) -> Result<(), CliError> {
+pub(super) fn detach(args: &DetachArgs) -> Result<(), CliError> {
     let name = &args.name;
-    args.host.client().order(Method::DELETE, &format!("/v1/volumes/{name}"))?;
-    output::print(&format!("{name} is flushed and given back\n"))
+    let query = args.to.map_or(String::new(), |host| format!("?to={host}"));
+    args.host.client().order(Method::DELETE, &format!("/v1/volumes/{name}{query}"))?;
+    let host = args.to.map_or(String::new(), |host| format!(" for host {host}"));
+    output::print(&format!("{name} is flushed and given back{host}\n"))
 }
 
 pub(super) fn status(args: &StatusArgs) -> Result<(), CliError> {

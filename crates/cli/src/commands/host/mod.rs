@@ -19,7 +19,7 @@ pub(crate) enum Command {
     /// Have a running agent attach another volume.
     Attach(admin::AttachArgs),
     /// Have a running agent flush a volume and give it back, so that another host can have it.
-    Detach(admin::AttachArgs),
+    Detach(admin::DetachArgs),
     /// A running agent at a glance.
     Status(admin::StatusArgs),
 }

@@ -108,7 +108,8 @@ struct Repeats {
     #[arg(long, value_name = "N", default_value = "200k")]
     requests: Requests,
     /// Runs, each with a seed of its own.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5,
+          value_parser = clap::value_parser!(u64).range(1..=balancing::SEEDS_MAX))]
     seeds: u64,
     /// The first seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -159,7 +160,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     if let Some(threads) = args.repeats.threads {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
-    let seeds: Vec<u64> = (0..args.repeats.seeds).map(|n| args.repeats.seed + n).collect();
+    let seeds: Vec<u64> =
+        (0..args.repeats.seeds).map(|n| args.repeats.seed.wrapping_add(n)).collect();
     let rows = {
         let asked = scenario.jobs as u64 * (specs.len() as u64 + 2) * seeds.len() as u64;
         let bar = Progress::bar(Some(asked), Counted::Things, "placing requests");

@@ -67,9 +67,9 @@ pub(crate) struct Args {
     share: Sharing,
     /// Processor time of the sending end in nanoseconds: for a byte relayed, a byte cut, a chunk, a
     /// byte of literals compressed, a byte that shadows see. The receiving end relays at the first.
-    #[arg(long, value_name = "NS,NS,NS,NS,NS", value_delimiter = ',', num_args = 5,
-          default_values_t = [0.3, 0.5, 150.0, 3.0, 0.5])]
-    costs: Vec<f64>,
+    #[arg(long, value_name = "NS,NS,NS,NS,NS", default_value = "0.3,0.5,150,3,0.5",
+          value_parser = costs, allow_hyphen_values = true)]
+    costs: Costs,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -131,6 +131,20 @@ fn sharing(text: &str) -> Result<Sharing, String> {
     }
 }
 
+fn costs(text: &str) -> Result<Costs, String> {
+    let number = |text: &str| {
+        let number: f64 = text.trim().parse().map_err(|_| format!("`{text}` is no number"))?;
+        let is_time = number >= 0.0 && number.is_finite();
+        is_time.then_some(number).ok_or_else(|| format!("`{text}` is no time: 0 or more"))
+    };
+    let numbers: Vec<f64> = text.split(',').map(number).collect::<Result<_, _>>()?;
+    let [relay_per_byte, cut_per_byte, per_chunk, compress_per_byte, shadow_per_byte] = numbers[..]
+    else {
+        return Err(format!("{} numbers, not five; as 0.3,0.5,150,3,0.5", numbers.len()));
+    };
+    Ok(Costs { relay_per_byte, cut_per_byte, per_chunk, compress_per_byte, shadow_per_byte })
+}
+
 pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let scene = scene(&args)?;
     let files = files_below(&args.paths).map_err(CliError::input)?;
@@ -171,9 +185,6 @@ fn scene(args: &Args) -> Result<Scene, CliError> {
         let message = "--loss needs a --congestion: without TCP nobody sends again what is lost";
         return Err(CliError::input(message));
     }
-    let [relay, cut, chunk, compress, shadow] = args.costs[..] else {
-        return Err(CliError::input("--costs takes five numbers"));
-    };
     Ok(Scene {
         link: LinkProfile {
             queue: Some(args.queue),
@@ -184,13 +195,7 @@ fn scene(args: &Args) -> Result<Scene, CliError> {
         cache: args.cache,
         controller: String::new(),
         sharing: args.share,
-        costs: Costs {
-            relay_per_byte: relay,
-            cut_per_byte: cut,
-            per_chunk: chunk,
-            compress_per_byte: compress,
-            shadow_per_byte: shadow,
-        },
+        costs: args.costs,
         parallel: args.parallel,
         seed: args.seed,
     })

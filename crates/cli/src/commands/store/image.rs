@@ -91,15 +91,27 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
     store.answer(&StoreVolume { origin: None, ..made }, line)
 }
 
+/// Marks of formats of images at the begin of the file, with their places. A fixed VHD has its mark
+/// at the end, and is raw before it.
+const FORMATS: [(usize, &[u8], &str); 8] = [
+    (0, b"QFI\xfb", "qcow"),
+    (0, b"KDMV", "VMDK"),
+    (0, b"COWD", "VMDK"),
+    (0, b"# Disk DescriptorFile", "VMDK descriptor"),
+    (0, b"vhdxfile", "VHDX"),
+    (0, b"conectix", "dynamic VHD"),
+    (0, b"QED\0", "QED"),
+    (64, &0xbeda_107f_u32.to_le_bytes(), "VDI"),
+];
+
 /// An image in a format would be imported with its tables: nobody wants that.
 fn refuse_formats(image: &mut File, file: &Path) -> Result<(), CliError> {
-    let mut head = [0; 8];
-    let count = image.read(&mut head).unwrap_or(0);
+    let mut head = Vec::new();
     let failed = |error| CliError::input(format!("{}: {error}", file.display()));
+    image.by_ref().take(512).read_to_end(&mut head).map_err(failed)?;
     image.rewind().map_err(failed)?;
-    let formats: [(&[u8], &str); 3] =
-        [(b"QFI\xfb", "qcow"), (b"KDMV", "VMDK"), (b"vhdxfile", "VHDX")];
-    match formats.iter().find(|(mark, _)| head[..count].starts_with(mark)) {
+    let has = |at: usize, mark: &[u8]| head.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    match FORMATS.iter().map(|(at, mark, format)| (has(*at, mark), format)).find(|(has, _)| *has) {
         None => Ok(()),
         Some((_, format)) => Err(CliError::input(format!(
             "{}: this is a {format} image; convert it first: qemu-img convert -O raw",

@@ -69,11 +69,13 @@ pub(super) fn equal_writes(points: &Points, baseline: &str, part: f64) -> Vec<Eq
 
 /// `larc:r=1+arc` is a variant of `larc+arc`, and `./mine.so:name:k=1` one of `./mine.so:name`.
 fn without_settings(policy: &str) -> String {
+    let bare = |part: &str| part.split(':').next().unwrap_or_default().trim().to_string();
     if let Some((library, rest)) = thermocline_plugins::split(policy) {
-        return format!("{library}:{}", rest.split(':').next().unwrap_or_default());
+        let filter = policy.split_once(library).map_or("", |(filter, _)| filter);
+        let filter = filter.strip_suffix('+').map_or(String::new(), |filter| bare(filter) + "+");
+        return format!("{filter}{library}:{}", bare(rest));
     }
-    let parts = policy.split('+').map(|part| part.split(':').next().unwrap_or_default().trim());
-    parts.collect::<Vec<_>>().join("+")
+    policy.split('+').map(bare).collect::<Vec<_>>().join("+")
 }
 
 /// The least cost at flash writes of at most `allowed`: on a variant, or on a line between one that
