@@ -60,6 +60,8 @@ pub struct StoreConfig {
     pub protocol: Protocol,
     /// Choice of who sends a block, by its name in the registry.
     pub lookup: String,
+    /// Bytes a second that the link to hosts can carry; `by-load` asks which share of it is busy.
+    pub link_bytes_per_s: u64,
     /// Bytes of blocks that are kept in memory.
     pub memory: Bytes,
     /// Duration of a lease.

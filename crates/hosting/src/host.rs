@@ -604,7 +604,9 @@ fn reason(why: Why) -> &'static str {
         Why::NotEntitled => {
             "this host may not use the volume's domain; the store's configuration says which it may"
         }
-        Why::InUse => "another host has it, or may still believe so; it is asked for again",
+        Why::InUse => {
+            "another host has it, or the last run of this one, whose lease has not ended; it is asked for again"
+        }
         Why::ReadOnly => "it is a snapshot; make a clone of it, and attach that",
         Why::Fenced => "its lease is another's",
         Why::Outside => "the server looked for blocks outside of it",

@@ -160,6 +160,7 @@ impl StoreServer {
             ServerSettings::new(hash_of, store.status().session as u16, random_number()?);
         of_server.protocol = config.protocol;
         of_server.lookup.clone_from(&config.lookup);
+        of_server.link_bytes_per_s = config.link_bytes_per_s;
         of_server.memory_blocks = (config.memory.0 / BLOCK_BYTES as u64).max(1) as u32;
         of_server.lease = config.lease;
         of_server.hosts_max = config.hosts.len().max(64);

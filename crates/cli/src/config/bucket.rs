@@ -123,10 +123,10 @@ fn limits(keys: &mut Keys<'_>) -> Result<Limits, ConfigError> {
 
 /// An emulated link in front of the store.
 fn link(keys: &mut Keys<'_>) -> Result<Option<LinkProfile>, ConfigError> {
-    let rate = keys.text("link")?;
+    let rate = keys.bandwidth("link")?;
     let fits = |span: &Nanos| *span <= Nanos::from_secs(10);
     let latency = keys.quantity("link-latency", "a time up to 10s, such as \"5ms\"", fits)?;
-    let Some(At { value, line }) = rate else {
+    let Some(At { value: bytes_per_s, .. }) = rate else {
         return match latency {
             Some(At { line, .. }) => {
                 Err(keys.file.problem(line, "`link-latency` needs a `link`: its bandwidth"))
@@ -134,23 +134,8 @@ fn link(keys: &mut Keys<'_>) -> Result<Option<LinkProfile>, ConfigError> {
             None => Ok(None),
         };
     };
-    let wrong = "`link` must be a bandwidth from 1kbps to 1000Gbps, such as \"1Gbps\"";
-    let bytes_per_s = bandwidth(&value).ok_or_else(|| keys.file.problem(line, wrong))?;
     let latency = latency.map_or(Nanos(0), |latency| latency.value);
     Ok(Some(LinkProfile::new(bytes_per_s, latency)))
-}
-
-/// Bytes a second of a text such as `200Mbps`.
-fn bandwidth(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at(text.find(|sign: char| sign.is_ascii_alphabetic())?);
-    let bits = match unit {
-        "kbps" => 1e3,
-        "Mbps" => 1e6,
-        "Gbps" => 1e9,
-        _ => return None,
-    };
-    let bits = number.trim().parse::<f64>().ok()? * bits;
-    (1e3..=1e12).contains(&bits).then_some((bits / 8.0) as u64)
 }
 
 fn prices(keys: &mut Keys<'_>) -> Result<Prices, ConfigError> {

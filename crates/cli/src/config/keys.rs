@@ -210,6 +210,12 @@ impl<'a> Keys<'a> {
         self.value(key, wanted, |value| value.as_str()?.parse().ok().filter(|value| fits(value)))
     }
 
+    /// A bandwidth, as bytes a second.
+    pub(super) fn bandwidth(&mut self, key: &'static str) -> Result<Option<At<u64>>, ConfigError> {
+        let wanted = "a bandwidth from 1kbps to 1000Gbps, such as \"1Gbps\"";
+        self.value(key, wanted, |value| bandwidth(value.as_str()?))
+    }
+
     /// A list of texts; empty when there is none.
     pub(super) fn texts(&mut self, key: &'static str) -> Result<Vec<At<String>>, ConfigError> {
         let Some(list) = self.take(key) else { return Ok(Vec::new()) };
@@ -284,4 +290,17 @@ impl<'a> Keys<'a> {
     fn line_of(&self, value: &Spanned<DeValue<'_>>) -> usize {
         self.file.line_of(value.span().start)
     }
+}
+
+/// Bytes a second of a text such as `200Mbps`.
+fn bandwidth(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at(text.find(|sign: char| sign.is_ascii_alphabetic())?);
+    let bits = match unit {
+        "kbps" => 1e3,
+        "Mbps" => 1e6,
+        "Gbps" => 1e9,
+        _ => return None,
+    };
+    let bits = number.trim().parse::<f64>().ok()? * bits;
+    (1e3..=1e12).contains(&bits).then_some((bits / 8.0) as u64)
 }

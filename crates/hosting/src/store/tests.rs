@@ -55,6 +55,7 @@ impl Scene {
             hosts: BTreeMap::new(),
             protocol: Protocol::named("manifest").unwrap(),
             lookup: "by-load".to_string(),
+            link_bytes_per_s: 125_000_000,
             memory: Bytes::from_mib(1),
             lease,
             limits: crate::Limits::default(),

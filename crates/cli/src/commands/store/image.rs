@@ -101,7 +101,7 @@ const FORMATS: [(usize, &[u8], &str); 8] = [
     (0, b"vhdxfile", "VHDX"),
     (0, b"conectix", "dynamic VHD"),
     (0, b"QED\0", "QED"),
-    (64, &0xbeda_107f_u32.to_le_bytes(), "VDI"),
+    (64, b"\x7f\x10\xda\xbe", "VDI"),
 ];
 
 /// An image in a format would be imported with its tables: nobody wants that.

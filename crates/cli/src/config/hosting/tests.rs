@@ -15,12 +15,13 @@ fn host(text: &str) -> Result<HostServe, String> {
 #[test]
 fn configurations_are_read_beside_their_files() {
     let text = "device = \"disk.img\"\nlisten = \"10.0.0.1:7600\"\nkey = \"s.key\"\n\
-                lease = \"3s\"\n[[host]]\nid = 4\nkey = \"h4.pub\"\ndomains = [0, 5]\n";
+                lease = \"3s\"\nlink = \"1Gbps\"\n[[host]]\nid = 4\nkey = \"h4.pub\"\ndomains = [0, 5]\n";
     let read = store(text).unwrap();
     assert_eq!(read.place, StorePlace::Device(PathBuf::from("conf/disk.img")));
     assert_eq!(read.admin.socket, Path::new("conf/thermocline-store.sock"));
     assert_eq!(read.config.hosts, BTreeMap::from([(HostId(4), 0b10_0001)]));
     assert_eq!(read.config.lease, Nanos::from_secs(3));
+    assert_eq!(read.config.link_bytes_per_s, 125_000_000);
     let keys = read.config.keys.unwrap();
     assert_eq!(keys.peers, [(HostId(4), PathBuf::from("conf/h4.pub"))]);
 
@@ -56,6 +57,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
     let wrong = [
         (store("listen = \"127.0.0.1:1\"").err(), "line 1: there is no `device`"),
         (store("device = \"d\"\nlese = \"3s\"").err(), "line 2: unknown key `lese`; did you mean"),
+        (store("device = \"d\"\nlink = \"fast\"").err(), "line 2: `link` must be a bandwidth"),
         (store("engine = \"e.toml\"").err(), "`engine` and `volume` go together"),
         (store("device = \"d\"\nvolume = \"v\"").err(), "name one of them"),
         (store("device = \"d\"\nlease = \"1ms\"").err(), "line 2: `lease` must be from 1 s"),
