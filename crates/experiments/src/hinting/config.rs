@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use thermocline_policy::hints::Usage;
+use thermocline_policy::migration::Copying;
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_ports::model::Profile;
 use thermocline_sim::files::set::Batch;
@@ -90,10 +91,53 @@ pub(super) struct PanelConfig {
     chunk: Bytes,
     #[serde(deserialize_with = "text")]
     interval: Nanos,
+    #[serde(default)]
+    copying: CopyingConfig,
     pub(super) columns: Vec<ColumnConfig>,
     pub(super) rows: Vec<RowConfig>,
     #[serde(default)]
     expect: Vec<Expectation>,
+}
+
+/// The throttle of copies; what is left out is as the engine has it, but that nothing feeds a copy
+/// and nothing stays behind, as in the sources.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CopyingConfig {
+    #[serde(default, deserialize_with = "text_or_none")]
+    piece: Option<Bytes>,
+    outstanding: Option<u32>,
+    concurrent: Option<u32>,
+    #[serde(default, deserialize_with = "text_or_none")]
+    patience: Option<Nanos>,
+    #[serde(default)]
+    feeds: bool,
+    #[serde(default)]
+    keeps: bool,
+}
+
+impl CopyingConfig {
+    /// # Errors
+    /// A piece is no multiple of a block, or nothing could be copied.
+    fn copying(&self) -> Result<Copying, String> {
+        let usual = Copying::default();
+        let copying = Copying {
+            piece: self.piece.unwrap_or(usual.piece),
+            outstanding: self.outstanding.unwrap_or(usual.outstanding),
+            concurrent: self.concurrent.unwrap_or(usual.concurrent),
+            patience: self.patience.unwrap_or(usual.patience),
+            feeds: self.feeds,
+            keeps: self.keeps,
+            ..usual
+        };
+        if copying.piece.0 == 0 || !copying.piece.0.is_multiple_of(4096) {
+            return Err(format!("copying: a piece of {} is no multiple of 4KiB", copying.piece));
+        }
+        if copying.outstanding == 0 || copying.concurrent == 0 {
+            return Err("copying: `outstanding` and `concurrent` are at least 1".to_string());
+        }
+        Ok(copying)
+    }
 }
 
 /// Settings that differ between columns.
@@ -193,6 +237,7 @@ impl Config {
         let prefetched = if has(Hinted::Prefetch) { column.prefetched.unwrap_or(1) } else { 0 };
         Ok(Scene {
             seed,
+            copying: panel.copying.copying()?,
             size: volume.size,
             thick: volume.thick,
             tactics: match volume.slowest_first {

@@ -83,6 +83,7 @@ pub(super) struct Scene {
     pub(super) size: Bytes,
     pub(super) thick: bool,
     pub(super) tactics: VolumeTactics,
+    pub(super) copying: Copying,
     pub(super) pools: Vec<PoolPlan>,
     pub(super) chunk: Bytes,
     pub(super) interval: Nanos,
@@ -112,7 +113,7 @@ impl Scene {
             chunk: self.chunk,
             epoch: self.interval,
             tactics: self.tactics.clone(),
-            copying: Copying::pieces_alone(),
+            copying: self.copying,
             seed: self.seed,
             ..MachineOptions::default()
         };
