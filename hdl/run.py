@@ -2,6 +2,7 @@
 
     run.py build [--cores F-W,…]          Verilated workers and streams, under target/hdl
     run.py test [--cores F-W,…] [--megabytes N] [--planted] [--files F,…]
+    run.py exact [--cores F-W,…] [--megabytes N] [--files F,…]      of the tests, the bit-exact runs
     run.py place [--cores F-W,…] [--seeds N] [--part 45] [--what candidates|chunker|accelerator]
     run.py bitstream [--core F-W] [--part 45]
     run.py formal                         proofs of the queue, and planted faults that end them
@@ -20,17 +21,20 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 OUT = os.path.join(ROOT, "target", "hdl")
+HARNESS = os.path.join(HERE, "place", "harness.sv")
 ALONE = ["maxp", "murmur3"]  # Cores that stand alone.
+TOPS = {"candidates": 0, "chunker": 1, "accelerator": 2}  # What the harness may hold.
 METHODS = {0: "rabin-source", 1: "rabin16"}
 ALL = "0-1,0-8,0-32,0-64,1-1,1-8,1-32,1-64"
 
 # Least, expected and greatest sizes that candidates of 64 B meet often.
 TIGHT = [(60, 61, 64), (1, 2, 3), (16, 100, 101)]
+# Expected sizes, from the least to the greatest: they differ in masks, and in bits of lengths.
+SIZES = [128 << step for step in range(9)]
 
 # Faults that were planted to see that the tests find them: file, what stands there, what is planted.
 PLANTED = {
@@ -38,8 +42,17 @@ PLANTED = {
     "beats back to back are counted once": ("tc_window.sv", "read_again ? made : read_beats", "read_beats"),
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
     "a full queue is not minded": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b1"),
+    "it is never ready": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b0"),
 }
+# Seconds after which a core with a planted fault is said to hang; right cores take two of them.
+HANGS = 60
 
+
+# Faults that the tests of the whole accelerator must find.
+PLANTED_JOBS = {
+    "a job begins while memory owes words": ("tc_dma.sv", " && owed == 0", ""),
+    "words from before a reset are taken": ("tc_dma.sv", "rd_data_valid && step != IDLE", "rd_data_valid"),
+}
 
 # Faults of the queue that its proof must find.
 UNPROVED = {
@@ -72,6 +85,11 @@ def run(command, **options):
     return done.stdout
 
 
+def cpu_time():
+    """Processor seconds of this program and of all that it ran and waited for."""
+    return sum(os.times()[:4])
+
+
 def cores(text):
     return [tuple(map(int, core.split("-"))) for core in text.split(",")]
 
@@ -89,6 +107,7 @@ def verilate(top, function, width, program, folder=None):
          f"-GFUNCTION={function}", f"-GWIDTH={width}",
          "-CFLAGS", f"-O2 -DWIDTH={width} -DFUNCTION={function} -DFLOWS_LOG2=4",
          "-Mdir", out, "-o", program, *rtl, main])
+    os.utime(binary)  # Sources with a new time and old text build nothing, and are not newer.
     return binary
 
 
@@ -105,6 +124,10 @@ def lint():
         for top in tops:
             run([verilator(), "--lint-only", "-Wall", f"-GFUNCTION={function}", f"-GWIDTH={width}",
                  "--top-module", top, *sources()])
+    # The signals that shift registers leave unused are many; what matters is that every top has a core.
+    for what in TOPS.values():
+        run([verilator(), "--lint-only", "-Wall", "-Wno-UNUSEDSIGNAL", f"-GCORE={what}",
+             "--top-module", "harness", *sources(), HARNESS])
     for name in ALONE:
         run([verilator(), "--lint-only", "-Wall", "--top-module", f"tc_{name}", os.path.join(HERE, "rtl", f"tc_{name}.sv")])
     for tool, command in {
@@ -126,20 +149,30 @@ def expected(chunking, how, file, sizes=()):
     return settings.split()[1:], positions.split()
 
 
-def stream(binary, settings, file, *more):
+def stream(binary, settings, file, *more, seconds=None):
+    """Where the core cuts a file, and what it says; no cuts if it fails, or ends not within `seconds`."""
     with open(file, "rb") as data:
-        done = subprocess.run([binary, *settings, *more], stdin=data, capture_output=True, text=True)
+        try:
+            done = subprocess.run([binary, *settings, *more], stdin=data, capture_output=True, text=True,
+                                  timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None, f"no end within {seconds} s"
     if done.returncode != 0:
         return None, done.stderr
     return done.stdout.split(), done.stderr
 
 
-def data_file(name, make):
+def data_file(name, make, least=0):
+    """A file that is made once, and again if it is shorter than wanted or older than this program."""
     path = os.path.join(OUT, name)
-    if not os.path.exists(path):
+    if (not os.path.exists(path) or os.path.getsize(path) < least
+            or os.path.getmtime(path) < os.path.getmtime(__file__)):
         with open(path + ".new", "wb") as file:
             make(file)
         os.rename(path + ".new", path)
+    if os.path.getsize(path) < least:
+        print(f"warning: {name} has {os.path.getsize(path) / 2**20:.1f} MiB instead of "
+              f"{least / 2**20:.0f}: there is not more build output", flush=True)
     return path
 
 
@@ -164,29 +197,33 @@ def noise(megabytes):
 
 
 def real(megabytes):
+    """A file of build output: of this checkout, and of the folder that cargo builds into."""
     def make(file):
         left = megabytes << 20
-        for path in sorted(glob.glob(os.path.join(ROOT, "target", "**", "*.rlib"), recursive=True)) + sources():
+        built = os.path.dirname(os.path.dirname(os.path.abspath(os.environ["EXPECTED"])))
+        found = {path for folder in (built, os.path.join(ROOT, "target"))
+                 for path in glob.glob(os.path.join(folder, "**", "*.rlib"), recursive=True)}
+        for path in sorted(found) + sources():
             with open(path, "rb") as one:
                 left -= file.write(one.read(left))
-    return make
+    return data_file(f"real-{megabytes}", make, megabytes << 20)
 
 
 def exact(options):
     """Streams through the Verilated cores, held to the reference position by position."""
     edge = data_file("edges", edges)
-    small = [edge, data_file("noise-1", noise(1)), data_file("real-1", real(1))]
-    big = [data_file(f"noise-{options.megabytes}", noise(options.megabytes)),
-           data_file(f"real-{options.megabytes}", real(options.megabytes))]
+    small = [edge, data_file("noise-1", noise(1)), real(1)]
     if options.files:
         big = options.files.split(",")
+    else:
+        big = [data_file(f"noise-{options.megabytes}", noise(options.megabytes)), real(options.megabytes)]
     compared = 0
     for function, width in cores(options.cores):
         binary = verilate("tc_chunker", function, width, "stream")
-        before, began = compared, time.process_time()
+        before, began = compared, cpu_time()
         method = METHODS[function]
         cases = [(f"{method}:{size}B", how, file, ["piece=20000", "stall=30"])
-                 for size in (128, 512, 32768) for how in ("cuts", "at-min", "candidates")
+                 for size in SIZES for how in ("cuts", "at-min", "candidates")
                  for file in small[:2]]
         cases += [(f"{method}:2KiB", "cuts", file, ["piece=262144"]) for file in big]
         cases += [("fixed:700B", "cuts", small[2], ["piece=5000"]), ("none", "cuts", small[2], [])]
@@ -201,7 +238,8 @@ def exact(options):
                 return f"core {function}-{width}, {chunking} {how} of {file}: {said.strip()}; " + differ(got, right)
             compared += os.path.getsize(file)
         compared += split_everywhere(binary, method, small[1])
-        print(f"core {function}-{width}: {(compared - before) / 2**20:.0f} MiB, every position equal")
+        print(f"core {function}-{width}: {(compared - before) / 2**20:.0f} MiB, every position equal "
+              f"({cpu_time() - began:.0f} s of processor time)", flush=True)
     return None
 
 
@@ -223,18 +261,23 @@ def differ(got, right):
     return f"{len(got)} positions for {len(right)}; number {at} is {got[at:at + 1]} for {right[at:at + 1]}"
 
 
+def plant(name, file, stands, planted_text):
+    """A copy of the sources with this fault; its folder."""
+    folder = os.path.join(OUT, "planted", re.sub("[^a-z]+", "-", name))
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(os.path.join(HERE, "rtl"), folder)
+    path = os.path.join(folder, file)
+    text = open(path).read()
+    if stands not in text:
+        sys.exit(f"{file} has no `{stands}` any more; plant the fault anew")
+    open(path, "w").write(text.replace(stands, planted_text))
+    return folder
+
+
 def planted(options):
     """Every planted fault must be found."""
-    for name, (file, stands, planted_text) in PLANTED.items():
-        folder = os.path.join(OUT, "planted", re.sub("[^a-z]+", "-", name))
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(os.path.join(HERE, "rtl"), folder)
-        path = os.path.join(folder, file)
-        text = open(path).read()
-        if stands not in text:
-            sys.exit(f"{file} has no `{stands}` any more; plant the fault anew")
-        open(path, "w").write(text.replace(stands, planted_text))
-        binary = verilate("tc_chunker", 0, 8, "stream", folder)
+    for name, fault in PLANTED.items():
+        binary = verilate("tc_chunker", 0, 8, "stream", plant(name, *fault))
         found = None
         for chunking, how, data, more, *sizes in [
             ("rabin-source:128B", "candidates", data_file("edges", edges), ["piece=20000"]),
@@ -244,39 +287,58 @@ def planted(options):
             ("modp", "candidates", data_file("noise-1", noise(1)), ["piece=20000", "stall=95"]),
         ]:
             settings, right = expected(chunking, how, data, *sizes)
-            try:
-                got, _ = stream(binary, settings, data, *more)
-            except subprocess.TimeoutExpired:
-                got = None
+            got, said = stream(binary, settings, data, *more, seconds=HANGS)
             if got != right:
-                found = f"{chunking} {how} of {os.path.basename(data)}"
+                why = f" ({said.strip()})" if got is None else ""
+                found = f"{chunking} {how} of {os.path.basename(data)}{why}"
                 break
         if found is None:
             sys.exit(f"planted and not found: {name}")
-        print(f"planted: {name}: found by {found}")
+        print(f"planted: {name}: found by {found}", flush=True)
+    for name, fault in PLANTED_JOBS.items():
+        folder = plant(name, *fault)
+        bad = core_tests(os.path.join("planted", os.path.basename(folder)), "accelerator", 0, 8, sources(folder), fails=True)
+        if not bad:
+            sys.exit(f"planted and not found: {name}")
+        print(f"planted: {name}: found by {bad} tests of the accelerator", flush=True)
 
 
-def protocol(options):
-    """The cocotb tests: flows interleaved, keep patterns, back-pressure, reset, limits changed."""
+def cocotb(name, top, module, files, parameters={}, environment={}, fails=False):
+    """The cocotb tests of a module, on the Verilated `top`; how many failed, if they may (`fails`)."""
     verilator()
     sys.path.insert(0, os.path.join(HERE, "tests"))  # The simulator is given this path.
     from cocotb_tools.runner import get_runner
 
+    runner = get_runner("verilator")
+    folder = os.path.join(OUT, "cocotb", name)
+    os.makedirs(folder, exist_ok=True)
+    waves, log = "WAVES" in os.environ, os.path.join(folder, "test.log")
+    began = cpu_time()
+    runner.build(sources=files, hdl_toplevel=top, parameters=parameters, build_dir=folder,
+                 build_args=["-O3"], waves=waves, log_file=folder + ".build.log")
+    results = runner.test(hdl_toplevel=top, test_module=module, build_dir=folder, test_dir=folder,
+                          waves=waves, log_file=log,
+                          extra_env=dict(environment, EXPECTED=os.environ["EXPECTED"]))
+    text = open(results).read()
+    total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
+    if total == 0 or bad and not fails:
+        print(open(log).read()[-4000:])
+        sys.exit(f"{name}: {bad} of {total} tests failed")
+    print(f"{name}: {total - bad} of {total} tests passed ({cpu_time() - began:.0f} s of processor time)", flush=True)
+    return bad
+
+
+def protocol(options):
+    """Flows interleaved, keep patterns, back-pressure, resets, limits changed; and jobs from a
+    memory that answers late."""
     for function, width in cores(options.cores):
-        runner = get_runner("verilator")
-        folder = os.path.join(OUT, f"cocotb-{function}-{width}")
-        parameters = {"FUNCTION": function, "WIDTH": width}
-        runner.build(sources=sources(), hdl_toplevel="tc_chunker", parameters=parameters, build_dir=folder,
-                     build_args=["-O3"], waves="WAVES" in os.environ, log_file=os.path.join(folder + ".build.log"))
-        environment = {"METHOD": METHODS[function], "WIDTH": str(width), "EXPECTED": os.environ["EXPECTED"]}
-        results = runner.test(hdl_toplevel="tc_chunker", test_module="test_chunker", build_dir=folder,
-                              test_dir=folder, waves="WAVES" in os.environ, extra_env=environment, log_file=os.path.join(folder, "test.log"))
-        text = open(results).read()
-        total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
-        if bad or total == 0:
-            print(open(os.path.join(folder, "test.log")).read()[-4000:])
-            sys.exit(f"core {function}-{width}: {bad} of {total} protocol tests failed")
-        print(f"core {function}-{width}: {total} protocol tests passed")
+        for what in ["chunker"] + (["accelerator"] if width >= 8 else []):
+            core_tests(f"{what}-{function}-{width}", what, function, width, sources())
+
+
+def core_tests(name, what, function, width, files, fails=False):
+    return cocotb(name, f"tc_{what}", f"test_{what}", files, {"FUNCTION": function, "WIDTH": width},
+                  {"METHOD": METHODS[function], "WIDTH": str(width)}, fails)
 
 
 def proof(text, depth_log2, name):
@@ -320,31 +382,20 @@ def formal(options):
 
 def alone(name):
     """The cocotb tests of a core that stands alone."""
-    verilator()
-    sys.path.insert(0, os.path.join(HERE, "tests"))
-    from cocotb_tools.runner import get_runner
+    cocotb(name, f"tc_{name}", f"test_{name}", [os.path.join(HERE, "rtl", f"tc_{name}.sv")])
 
-    runner = get_runner("verilator")
-    folder = os.path.join(OUT, f"cocotb-{name}")
-    runner.build(sources=[os.path.join(HERE, "rtl", f"tc_{name}.sv")], hdl_toplevel=f"tc_{name}", build_dir=folder,
-                 build_args=["-O3"], waves="WAVES" in os.environ, log_file=folder + ".build.log")
-    results = runner.test(hdl_toplevel=f"tc_{name}", test_module=f"test_{name}", build_dir=folder, test_dir=folder,
-                          waves="WAVES" in os.environ, extra_env={"EXPECTED": os.environ["EXPECTED"]},
-                          log_file=os.path.join(folder, "test.log"))
-    text = open(results).read()
-    total, bad = text.count("<testcase"), text.count("<failure") + text.count("<error")
-    if bad or total == 0:
-        print(open(os.path.join(folder, "test.log")).read()[-4000:])
-        sys.exit(f"{name}: {bad} of {total} tests failed")
-    print(f"{name}: {total} tests passed", flush=True)
+
+def only_exact(options):
+    os.makedirs(OUT, exist_ok=True)
+    wrong = exact(options)
+    if wrong:
+        sys.exit(wrong)
 
 
 def test(options):
     os.makedirs(OUT, exist_ok=True)
     lint()
-    wrong = exact(options)
-    if wrong:
-        sys.exit(wrong)
+    only_exact(options)
     protocol(options)
     for name in ALONE:
         alone(name)
@@ -352,19 +403,20 @@ def test(options):
         planted(options)
 
 
-TOPS = {"candidates": 0, "chunker": 1, "accelerator": 2}
-
-
 def synthesise(function, width, what, flows, family):
     folder = os.path.join(OUT, "place")
     os.makedirs(folder, exist_ok=True)
     name = os.path.join(folder, f"{family}-{function}-{width}-{what}-{flows}")
-    newest = max(os.path.getmtime(f) for f in sources() + [os.path.join(HERE, "place", "harness.sv")])
+    newest = max(os.path.getmtime(f) for f in sources() + [HARNESS])
     if not os.path.exists(name + ".json") or os.path.getmtime(name + ".json") < newest:
         run(["nice", "-n", "15", "yosys", "-q", "-p",
-             "read_verilog -sv " + " ".join(sources()) + f" {HERE}/place/harness.sv; "
+             "read_verilog -sv " + " ".join(sources()) + f" {HARNESS}; "
              f"chparam -set FUNCTION {function} -set WIDTH {width} -set CORE {TOPS[what]} -set FLOWS_LOG2 {flows} harness; "
-             f"synth_{family} -abc9 -top harness -json {name}.json"])
+             f"synth_{family} -abc9 -top harness; tee -o {name}.stat stat; write_json {name}.new"])
+        cells = re.findall(r"Number of cells:\s+(\d+)", open(name + ".stat").read())
+        if not cells or int(cells[-1]) == 0:
+            sys.exit(f"{what} {function}-{width}: nothing was left to place, so nothing drives the harness's `out`")
+        os.rename(name + ".new", name + ".json")
     return name
 
 
@@ -391,7 +443,6 @@ def place(options):
         print(f"{function}-{width} {options.what} flows={1 << options.flows} part={options.part}: {' '.join(area.split())}; "
               f"MHz median {median:.0f} ({min(clocks):.0f}-{max(clocks):.0f}, {len(clocks)} seeds) = {median * width / 1000:.2f} GB/s",
               flush=True)
-    
 
 
 def bitstream(options):
@@ -406,7 +457,7 @@ def bitstream(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["build", "test", "place", "bitstream", "formal"])
+    parser.add_argument("what", choices=["build", "test", "exact", "place", "bitstream", "formal"])
     parser.add_argument("--cores", default="0-8,1-8")
     parser.add_argument("--megabytes", type=int, default=16)
     parser.add_argument("--files")
@@ -417,7 +468,7 @@ def main():
     parser.add_argument("--flows", type=int, default=4, help="logarithm: 4 is sixteen flows")
     options = parser.parse_args()
     what, options.what = options.what, options.top
-    {"build": build, "test": test, "place": place, "bitstream": bitstream, "formal": formal}[what](options)
+    {"build": build, "test": test, "exact": only_exact, "place": place, "bitstream": bitstream, "formal": formal}[what](options)
 
 
 if __name__ == "__main__":

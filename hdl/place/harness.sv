@@ -70,6 +70,20 @@ module harness #(
       );
       always_ff @(posedge clk) kept <= result[0] ? result : {kept[OUT-2:0], kept[OUT-1] ^ s_ready};
       assign out = kept[OUT-1];
+    end else if (CORE == 2) begin : g_accelerator
+      localparam int OUT = 32 + 3 * 64 + 2;
+      logic [OUT-1:0] result, kept;
+      tc_accelerator #(.WIDTH(WIDTH), .FUNCTION(FUNCTION)) core (
+          .clk, .rst, .reg_write(set[0]), .reg_address(set[1+:6]), .reg_in(set[7+:32]),
+          .reg_out(result[2+:32]), .rd_valid(result[0]), .rd_ready(beat[0]),
+          .rd_address(result[34+:64]), .rd_data_valid(beat[1]),
+          .rd_data(beat[4+TID+WIDTH+:8*WIDTH]), .wr_valid(result[1]), .wr_ready(beat[2]),
+          .wr_address(result[98+:64]), .wr_data(result[162+:64])
+      );
+      always_ff @(posedge clk) kept <= beat[3] ? result : {kept[OUT-2:0], kept[OUT-1]};
+      assign out = kept[OUT-1];
+    end else begin : g_unknown
+      $error("the harness has no such core");
     end
   endgenerate
 endmodule

@@ -39,11 +39,11 @@ module tc_accelerator #(
   logic [23:0] m_position;
   logic [18:0] m_length;
   tc_dma #(.WIDTH(WIDTH)) dma (
-      .clk, .rst(core_rst), .enable, .ring, .completions, .ring_log2, .offered, .taken, .done,
-      .cycles_busy, .rd_valid, .rd_ready, .rd_address, .rd_data_valid, .rd_data, .wr_valid,
-      .wr_ready, .wr_address, .wr_data, .set_valid, .set_descriptor(descriptor), .s_valid,
-      .s_ready, .s_data, .s_keep, .s_last, .s_lead, .m_valid, .m_ready, .m_last, .m_bad, .m_early,
-      .m_position, .m_length
+      .clk, .rst(core_rst), .rst_all(rst), .enable, .ring, .completions, .ring_log2, .offered,
+      .taken, .done, .cycles_busy, .rd_valid, .rd_ready, .rd_address, .rd_data_valid, .rd_data,
+      .wr_valid, .wr_ready, .wr_address, .wr_data, .set_valid, .set_descriptor(descriptor),
+      .s_valid, .s_ready, .s_data, .s_keep, .s_last, .s_lead, .m_valid, .m_ready, .m_last, .m_bad,
+      .m_early, .m_position, .m_length
   );
   tc_chunker #(.WIDTH(WIDTH), .FUNCTION(FUNCTION), .FLOWS_LOG2(0)) chunker (
       .clk, .rst(core_rst), .set_valid, .set_flow(1'b0),

@@ -7,12 +7,16 @@
 //
 // Memory is a port of WIDTH bytes: reads are answered in order and never wait, since no more are
 // asked for than the queue here can hold; writes of eight bytes wait for `wr_ready`.
+//
+// `rst` ends everything that was begun; `rst_all` is for power-on, when memory forgets as well. Memory
+// answers what it was asked before a `rst`: those words are counted, and dropped as they come.
 module tc_dma #(
     parameter int WIDTH = 8,  // 8, 32 or 64
     parameter int POSITION_BITS = 24
 ) (
     input  logic                     clk,
     input  logic                     rst,
+    input  logic                     rst_all,
     // From the registers.
     input  logic                     enable,
     input  logic [             63:0] ring,
@@ -65,14 +69,22 @@ module tc_dma #(
   logic [31:0] to_ask, to_pass, beats_of;
   logic [5:0] open_reads;
   logic asks, passes;
-  assign rd_valid = to_ask != 0 && open_reads < 6'd30;
+  assign rd_valid = !rst && to_ask != 0 && open_reads < 6'd30;
   assign asks = rd_valid && rd_ready;
+
+  // Words that memory owes. A job passes all of its words on before it ends, so those that are owed in
+  // IDLE were asked for before a reset.
+  logic [5:0] owed;
+  always_ff @(posedge clk) begin
+    if (rst_all) owed <= '0;
+    else owed <= owed + 6'(asks) - 6'(rd_data_valid);
+  end
   assign beats_of = (length + (WIDTH - 1)) >> STEP;
 
   logic q_valid, q_ready;
   logic [8*WIDTH-1:0] q_data;
   tc_fifo #(.WIDTH(8 * WIDTH), .DEPTH_LOG2(5)) queue (
-      .clk, .rst, .push(rd_data_valid), .push_data(rd_data),
+      .clk, .rst, .push(rd_data_valid && step != IDLE), .push_data(rd_data),
       .pop_valid(q_valid), .pop_ready(q_ready), .pop_data(q_data)
   );
   assign passes  = q_valid && q_ready;
@@ -113,7 +125,7 @@ module tc_dma #(
       end
       case (step)
         IDLE:
-        if (enable && offered != taken) begin
+        if (enable && offered != taken && owed == 0) begin
           rd_address <= ring + {25'b0, taken & ~(32'hFFFFFFFF << ring_log2), 7'b0};
           to_ask <= BEATS;
           fetched <= '0;

@@ -10,9 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <vector>
 
 #pragma pack(push, 1)
 struct Hello {
@@ -60,17 +60,29 @@ struct Host {
     uint8_t rings[SHARED] = {0};  // A place of completions that was never written has the number 0.
     uint8_t *shared;
     uint64_t shared_bytes;
-    bool answer_due = false;
-    uint8_t answer[WIDTH];
+    uint32_t number = 0;  // Descriptors that were offered since the core's last reset.
 
-    // For tests: memory that is not ready so often, in percent.
-    int stall = getenv("TC_STALL") ? atoi(getenv("TC_STALL")) : 0;
-    uint64_t random = 88172645463325252ull;
-    bool stalls() {
-        if (!stall) return false;
-        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
-        return int(random % 100) < stall;
+    // What memory was asked for and owes, in order. A reset of the core does not change it.
+    struct Owed {
+        uint64_t due;
+        uint8_t word[WIDTH];
+    };
+    std::deque<Owed> owed;
+    uint64_t now = 0;
+
+    // For tests: memory that is not ready so often, in percent; cycles from a read to its answer;
+    // jobs in which the core is reset, in percent, before they are offered again.
+    static uint64_t set_to(const char *name, uint64_t otherwise) {
+        return getenv(name) ? strtoull(getenv(name), nullptr, 10) : otherwise;
     }
+    uint64_t stall = set_to("TC_STALL", 0), latency = set_to("TC_LATENCY", 1);
+    uint64_t resets = set_to("TC_RESETS", 0);
+    uint64_t random = 88172645463325252ull;
+    uint64_t draw() {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        return random;
+    }
+    bool happens(uint64_t percent) { return percent && draw() % 100 < percent; }
     uint8_t *at(uint64_t address, uint64_t bytes) {
         if (address + bytes <= SHARED) return rings + address;
         if (address >= SHARED && address - SHARED + bytes <= shared_bytes)
@@ -79,12 +91,19 @@ struct Host {
         exit(3);
     }
     void cycle() {
-        top.rd_ready = !stalls(), top.wr_ready = !stalls();
-        top.rd_data_valid = answer_due;
-        memcpy(&top.rd_data, answer, WIDTH);
+        now++;
+        top.rd_ready = !happens(stall), top.wr_ready = !happens(stall);
+        top.rd_data_valid = !owed.empty() && owed.front().due <= now;
+        if (top.rd_data_valid) {
+            memcpy(&top.rd_data, owed.front().word, WIDTH);
+            owed.pop_front();
+        }
         top.clk = 0, top.eval();
-        answer_due = top.rd_valid && top.rd_ready;
-        if (answer_due) memcpy(answer, at(top.rd_address, WIDTH), WIDTH);
+        if (top.rd_valid && top.rd_ready) {
+            Owed answer = {now + latency, {}};
+            memcpy(answer.word, at(top.rd_address, WIDTH), WIDTH);
+            owed.push_back(answer);
+        }
         if (top.wr_valid && top.wr_ready) {
             uint64_t word = top.wr_data;
             memcpy(at(top.wr_address, 8), &word, 8);
@@ -95,6 +114,22 @@ struct Host {
         top.reg_write = 1, top.reg_address = address, top.reg_in = value;
         cycle();
         top.reg_write = 0;
+    }
+    void offer(const Descriptor &descriptor) {
+        memcpy(rings + RING + sizeof descriptor * (number % (1 << RING_LOG2)), &descriptor, sizeof descriptor);
+        set(9, ++number);
+    }
+    // Whether what was offered last is completed; and then, as what.
+    bool completed(Completion *completion) {
+        memcpy(completion, rings + COMPLETIONS + sizeof *completion * ((number - 1) % (1 << RING_LOG2)),
+               sizeof *completion);
+        return completion->number == number;
+    }
+    void reset() {
+        set(2, 3);
+        cycle();  // The registers are written in one cycle, and the core is reset in the next.
+        memset(rings + COMPLETIONS, 0, SHARED - COMPLETIONS);
+        number = 0;
     }
 };
 
@@ -126,9 +161,9 @@ int main(int argc, char **argv) {
     if (!whole(0, &hello, sizeof hello, true)) return 0;
 
     Order order;
-    for (uint32_t number = 0; whole(0, &order, sizeof order, false); number++) {
+    while (whole(0, &order, sizeof order, false)) {
         if (order.slot >= slots || order.length > buffer || order.known > 31) return 3;
-        uint64_t base = order.slot * slot_bytes, mask = (1u << RING_LOG2) - 1;
+        uint64_t base = order.slot * slot_bytes;
         Descriptor d = {};
         d.buffer = SHARED + base, d.positions = SHARED + base + buffer + 64;
         d.length = order.length, d.positions_max = uint32_t(buffer), d.ticket = order.ticket;
@@ -136,15 +171,16 @@ int main(int argc, char **argv) {
         d.min = order.min, d.expected = order.expected, d.max = order.max;
         d.under_way = order.under_way;
         memcpy(d.lead + 32, order.tail, 32);
-        memcpy(host.rings + RING + 128 * (number & mask), &d, sizeof d);
+        host.offer(d);
+        if (host.happens(host.resets)) {
+            for (uint64_t left = host.draw() % (300 + 4 * host.latency); left; left--) host.cycle();
+            host.reset();
+            host.offer(d);
+        }
         Completion c;
-        uint8_t *place = host.rings + COMPLETIONS + 32 * (number & mask);
-        host.set(9, number + 1);
-        uint64_t patience = 1000000 + 400ull * order.length;
-        do {
-            host.cycle();
-            memcpy(&c, place, sizeof c);
-        } while (c.number != number + 1 && --patience);
+        uint64_t patience = (1000000 + 400ull * order.length) * (1 + host.latency / 16);
+        do host.cycle();
+        while (!host.completed(&c) && --patience);
         Answer answer = {order.ticket, 0, c.count, c.length, (c.flags >> 1) & 1, c.cycles};
         if (!patience || c.ticket != order.ticket || (c.flags & 5)) answer.status = 2;
         if (answer.status)

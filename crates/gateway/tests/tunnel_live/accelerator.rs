@@ -6,10 +6,12 @@
 
 use super::*;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitStatus;
 use thermocline_gateway::{AcceleratorStatus, Worker};
 use thermocline_ports_os::worker::{Serving, simd};
+
+#[path = "../../../ports-os/src/worker/verilated.rs"]
+mod verilated;
 
 /// Set in the environment of a worker: what it does wrong, and from which job on.
 const ROLE: &str = "THERMOCLINE_TEST_WORKER";
@@ -114,22 +116,16 @@ fn the_same_is_sent_whoever_cuts() {
     assert_eq!((status.jobs_failed, status.false_answers, status.failures), (0, 0, 0));
 }
 
-/// The Verilated core that `cargo xtask hdl build` leaves.
-fn verilated(core: &str) -> Option<Worker> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = root.join(format!("target/hdl/worker-{core}/worker"));
-    if !built.exists() {
-        println!("SKIPPED: no Verilated core; `cargo xtask hdl build` makes one");
-        return None;
-    }
-    let mut worker = Worker::new(built);
+/// The Verilated core that cuts with Rabin16.
+fn rabin16_core() -> Option<Worker> {
+    let mut worker = Worker::new(verilated::verilated("1-8")?);
     worker.patience = FOR_EVER;
     Some(worker)
 }
 
 #[test]
 fn the_same_is_sent_when_the_verilated_core_cuts() {
-    let Some(worker) = verilated("1-8") else { return };
+    let Some(worker) = rabin16_core() else { return };
     let data = content(2 * MIB);
     let (by_simd, _) = carried(&data, None);
     let (by_core, status) = carried(&data, Some(worker));
@@ -188,7 +184,7 @@ fn a_flow_goes_on_when_the_worker_lies() {
 #[test]
 fn a_verilated_core_that_is_killed_or_stopped_leaves_the_flow_to_simd() {
     for name in ["KILL", "STOP"] {
-        let Some(mut worker) = verilated("1-8") else { return };
+        let Some(mut worker) = rabin16_core() else { return };
         worker.patience = Duration::from_secs(2);
         let data = content(4 * MIB);
         let served = data.clone();

@@ -21,6 +21,8 @@ mod threads;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod verilated;
 
 pub use process::{Process, ProcessError, ProcessOptions};
 pub use serving::Serving;

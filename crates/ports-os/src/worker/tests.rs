@@ -1,12 +1,12 @@
 //! Workers keep the contract; one that dies, hangs or lies fails alone.
 
 use super::format::{self, ANSWER_BYTES, Answered, HELLO_BYTES, ORDER_BYTES};
+use super::verilated::{up_to_date, verilated};
 use super::{Process, ProcessError, ProcessOptions, Serving, Threads, simd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thermocline_ports::accelerator::{
     Accelerator, AcceleratorError, Context, Done, Fingerprint, Function, Job,
@@ -17,15 +17,27 @@ use thermocline_units::Nanos;
 
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// The Verilated core that `cargo xtask hdl build` leaves; tests without it say SKIPPED.
-fn core() -> Option<PathBuf> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let built = root.join("target/hdl/worker-0-8/worker");
-    if !built.exists() {
-        println!("SKIPPED: no Verilated core; `cargo xtask hdl build` makes one");
-        return None;
+/// The cores that tests need, and what each computes.
+const CORES: [(&str, Fingerprint); 2] =
+    [("0-8", Fingerprint::RabinSource), ("1-8", Fingerprint::Rabin16)];
+
+/// Holds both Verilated cores to the contract, with these settings of their memory.
+fn check_cores(settings: &[&str], seed: u64) {
+    for (core, _) in CORES {
+        let Some(program) = verilated(core) else { continue };
+        let mut options = ProcessOptions::new("/usr/bin/env".into());
+        options.arguments = settings.iter().map(Into::into).collect();
+        options.arguments.push(program.into());
+        options.buffer = thermocline_units::Bytes::from_kib(64);
+        options.patience = Duration::from_secs(600);
+        let mut worker = Process::start(&options).expect("the core starts");
+        let mut wait = |worker: &mut Process, now: Nanos| {
+            worker.wait(MOMENT);
+            Nanos(now.0 + 1)
+        };
+        check_accelerator(&mut worker, &mut simd, &mut wait, seed, 300);
+        assert_eq!(worker.failed(), None, "core {core}");
     }
-    Some(built)
 }
 
 fn job(bytes: Vec<u8>) -> Job {
@@ -75,49 +87,67 @@ fn threads_with_simd_keep_the_contract() {
 }
 
 #[test]
-fn the_verilated_core_keeps_the_contract() {
-    let Some(program) = core() else { return };
-    let mut options = ProcessOptions::new(program);
-    options.buffer = thermocline_units::Bytes::from_kib(64);
-    options.patience = Duration::from_secs(600);
-    let mut worker = Process::start(&options).expect("the core starts");
-    let mut wait = |worker: &mut Process, now: Nanos| {
-        worker.wait(MOMENT);
-        Nanos(now.0 + 1)
+fn a_worker_older_than_one_of_its_sources_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str, seconds: u64| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let time = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        File::create(&path).unwrap().set_modified(time).unwrap();
+        path
     };
-    check_accelerator(&mut worker, &mut simd, &mut wait, 4, 300);
-    assert_eq!(worker.failed(), None);
+    place("sim/worker.cpp", 10);
+    place("rtl/a.sv", 20);
+    place("rtl/b.sv", 30);
+    let refused = |path: &std::path::Path| up_to_date(path, folder.path()).unwrap_err();
+    assert!(refused(&folder.path().join("worker")).starts_with("no Verilated core at "));
+    let worker = place("worker", 30);
+    assert_eq!(up_to_date(&worker, folder.path()), Ok(()));
+    for source in ["sim/worker.cpp", "rtl/a.sv", "rtl/b.sv"] {
+        let newer = place(source, 31);
+        assert!(refused(&worker).ends_with(&format!(" is older than {}", newer.display())));
+        place(source, 30);
+    }
 }
 
 #[test]
-fn the_core_keeps_the_contract_on_memory_that_stalls() {
-    let Some(program) = core() else { return };
-    let mut options = ProcessOptions::new("/usr/bin/env".into());
-    options.arguments = vec!["TC_STALL=60".into(), program.into()];
-    options.buffer = thermocline_units::Bytes::from_kib(64);
-    options.patience = Duration::from_secs(600);
-    let mut worker = Process::start(&options).expect("the core starts");
-    let mut wait = |worker: &mut Process, now: Nanos| {
-        worker.wait(MOMENT);
-        Nanos(now.0 + 1)
-    };
-    check_accelerator(&mut worker, &mut simd, &mut wait, 5, 300);
+fn the_verilated_cores_keep_the_contract() {
+    check_cores(&[], 4);
+}
+
+#[test]
+fn the_cores_keep_the_contract_on_memory_that_stalls() {
+    check_cores(&["TC_STALL=60"], 5);
+}
+
+/// Every other job is begun, ended by a reset anywhere in it, and offered again.
+#[test]
+fn the_cores_keep_the_contract_on_slow_memory_with_resets() {
+    check_cores(&["TC_LATENCY=20", "TC_RESETS=50"], 6);
+    check_cores(&["TC_LATENCY=45", "TC_RESETS=50", "TC_STALL=30"], 7);
 }
 
 #[test]
 fn a_core_that_is_killed_is_a_failed_unit() {
-    let Some(program) = core() else { return };
-    let mut worker = Process::start(&ProcessOptions::new(program)).expect("the core starts");
-    let mut done = Vec::new();
-    for ticket in 0..10 {
-        worker.submit(Nanos(0), Ticket(ticket), job(vec![7; 200_000]));
+    for (core, fingerprint) in CORES {
+        let Some(program) = verilated(core) else { continue };
+        let mut worker = Process::start(&ProcessOptions::new(program)).expect("the core starts");
+        let of_core = |length: usize| {
+            let mut job = job(vec![7; length]);
+            job.function.fingerprint = Some(fingerprint);
+            job
+        };
+        let mut done = Vec::new();
+        for ticket in 0..10 {
+            worker.submit(Nanos(0), Ticket(ticket), of_core(200_000));
+        }
+        worker.child.kill().expect("it runs");
+        done.extend(all(&mut worker, 10, Nanos(1)));
+        assert!(done.iter().any(|one| one.result == Err(AcceleratorError::Gone)));
+        assert!(worker.failed().is_some());
+        worker.submit(Nanos(0), Ticket(99), of_core(10));
+        assert_eq!(all(&mut worker, 1, Nanos(1))[0].result, Err(AcceleratorError::Gone));
     }
-    worker.child.kill().expect("it runs");
-    done.extend(all(&mut worker, 10, Nanos(1)));
-    assert!(done.iter().any(|one| one.result == Err(AcceleratorError::Gone)));
-    assert!(worker.failed().is_some());
-    worker.submit(Nanos(0), Ticket(99), job(vec![7; 10]));
-    assert_eq!(all(&mut worker, 1, Nanos(1))[0].result, Err(AcceleratorError::Gone));
 }
 
 #[test]
