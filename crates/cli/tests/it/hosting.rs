@@ -708,8 +708,14 @@ fn across_a_network_keys_say_who_may_come() {
     std::fs::write(folder.join("store.toml"), config).unwrap();
     let store = Process::start(&folder, "store serve --config store.toml");
     let address = store.told("listening on ").replace("0.0.0.0", "127.0.0.1");
-    let scene =
-        Scene { folder, address, lookup: "by-load", place: "store.img", store: Some(store) };
+    let scene = Scene {
+        folder,
+        address,
+        lookup: "by-load",
+        place: "store.img",
+        lease: "1s",
+        store: Some(store),
+    };
     run(&scene.folder, "store volume create vm 8MiB").succeeded();
     run(&scene.folder, "store volume create secret 8MiB --domain 3").succeeded();
     let start = |id: u32, key: &str| {
