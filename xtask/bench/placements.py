@@ -199,7 +199,7 @@ def run_case(binary, case, policies, options, limit):
     for epoch, names in groups.items():
         more = options + (["--epoch", epoch] if epoch else [])
         part = run_group(binary, case, names, more, limit)
-        if "error" in part and len(names) > 1:
+        if "error" in part and len(names) > 1 and not part.get("late"):
             # One placement that fails does not cost the others' figures.
             part = one_by_one(binary, case, names, more, limit)
         if "error" in part:
@@ -235,7 +235,7 @@ def run_group(binary, case, policies, options, limit):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return {"error": f"longer than {limit} s"}
+        return {"error": f"longer than {limit} s", "late": True}
     if done.returncode != 0:
         return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no reason told"}
     report = json.loads(done.stdout)

@@ -107,6 +107,8 @@ def main():
     parser.add_argument("--rate", type=int, default=150, help="requests a second")
     parser.add_argument("--repeats", type=int, default=3)
     args = parser.parse_args()
+    if args.seconds < 120:
+        parser.error("--seconds is 120 or more: what is judged is the second minute")
     args.binary = str(pathlib.Path(args.binary or args.built).resolve())
     runs, moved, account = {"auto": [], "none": []}, {"auto": [], "none": []}, None
     for turn in range(args.repeats):

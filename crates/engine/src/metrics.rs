@@ -121,24 +121,26 @@ impl Figures {
     /// Metrics of the account that the policy keeps, if it keeps one.
     fn account(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let Some(account) = &self.status.policy.account else { return Ok(()) };
-        let seconds = [
-            ("policy_waited", "Time that users waited", account.waited_seconds),
-            ("policy_spent", "Time for which copies made users wait", account.spent_seconds),
-            ("policy_promised", "Time that moves were to save", account.promised_seconds),
-        ];
-        for (name, help, value) in seconds {
-            family(encoder, (name, help), vec![(Vec::new(), Value::Seconds(value))])?;
-        }
+        // Gauges: the sums go on where the engine last saved them, and may be lower after a crash.
         let gauges = [
+            ("policy_waited_seconds", "Time that users waited", account.waited_seconds),
             ("policy_saved_seconds", "Time that moves have saved", account.saved_seconds),
+            ("policy_spent_seconds", "Time that copies made users wait", account.spent_seconds),
+            ("policy_promised_seconds", "Time that moves were to save", account.promised_seconds),
             ("policy_came_seconds", "Savings out of those promised", account.came_seconds),
+            (
+                "policy_moved_bytes",
+                "Bytes of chunks that changed pools",
+                account.moved_bytes as f64,
+            ),
+            ("policy_would_save_ratio", "Seconds a second that the last moves are to save", {
+                account.would_save_ratio
+            }),
         ];
         for (name, help, value) in gauges {
             family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value))])?;
         }
-        let help = "Bytes of chunks that came to another pool";
-        let moved = Value::Counter(account.moved_bytes);
-        family(encoder, ("policy_moved_bytes", help), vec![(Vec::new(), moved)])
+        Ok(())
     }
 
     /// Metrics of lines of 4 KiB on the fastest pool.

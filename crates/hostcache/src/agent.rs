@@ -193,7 +193,7 @@ impl Agent {
 
     /// The next message to another host.
     pub fn next_peer_message(&mut self) -> Option<(HostId, ToPeer)> {
-        self.peers.next_message(&mut self.state, &self.guests.reads)
+        self.peers.next_message(&mut self.state, &mut self.guests.reads)
     }
 
     /// The next request to the device of the second level, with a number by which
@@ -245,8 +245,9 @@ impl Agent {
 
     /// Time at which [`Agent::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        let late = self.guests.reads.next_deadline();
-        [self.session.next_deadline(&self.state), late].into_iter().flatten().min()
+        let late = [self.guests.reads.next_deadline(), self.peers.next_deadline()];
+        let session = [self.session.next_deadline(&self.state)];
+        session.into_iter().chain(late).flatten().min()
     }
 
     // Connections.
@@ -267,6 +268,7 @@ impl Agent {
     /// The server does not answer: the connection ends, and [`Agent::disconnected`] must be called.
     pub fn tick(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.guests.reads.give_up_late(&mut self.state, now);
+        self.peers.give_up_late(&mut self.state, now);
         self.session.tick(&mut self.state, now)
     }
 
@@ -291,7 +293,7 @@ impl Agent {
     /// Notes that the connection with another host is over. The contents that it was to send are
     /// requested again.
     pub fn peer_lost(&mut self, now: Nanos, host: HostId) {
-        self.peers.lost(host);
+        self.peers.lost(&mut self.state, host);
         self.guests.reads.peer_lost(&mut self.state, now, host);
     }
 
@@ -369,7 +371,9 @@ impl Agent {
                 }
             }
             ToAgent::Push { id, version, blocks } => state.pushed(id, version, &blocks),
-            ToAgent::Serve { token, id, to } => peers.serve(state, &guests.reads, token, id, to),
+            ToAgent::Serve { token, id, to } => {
+                peers.serve(state, &mut guests.reads, now, (token, id, to));
+            }
             ToAgent::Named { ids } => session.named(state, &ids)?,
         }
         Ok(())

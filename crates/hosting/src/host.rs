@@ -488,6 +488,10 @@ impl Core {
         if !self.volumes.has(name) {
             return Err(Refused::missing(format!("this host has no volume `{name}`")));
         }
+        if to.is_some() && !self.volumes.is_attached(name) {
+            let text = format!("`{name}` is not attached here, so it cannot be handed over");
+            return Err(Refused::conflict(text));
+        }
         match self.volumes.key(name).map_or(0, |key| self.clients.of_volume(key)) {
             0 => Ok(()),
             clients => Err(Refused::conflict(format!(

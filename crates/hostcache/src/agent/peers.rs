@@ -2,7 +2,8 @@
 //!
 //! The server may name a host to which another one still has to send the content. Such a host sends
 //! it on when it comes. It waits only for what a host before it was already named for, so hosts
-//! that wait for each other never form a circle.
+//! that wait for each other never form a circle. A host that is owed a block for too long is told
+//! that it does not come: it asks the server, before its own patience ends.
 
 use super::events::AgentError;
 use super::reading::Reads;
@@ -10,6 +11,7 @@ use super::state::AgentState;
 use crate::messages::{ContentId, HostId, ToPeer};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
+use thermocline_units::Nanos;
 use thermocline_units::situations::{met, met_if};
 
 /// Messages that may wait for one peer; further requests are answered with [`ToPeer::Gone`].
@@ -17,24 +19,28 @@ const PEER_QUEUE_MAX: usize = 256;
 /// Unexpected blocks of a peer after which its connection ends.
 const STRAYS_MAX: u32 = 4096;
 
-/// Blocks that may be owed to other hosts at once; more are answered with [`ToPeer::Gone`].
-const OWED_MAX: usize = 4096;
+/// Blocks that may be owed to one host at once; more are answered with [`ToPeer::Gone`].
+const OWED_MAX: usize = 256;
 
 /// A content that a host is to be sent when it has come here.
 #[derive(Debug)]
 struct Owed {
     token: u64,
-    id: ContentId,
     to: HostId,
+    /// Time from which on the host is told that it does not come.
+    until: Nanos,
 }
 
 /// The other hosts.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     out: BTreeMap<HostId, VecDeque<ToPeer>>,
-    owed: Vec<Owed>,
-    /// Awaited contents that had come, or been given up, when `owed` was last looked through.
-    ended: u64,
+    /// Contents that are owed, each with a reference.
+    owed: BTreeMap<u32, Vec<Owed>>,
+    /// Number of those that are owed to each host.
+    counts: BTreeMap<HostId, usize>,
+    /// Contents and the times at which something owed of them may be late, in their order.
+    deadlines: VecDeque<(Nanos, u32)>,
     /// Blocks that nothing waited for.
     strays: BTreeMap<HostId, u32>,
 }
@@ -44,10 +50,10 @@ impl Peers {
     pub(super) fn next_message(
         &mut self,
         state: &mut AgentState,
-        reads: &Reads,
+        reads: &mut Reads,
     ) -> Option<(HostId, ToPeer)> {
-        if !self.owed.is_empty() && self.ended != reads.ended() {
-            self.settle(state, reads);
+        for content in reads.take_ended() {
+            self.settle(state, content);
         }
         let (&host, queue) = self.out.iter_mut().find(|(_, queue)| !queue.is_empty())?;
         queue.pop_front().map(|message| (host, message))
@@ -57,48 +63,80 @@ impl Peers {
     pub(super) fn serve(
         &mut self,
         state: &mut AgentState,
-        reads: &Reads,
-        token: u64,
-        id: ContentId,
-        to: HostId,
+        reads: &mut Reads,
+        now: Nanos,
+        (token, id, to): (u64, ContentId, HostId),
     ) {
         let content = state.contents.with_id(id);
-        let is_cached = content.is_some_and(|content| state.contents.is_cached(content));
-        let comes = state.admission.from_peers
-            && content.is_some_and(|content| reads.comes_from_a_peer(content));
-        let owed = Owed { token, id, to };
-        if !is_cached && comes && self.owed.len() < OWED_MAX {
-            met("a host was to serve what another one was still to send it");
-            return self.owed.push(owed);
+        let coming = content.filter(|&content| {
+            state.admission.from_peers
+                && !state.contents.is_cached(content)
+                && reads.comes_from_a_peer(content)
+        });
+        let count = self.counts.entry(to).or_default();
+        match coming {
+            Some(content) if *count < OWED_MAX => {
+                met("a host was to serve what another one was still to send it");
+                *count += 1;
+                // Half of the time that it waits itself: the other host asks the server in time.
+                let until = Nanos(now.0.saturating_add(state.settings.peer_within.0 / 2));
+                state.contents.change_refs(content, 1);
+                reads.watch(content);
+                self.owed.entry(content).or_default().push(Owed { token, to, until });
+                self.deadlines.push_back((until, content));
+            }
+            _ => self.send(state, content, token, to),
         }
-        self.send(state, &owed);
     }
 
-    /// Sends what has come of that which is owed, and says what does not come any more.
-    fn settle(&mut self, state: &mut AgentState, reads: &Reads) {
-        self.ended = reads.ended();
-        let comes = |owed: &Owed| {
-            let content = state.contents.with_id(owed.id);
-            content.is_some_and(|content| reads.awaits(content))
-        };
-        let (waits, over) = std::mem::take(&mut self.owed).into_iter().partition(comes);
-        self.owed = waits;
-        let over: Vec<Owed> = over;
-        over.iter().for_each(|owed| self.send(state, owed));
+    /// Time at which [`Peers::give_up_late`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        self.deadlines.front().map(|(at, _)| *at)
+    }
+
+    /// Tells hosts that what they are owed has not come in time.
+    pub(super) fn give_up_late(&mut self, state: &mut AgentState, now: Nanos) {
+        while self.deadlines.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, content) = self.deadlines.pop_front().expect("it is there");
+            let Some(owed) = self.owed.remove(&content) else { continue };
+            let (late, waits): (Vec<Owed>, _) =
+                owed.into_iter().partition(|owed| owed.until <= now);
+            if !waits.is_empty() {
+                self.owed.insert(content, waits);
+            }
+            for Owed { token, to, .. } in late {
+                met("what a host was to send on did not come in time");
+                self.pay(state, content, token, to);
+            }
+        }
+    }
+
+    /// Sends what has come, or says that it does not come any more.
+    fn settle(&mut self, state: &mut AgentState, content: u32) {
+        for Owed { token, to, .. } in self.owed.remove(&content).unwrap_or_default() {
+            self.pay(state, content, token, to);
+        }
+    }
+
+    /// Sends a block that was owed, if it is here, and gives the reference back.
+    fn pay(&mut self, state: &mut AgentState, content: u32, token: u64, to: HostId) {
+        let count = self.counts.get_mut(&to).expect("it was counted");
+        *count = count.checked_sub(1).expect("it was counted");
+        self.send(state, Some(content), token, to);
+        state.contents.change_refs(content, -1);
     }
 
     /// Sends a block, or says that it is not here.
-    fn send(&mut self, state: &mut AgentState, owed: &Owed) {
-        let content = state.contents.with_id(owed.id);
+    fn send(&mut self, state: &mut AgentState, content: Option<u32>, token: u64, to: HostId) {
         let bytes = content.and_then(|content| state.contents.peek(content));
-        let queue = self.out.entry(owed.to).or_default();
+        let queue = self.out.entry(to).or_default();
         met_if(bytes.is_none(), "a host was to serve what it does not hold");
         let message = match bytes {
             Some(bytes) if queue.len() < PEER_QUEUE_MAX => {
                 state.counts.served += 1;
-                ToPeer::Block { token: owed.token, bytes: Bytes::copy_from_slice(bytes) }
+                ToPeer::Block { token, bytes: Bytes::copy_from_slice(bytes) }
             }
-            _ => ToPeer::Gone { token: owed.token },
+            _ => ToPeer::Gone { token },
         };
         if queue.len() < 2 * PEER_QUEUE_MAX {
             queue.push_back(message);
@@ -120,9 +158,17 @@ impl Peers {
     }
 
     /// Forgets a host whose connection is over.
-    pub(super) fn lost(&mut self, host: HostId) {
+    pub(super) fn lost(&mut self, state: &mut AgentState, host: HostId) {
         self.out.remove(&host);
-        self.owed.retain(|owed| owed.to != host);
         self.strays.remove(&host);
+        self.counts.remove(&host);
+        for (content, owed) in &mut self.owed {
+            let before = owed.len();
+            owed.retain(|owed| owed.to != host);
+            for _ in owed.len()..before {
+                state.contents.change_refs(*content, -1);
+            }
+        }
+        self.owed.retain(|_, owed| !owed.is_empty());
     }
 }

@@ -33,7 +33,7 @@ struct ReadOp {
     left: usize,
 }
 
-/// A content that another host is to send.
+/// A content that another host is to send. It holds a reference to it.
 #[derive(Debug)]
 struct Deferred {
     content: u32,
@@ -60,8 +60,12 @@ pub(super) struct Reads {
     under_way: BTreeMap<(VolumeKey, u32), u32>,
     /// Contents that were requested, and the reads that wait for them.
     awaited: BTreeMap<u32, Vec<Waiter>>,
-    /// Number of contents that were awaited, and have come or been given up.
-    ended: u64,
+    /// Those of them that another host is to send.
+    coming: BTreeSet<u32>,
+    /// Those of them that other hosts wait for, and contents of such that have come or been given
+    /// up since somebody asked.
+    watched: BTreeSet<u32>,
+    ended: Vec<u32>,
     /// Contents that are being read from the second level. Each read holds a reference.
     on_flash: BTreeSet<u32>,
     deferred: BTreeMap<u64, Deferred>,
@@ -85,15 +89,28 @@ impl Reads {
         self.awaited.contains_key(&content)
     }
 
-    /// Number of contents that were awaited, and have come or been given up: it changes whenever
-    /// [`Reads::awaits`] says of one that it does not any more.
-    pub(super) fn ended(&self) -> u64 {
-        self.ended
-    }
-
     /// True if another host is to send a content.
     pub(super) fn comes_from_a_peer(&self, content: u32) -> bool {
-        self.awaits(content) && self.deferred.values().any(|deferred| deferred.content == content)
+        self.coming.contains(&content)
+    }
+
+    /// Lets [`Reads::take_ended`] tell when an awaited content has come or was given up.
+    pub(super) fn watch(&mut self, content: u32) {
+        assert!(self.awaits(content), "only what is awaited can come");
+        self.watched.insert(content);
+    }
+
+    /// Watched contents that have come, or that no read waits for any more, since the last time.
+    pub(super) fn take_ended(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// A content is not awaited from its source any more.
+    fn source_ended(&mut self, content: u32) {
+        self.coming.remove(&content);
+        if !self.awaits(content) && self.watched.remove(&content) {
+            self.ended.push(content);
+        }
     }
 
     /// Reads of a volume.
@@ -424,10 +441,15 @@ impl Reads {
                     Some(others) => others.extend(waiters),
                     None => self.await_content(state, content, waiters.collect()),
                 }
-                state.contents.change_refs(content, -1);
+                // The reference stays with the token: whatever else becomes of the content until its
+                // holder answers, the number is not another's.
                 let within = Nanos(now.0.saturating_add(state.settings.peer_within.0));
                 self.deadlines.push_back((within, token));
-                self.deferred.insert(token, Deferred { content, hash, holder });
+                let deferred = Deferred { content, hash, holder };
+                if let Some(before) = self.deferred.insert(token, deferred) {
+                    state.contents.change_refs(before.content, -1);
+                }
+                self.coming.insert(content);
                 Some(content)
             }
         }
@@ -454,7 +476,7 @@ impl Reads {
     /// Serves all reads that wait for a content.
     fn resolve(&mut self, state: &mut AgentState, content: u32, bytes: &[u8]) {
         let Some(waiters) = self.awaited.remove(&content) else { return };
-        self.ended += 1;
+        self.source_ended(content);
         for waiter in waiters {
             self.deliver(state, waiter.block, waiter.ticket, Some(bytes));
         }
@@ -544,7 +566,6 @@ impl Reads {
     /// Replaces the failed source of a content: the first waiting read requests its block.
     pub(super) fn source_failed(&mut self, state: &mut AgentState, now: Nanos, content: u32) {
         let Some(mut waiters) = self.awaited.remove(&content) else { return };
-        self.ended += 1;
         met("a source of content failed");
         waiters.retain(|waiter| self.ops.contains_key(&waiter.ticket));
         if !waiters.is_empty() {
@@ -554,6 +575,7 @@ impl Reads {
             let wanted = Wanted { waiters: vec![first.ticket], expects: Some(content) };
             self.ask_again(state, now, first.volume, first.block, wanted);
         }
+        self.source_ended(content);
         state.contents.change_refs(content, -1);
     }
 
@@ -586,9 +608,10 @@ impl Reads {
     /// Parks all reads that wait for the server or for peers, to be requested again later.
     pub(super) fn park_all(&mut self, state: &mut AgentState) {
         self.under_way.clear();
-        self.deferred.clear();
+        for deferred in std::mem::take(&mut self.deferred).into_values() {
+            state.contents.change_refs(deferred.content, -1);
+        }
         self.deadlines.clear();
-        self.ended += 1;
         let mut parked = Vec::new();
         for (content, waiters) in std::mem::take(&mut self.awaited) {
             if self.on_flash.contains(&content) {
@@ -596,6 +619,7 @@ impl Reads {
                 continue;
             }
             parked.extend(waiters);
+            self.source_ended(content);
             state.contents.change_refs(content, -1);
         }
         for (_, request) in state.requests.values_mut() {
@@ -631,6 +655,13 @@ impl Reads {
     ) -> Result<(), AgentError> {
         let (ToPeer::Block { token, .. } | ToPeer::Gone { token }) = message;
         let deferred = self.deferred.remove(&token).expect("it is there");
+        // It may have come by other ways, and nobody may know of it any more.
+        let is_awaited = self.comes_from_a_peer(deferred.content);
+        state.contents.change_refs(deferred.content, -1);
+        if !is_awaited {
+            met("a peer answered when the content had come by other ways");
+            return Ok(());
+        }
         let ToPeer::Block { bytes, .. } = message else {
             self.source_failed(state, now, deferred.content);
             return Ok(());
@@ -663,8 +694,11 @@ impl Reads {
     }
 
     fn give_up(&mut self, state: &mut AgentState, now: Nanos, token: u64) {
-        if let Some(deferred) = self.deferred.remove(&token) {
-            self.source_failed(state, now, deferred.content);
+        if let Some(Deferred { content, .. }) = self.deferred.remove(&token) {
+            if self.comes_from_a_peer(content) {
+                self.source_failed(state, now, content);
+            }
+            state.contents.change_refs(content, -1);
         }
     }
 

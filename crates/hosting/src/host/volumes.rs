@@ -59,6 +59,11 @@ impl Volumes {
         self.0.contains_key(name)
     }
 
+    /// True if it is here.
+    pub(super) fn is_attached(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|volume| volume.is_attached)
+    }
+
     pub(super) fn key(&self, name: &str) -> Option<VolumeKey> {
         self.0.get(name)?.key
     }
@@ -128,7 +133,8 @@ impl Volumes {
         match volume.key {
             Some(key) if volume.is_attached => {
                 volume.detaching.push(told);
-                volume.to = to;
+                // Who named a host before is not overruled by somebody who names none.
+                volume.to = to.or(volume.to);
                 GiveBack::Flush(key)
             }
             key => {

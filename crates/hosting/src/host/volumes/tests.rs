@@ -11,10 +11,7 @@ fn a_volume_is_asked_for_until_it_is_here_and_no_more_when_it_was_lost() {
     let mut volumes = Volumes::default();
     let state = |volumes: &Volumes| volumes.status(|_| 9).pop().unwrap().state;
     volumes.asked("v", VolumeKey(1));
-    assert_eq!(
-        volumes.refused(VolumeKey(1), WHY, Nanos(50)),
-        Some(("v".to_string(), Some(HostId(2))))
-    );
+    assert_eq!(volumes.refused(VolumeKey(1), WHY, Nanos(50)), Some("v".to_string()));
     assert!(volumes.is_wanted("v") && volumes.due(Nanos(49)).is_empty());
     assert_eq!(
         (volumes.due(Nanos(50)), volumes.next_due()),
@@ -24,10 +21,10 @@ fn a_volume_is_asked_for_until_it_is_here_and_no_more_when_it_was_lost() {
     assert_eq!(volumes.refused(VolumeKey(2), WHY, Nanos(70)), None, "told before");
     volumes.asked("v", VolumeKey(3));
     assert_eq!(volumes.attached(VolumeKey(2), 7), None, "an old key");
-    assert_eq!(volumes.attached(VolumeKey(3), 7), Some(("v".to_string(), Some(HostId(2)))));
+    assert_eq!(volumes.attached(VolumeKey(3), 7), Some("v".to_string()));
     let status = volumes.status(|key| u64::from(key.0)).pop().unwrap();
     assert_eq!((status.size_bytes, status.fence, status.why), (7 * 4096, 3, None));
-    assert_eq!(volumes.lost(VolumeKey(3), WHY, None), Some(("v".to_string(), Some(HostId(2)))));
+    assert_eq!(volumes.lost(VolumeKey(3), WHY, None), Some("v".to_string()));
     assert_eq!((state(&volumes).as_str(), volumes.is_wanted("v")), ("lost", false));
     assert!(volumes.due(Nanos(1 << 60)).is_empty() && volumes.has("v"));
     volumes.asked("v", VolumeKey(4));
