@@ -28,7 +28,7 @@ mod writing;
 
 use crate::IDS_MAX;
 use crate::flash::{FlashCounts, FlashFailed, FlashRequest};
-use crate::messages::{HostId, ToAgent, ToPeer, ToServer};
+use crate::messages::{ContentId, HostId, ToAgent, ToPeer, ToServer};
 use crate::settings::{AgentSettings, SettingsError};
 use asked::Request;
 use bytes::Bytes;
@@ -306,9 +306,13 @@ impl Agent {
         self.take(now, message)
     }
 
+    fn serve(&mut self, now: Nanos, wanted: (u64, ContentId, HostId)) {
+        self.peers.serve(&mut self.state, &mut self.guests.reads, now, wanted);
+    }
+
     fn take(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         let wrong = |what| Err(AgentError::NotAsked { what });
-        let Agent { state, guests, session, peers } = self;
+        let Agent { state, guests, session, .. } = self;
         match message {
             ToAgent::Attached { request, volume, fence, blocks, base, lease } => {
                 match state.requests.remove(&request) {
@@ -371,9 +375,7 @@ impl Agent {
                 }
             }
             ToAgent::Push { id, version, blocks } => state.pushed(id, version, &blocks),
-            ToAgent::Serve { token, id, to } => {
-                peers.serve(state, &mut guests.reads, now, (token, id, to));
-            }
+            ToAgent::Serve { token, id, to } => self.serve(now, (token, id, to)),
             ToAgent::Named { ids } => session.named(state, &ids)?,
         }
         Ok(())

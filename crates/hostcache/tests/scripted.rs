@@ -539,44 +539,6 @@ fn a_host_is_told_in_time_that_what_it_is_owed_is_late() {
     assert_eq!(next(&mut agent), None, "this host itself still waits");
 }
 
-/// A content came by other ways, was evicted, and its number went to another one. Then the host that
-/// was to send it first sent it.
-#[test]
-fn a_peer_that_answers_late_does_not_answer_for_another_content() {
-    let mut agent = agent("seacache");
-    let volume = attach(&mut agent, 1, 0);
-    agent.read(NOW, volume, 0, 1).unwrap();
-    let (request, _) = asked_block(&mut agent, 0);
-    answer(&mut agent, request, 0, ReadItem::Deferred(id_of(5), [5; 32], HostId(2), 20));
-    // The guest writes the same bytes elsewhere, and reads what is named as the same content.
-    agent.read(NOW, volume, 1, 1).unwrap();
-    let (request, _) = asked_block(&mut agent, 1);
-    answer(&mut agent, request, 0, data(5));
-    for block in 0..2 {
-        agent.zero(NOW, volume, block, 1, false).unwrap();
-    }
-    for block in 2..6 {
-        agent.read(NOW, volume, block, 1).unwrap();
-        loop {
-            match next(&mut agent) {
-                Some(ToServer::Read { request, block: at, .. }) if at == block => {
-                    answer(&mut agent, request, 0, data(10 + block as u8));
-                    break;
-                }
-                Some(_) => {}
-                None => panic!("block {block} is not asked for"),
-            }
-        }
-    }
-    events(&mut agent);
-    let bytes = bytes_of(5).into();
-    agent.hear_peer(NOW, HostId(2), ToPeer::Block { token: 20, bytes }).unwrap();
-    for block in [4, 5] {
-        agent.read(NOW, volume, block, 1).unwrap();
-        assert_eq!(values(&events(&mut agent)), [10 + block as u8]);
-    }
-}
-
 /// Content that is only asked of the server may come by naming the very host that waits here.
 #[test]
 fn a_host_does_not_wait_for_what_is_only_asked_of_the_server() {

@@ -441,8 +441,8 @@ impl Reads {
                     Some(others) => others.extend(waiters),
                     None => self.await_content(state, content, waiters.collect()),
                 }
-                // The reference stays with the token: whatever else becomes of the content until its
-                // holder answers, the number is not another's.
+                // The reference stays with the token: until its holder answers, the number of the
+                // content is not another's, whatever becomes of it.
                 let within = Nanos(now.0.saturating_add(state.settings.peer_within.0));
                 self.deadlines.push_back((within, token));
                 let deferred = Deferred { content, hash, holder };

@@ -121,6 +121,7 @@ impl ActiveOperation {
         let failed = self.failed_sources(&range);
         self.failed_sources = FailedSources { start: range.start, pools: failed | 1 << pool.0 };
         self.cursor = range.start;
+        assert!(self.failed_sources(&range) >> pool.0 & 1 == 1, "it is not asked for it again");
     }
 
     pub(crate) fn is_copying(&self) -> bool {
