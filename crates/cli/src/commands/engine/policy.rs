@@ -101,13 +101,21 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
 /// Tells what the policy's moves have saved and cost.
 fn write_account(out: &mut String, account: &PolicyAccount) {
     let _ = writeln!(out, "users waited {} in all", text::seconds(account.waited_seconds));
-    let saved = text::seconds(account.saved_seconds.abs());
     if !account.acts {
+        if account.proposed == 0 {
+            let _ = writeln!(out, "it only recommends, and nothing has proved worth moving");
+            return;
+        }
         let (count, would) = (account.proposed, text::seconds(account.would_save_ratio));
         let _ = writeln!(out, "it only recommends: {count} exchanges of chunks are proven");
         let _ = writeln!(out, "  they would save {would} in each second");
         return;
     }
+    if account.moved_bytes == 0 {
+        let _ = writeln!(out, "  nothing has moved yet");
+        return;
+    }
+    let saved = text::seconds(account.saved_seconds.abs());
     let verb = if account.saved_seconds < 0.0 { "cost them" } else { "saved them" };
     let _ = writeln!(out, "  what is elsewhere than at first has {verb} {saved}");
     let (moved, spent) = (Bytes(account.moved_bytes), text::seconds(account.spent_seconds));
