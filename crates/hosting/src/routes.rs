@@ -292,8 +292,11 @@ async fn attach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCo
 
 /// Next host of a volume that is given back.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
 struct HandOver {
     /// Number of the host that is to have it; no other gets it for the time of a lease.
+    #[serde(default)]
     to: Option<u16>,
 }
 
