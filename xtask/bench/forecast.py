@@ -16,12 +16,12 @@ import csv
 import json
 import pathlib
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from live import Live
 
 POOLS = [("scm", "scm", 24), ("ssd", "ssd-sata", 96), ("hdd", "hdd-7200", 560)]  # name, profile, MiB
 VOLUME_MIB = 512
@@ -50,47 +50,18 @@ def configuration(folder, policy):
     return path
 
 
-class Engine:
-    """A running engine; ends as it should when left."""
-
-    def __init__(self, binary, folder, policy, record=None):
-        self.folder = folder
-        arguments = [binary, "up", str(configuration(folder, policy))] + (["--record", str(record)] if record else [])
-        self.process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    def __enter__(self):
-        while not (self.folder / "http.sock").exists():
-            if self.process.poll() is not None:
-                sys.exit(f"the engine ended: {self.process.stderr.read()}")
-            time.sleep(0.05)
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=120)
-
-    def fio(self, *arguments):
-        uri = f"nbd+unix:///v0?socket={self.folder / 'nbd.sock'}"
-        command = ["fio", "--name=load", "--ioengine=nbd", f"--uri={uri}", f"--size={USED_MIB}m", *arguments]
-        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder.parent)
-        if ran.returncode != 0:
-            sys.exit(f"fio failed:\n{ran.stdout[-2000:]}")
-
-    def status(self, binary):
-        return json.loads(subprocess.check_output([binary, "status", "--data", str(self.folder), "--json"]))
-
-
 def live(args, place, policy):
     """(The recording, bytes moved, chunks of each pool)."""
     data, record = place / "data", place / "r.tcr"
     data.mkdir()
-    with Engine(args.binary, data, policy, record) as engine:
-        engine.fio("--rw=write", "--bs=1m", "--iodepth=4", "--end_fsync=1")
+    size = f"--size={USED_MIB}m"
+    with Live(args.binary, data, [str(configuration(data, policy)), "--record", str(record)]) as engine:
+        engine.fio(size, "--rw=write", "--bs=1m", "--iodepth=4", "--end_fsync=1")
         # fio 3.33 asks much less often than it is told to when sizes differ.
-        engine.fio("--rw=randrw", "--rwmixread=33", "--bs=16k", "--random_distribution=zipf:1.1", "--iodepth=16",
+        engine.fio(size, "--rw=randrw", "--rwmixread=33", "--bs=16k", "--random_distribution=zipf:1.1", "--iodepth=16",
                    f"--rate_iops={args.rate // 3},{args.rate * 2 // 3}", "--time_based", f"--runtime={args.seconds}", "--randseed=1")
-        status = engine.status(args.binary)
-    return record, sum(pool["counters"]["moved_in_bytes"] for pool in status["pools"]), [pool["chunks_total"] for pool in status["pools"]]
+        pools = engine.told("status")["pools"]
+        return record, engine.moved_bytes(), [pool["chunks_total"] for pool in pools]
 
 
 def recorded(args, record, place):

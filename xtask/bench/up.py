@@ -15,58 +15,24 @@ Prints JSON; its `table` is what people read.
 import argparse
 import json
 import pathlib
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
+
+from live import Live
 
 WINDOW = 10
 
 
-class Up:
-    """A running `thermocline up`; ends as it should when left."""
-
-    def __init__(self, binary, folder, more):
-        self.binary, self.folder = binary, folder
-        arguments = [binary, "up", "--data", str(folder), *more]
-        self.process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    def __enter__(self):
-        while not (self.folder / "http.sock").exists():
-            if self.process.poll() is not None:
-                sys.exit(f"the engine ended: {self.process.stderr.read()}")
-            time.sleep(0.05)
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=120)
-
-    def fio(self, *arguments):
-        uri = f"nbd+unix:///v0?socket={self.folder / 'nbd.sock'}"
-        command = ["fio", "--name=load", "--ioengine=nbd", f"--uri={uri}", "--size=1g", *arguments]
-        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder.parent)
-        if ran.returncode != 0:
-            sys.exit(f"fio failed:\n{ran.stdout[-2000:]}")
-
-    def policy(self):
-        return json.loads(subprocess.check_output([self.binary, "policy", "show", "--data", str(self.folder), "--json"]))
-
-    def moved(self):
-        status = json.loads(subprocess.check_output([self.binary, "status", "--data", str(self.folder), "--json"]))
-        return sum(pool["counters"]["moved_in_bytes"] for pool in status["pools"])
-
-
 def run(args, place, more):
     """(Mean latency of each window, seconds; bytes moved; the policy and its account)."""
-    with Up(args.binary, place / "data", more) as up:
-        up.fio("--rw=write", "--bs=1m", "--iodepth=4", "--end_fsync=1")
-        up.fio("--rw=randread", "--bs=16k", "--random_distribution=zipf:1.1", "--iodepth=8", f"--rate_iops={args.rate}", "--time_based",
+    data = place / "data"
+    with Live(args.binary, data, ["--data", str(data), *more]) as up:
+        up.fio("--size=1g", "--rw=write", "--bs=1m", "--iodepth=4", "--end_fsync=1")
+        up.fio("--size=1g", "--rw=randread", "--bs=16k", "--random_distribution=zipf:1.1", "--iodepth=8", f"--rate_iops={args.rate}", "--time_based",
                f"--runtime={args.seconds}", "--randseed=1", f"--write_lat_log={place / 'log'}", f"--log_avg_msec={WINDOW * 1000}")
         rows = [line.split(",") for line in (place / "log_lat.1.log").read_text().splitlines()]
-        return [int(row[1]) / 1e9 for row in rows], up.moved(), up.policy()
+        return [int(row[1]) / 1e9 for row in rows], up.moved_bytes(), up.told("policy", "show")
 
 
 def median(rows, at):

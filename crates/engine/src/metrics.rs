@@ -133,9 +133,7 @@ impl Figures {
                 "Bytes of chunks that changed pools",
                 account.moved_bytes as f64,
             ),
-            ("policy_would_save_ratio", "Seconds a second that the last moves are to save", {
-                account.would_save_ratio
-            }),
+            ("policy_would_save_ratio", "Share of time to be saved", account.would_save_ratio),
         ];
         for (name, help, value) in gauges {
             family(encoder, (name, help), vec![(Vec::new(), Value::Gauge(value))])?;

@@ -36,7 +36,7 @@ pub fn bytes(value: f64) -> String {
     format!("{} {}", significant(scaled, if scaled >= 1000.0 { 4 } else { 3 }), UNITS[unit])
 }
 
-/// A span of time: `250 ns`, `1.5 ms`, `5 min`, `2.5 h`, `7 d`. `value` is in seconds, 0 or more.
+/// A span of time: `250 ns`, `1.5 ms`, `5 min`, `2.5 h`, `7 d`, `−3 s`. `value` is in seconds.
 pub fn seconds(value: f64) -> String {
     const UNITS: [(&str, f64); 7] = [
         ("d", 86_400.0),
@@ -49,6 +49,9 @@ pub fn seconds(value: f64) -> String {
     ];
     if value == 0.0 {
         return "0 s".to_string();
+    }
+    if value < 0.0 {
+        return format!("−{}", seconds(-value));
     }
     // Half a unit of the last printed digit below the limit already rounds up to it.
     let (name, factor) =
@@ -74,3 +77,6 @@ pub fn decimals_at_most(value: f64, decimals: usize) -> String {
     }
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
+
+#[cfg(test)]
+mod tests;

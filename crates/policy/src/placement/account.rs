@@ -29,35 +29,25 @@ pub struct Account {
 impl Account {
     /// Tells what has come since `before`, in a sentence; chunks have so many bytes.
     pub fn told_since(&self, before: &Account, chunk: Bytes) -> String {
-        let waited = span(self.waited - before.waited);
+        let waited = text::seconds(self.waited - before.waited);
         if !self.acts {
             return format!(
                 "users waited {waited}; {} recommended would save {} in each second, and nothing \
                  moves",
-                moves(self.proposed),
-                span(self.would_save),
+                text::counted(self.proposed, "exchange"),
+                text::seconds(self.would_save),
             );
         }
         let copied = Bytes((self.moved_chunks - before.moved_chunks) * chunk.0);
         format!(
             "users waited {waited}; moving saved {}, and {copied} of copies cost {}; {} were \
              promised, and {} came",
-            span(self.saved - before.saved),
-            span(self.spent - before.spent),
-            span(self.promised - before.promised),
-            span(self.came - before.came),
+            text::seconds(self.saved - before.saved),
+            text::seconds(self.spent - before.spent),
+            text::seconds(self.promised - before.promised),
+            text::seconds(self.came - before.came),
         )
     }
-}
-
-fn moves(count: u64) -> String {
-    text::counted(count, "exchange")
-}
-
-/// A span of time, which may be negative.
-pub(super) fn span(seconds: f64) -> String {
-    let sign = if seconds < 0.0 { "−" } else { "" };
-    format!("{sign}{}", text::seconds(seconds.abs()))
 }
 
 #[cfg(test)]

@@ -120,10 +120,8 @@ fn write_account(out: &mut String, account: &PolicyAccount) {
     let _ = writeln!(out, "  what is elsewhere than at first has {verb} {saved}");
     let (moved, spent) = (Bytes(account.moved_bytes), text::seconds(account.spent_seconds));
     let _ = writeln!(out, "  copies of {moved} cost them {spent}");
-    let (promised, came) =
-        (text::seconds(account.promised_seconds), text::seconds(account.came_seconds.abs()));
-    let less = if account.came_seconds < 0.0 { "−" } else { "" };
-    let _ = writeln!(out, "  moves promised {promised}, and {less}{came} came");
+    let [promised, came] = [account.promised_seconds, account.came_seconds].map(text::seconds);
+    let _ = writeln!(out, "  moves promised {promised}, and {came} came");
 }
 
 fn explain(told: &Explanation, volume: &str, pools: &[Pool]) -> String {

@@ -1,6 +1,6 @@
 //! Sentences of accounts: growth, losses, recommendations.
 
-use super::{Account, span};
+use super::Account;
 use thermocline_units::Bytes;
 
 const CHUNK: Bytes = Bytes::from_mib(1);
@@ -33,9 +33,4 @@ fn who_only_recommends_tells_what_moves_would_save() {
         "users waited 30 s; 7 exchanges recommended would save 4 ms in each second, and nothing \
          moves"
     );
-}
-
-#[test]
-fn spans_have_a_sign() {
-    assert_eq!([0.0, 1.5, -90.0].map(span), ["0 s", "1.5 s", "−1.5 min"]);
 }

@@ -3,8 +3,7 @@
 use super::ghosts::PREDICTORS;
 use super::pulse::LANES;
 use super::{Auto, Decision};
-use crate::placement::account::span;
-use thermocline_units::ChunkId;
+use thermocline_units::{ChunkId, text};
 
 impl Auto {
     /// Reasons for a chunk's place: what is known of it, what its classes returned, what the whole
@@ -20,7 +19,7 @@ impl Auto {
         for (lane, half_life) in LANES.into_iter().enumerate() {
             let asked = self.pulse.lately(lane, number);
             let [reads, writes, read, written] = asked;
-            let costs = self.prices.iter().map(|price| span(price.of(&asked)));
+            let costs = self.prices.iter().map(|price| text::seconds(price.of(&asked)));
             let costs: Vec<String> = costs.collect();
             told.push(format!(
                 "over {half_life} epoch(s): {reads:.2} reads and {writes:.2} writes a second, and \
@@ -71,9 +70,9 @@ impl Auto {
             format!(
                 "{slots} slots of pool 0 hold single blocks of 4 KiB, which save users {} in each \
                  second; some more would save {} and take {} away",
-                span(told.gain),
-                span(told.more),
-                span(told.lost),
+                text::seconds(told.gain),
+                text::seconds(told.more),
+                text::seconds(told.lost),
             )
         })
     }
@@ -84,15 +83,15 @@ impl Auto {
         vec![
             format!(
                 "since the start users waited {}; moving saved {} and spent {} on {} copies of chunks",
-                span(ledger.waited),
-                span(ledger.saved),
-                span(ledger.spent),
+                text::seconds(ledger.waited),
+                text::seconds(ledger.saved),
+                text::seconds(ledger.spent),
                 ledger.moved,
             ),
             format!(
                 "what was moved was to save {}, and {} came",
-                span(ledger.promised_in_all),
-                span(ledger.came_in_all),
+                text::seconds(ledger.promised_in_all),
+                text::seconds(ledger.came_in_all),
             ),
         ]
     }
