@@ -7,7 +7,6 @@ use crate::table::{Table, about, parsed};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use thermocline_experiments::{Experiment, Folders};
-use thermocline_policy::migration::DISK_PIECE;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::balance::words::{self, Burstiness, Requests, Sites, SlowTimes, Work};
 use thermocline_sim::balance::{
@@ -69,8 +68,7 @@ pub(crate) struct Machine<'py> {
 
 impl Machine<'_> {
     fn options(&self) -> PyResult<MachineOptions> {
-        let mut usual = MachineOptions::default();
-        usual.copying.piece = DISK_PIECE; // The command's default.
+        let usual = MachineOptions::default();
         Ok(MachineOptions {
             chunk: read_or("chunk", self.chunk.as_ref(), usual.chunk)?,
             epoch: read_or("epoch", self.epoch.as_ref(), usual.epoch)?,

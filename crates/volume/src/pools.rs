@@ -24,11 +24,14 @@ use crate::pools::ranks::Ranks;
 use crate::pools::tables::Places;
 use crate::settings::Limits;
 use std::ops::{Index, IndexMut};
-use thermocline_policy::migration::{self, Allowance};
+use thermocline_policy::migration::{self, Allowance, Copying};
 use thermocline_policy::tactics::{Chosen, Probing, Waiting};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{Bytes, Nanos, PoolId, Slab};
+
+/// Bytes that are copied at a time from or to a far pool.
+const FAR_PIECE: u32 = 8 << 20;
 
 /// Sizes that a group was made with: they say where everything lies on a pool's device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -336,6 +339,17 @@ impl IndexMut<PoolId> for Pools {
     }
 }
 
+impl Pools {
+    /// Bytes that operations copy at a time between these pools, at most a chunk; many where one is
+    /// far, because a request costs the same there whatever its length.
+    pub(crate) fn piece_among(&self, copying: &Copying, pools: &[PoolId]) -> u32 {
+        let at_once = pools.iter().map(|&pool| migration::Pools::at_once(self, pool));
+        let piece = copying.piece_among(at_once).0 as u32;
+        let has_far = pools.iter().any(|&pool| self[pool].is_far());
+        piece.max(if has_far { FAR_PIECE } else { 0 }).min(self.chunk_bytes())
+    }
+}
+
 impl migration::Pools for Pools {
     fn copies_in_flight(&self, pool: PoolId) -> u32 {
         self[pool].copies_in_flight
@@ -343,6 +357,10 @@ impl migration::Pools for Pools {
 
     fn at_once(&self, pool: PoolId) -> Option<u32> {
         self[pool].traits.map(|traits| traits.at_once())
+    }
+
+    fn clients_in_flight(&self, pool: PoolId) -> u32 {
+        if self[pool].is_far() { 0 } else { self[pool].in_flight }
     }
 
     fn is_used(&self, pool: PoolId, above: u32) -> bool {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_engine::api::Status;
-use thermocline_policy::migration::{DISK_PIECE, RATE_TEXT};
+use thermocline_policy::migration::RATE_TEXT;
 use thermocline_policy::placement::{AUTO_EPOCH, CHUNK_TEXT};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
@@ -235,7 +235,6 @@ impl Args {
                 arrivals: self.load.arrivals(),
                 copying: Copying {
                     rate_per_second: self.rate.0,
-                    piece: DISK_PIECE,
                     ..Copying::default()
                 },
                 ..MachineOptions::default()

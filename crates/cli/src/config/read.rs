@@ -544,13 +544,13 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"128KiB\"");
     let fits = |size: &Bytes| PIECE.contains(size) && size.0.is_multiple_of(u64::from(BLOCK));
     if let Some(piece) = keys.quantity("piece", &wanted, fits)? {
-        copying.piece = piece.value;
+        copying.piece = Some(piece.value);
     }
     let wanted = format!("a time up to {PATIENCE_MAX}, such as \"50ms\"");
     if let Some(time) = keys.quantity("patience", &wanted, |time| *time <= PATIENCE_MAX)? {
         copying.patience = time.value;
     }
-    copying.outstanding = keys.count("outstanding", 1..=256)?.unwrap_or(copying.outstanding);
+    copying.outstanding = keys.count("outstanding", 1..=256)?;
     copying.yield_above = keys.count("yield-above", 0..=4096)?.unwrap_or(copying.yield_above);
     copying.concurrent = keys.count("concurrent", 1..=1024)?.unwrap_or(copying.concurrent);
     copying.feeds = keys.flag("feed")?.unwrap_or(copying.feeds);

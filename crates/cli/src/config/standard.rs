@@ -96,7 +96,7 @@ impl Standard {
             origin: Origin::Standard,
             settings: Settings {
                 epoch: own.unwrap_or(settings.epoch),
-                copying: Copying { piece: DISK_PIECE, ..settings.copying },
+                copying: Copying { piece: Some(DISK_PIECE), ..settings.copying },
                 ..settings
             },
         })

@@ -143,7 +143,7 @@ impl<'w> Inspection<'w> {
 
 /// Settings to read everything soon: nothing is held back, and long pieces are read.
 pub fn at_full_speed(settings: Settings) -> Settings {
-    let (piece, outstanding) = (Bytes::from_mib(1), 16);
+    let (piece, outstanding) = (Some(Bytes::from_mib(1)), Some(16));
     let copying = Copying { rate_per_second: None, piece, outstanding, ..settings.copying };
     Settings { copying, ..settings }
 }

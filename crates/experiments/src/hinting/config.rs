@@ -122,18 +122,19 @@ impl CopyingConfig {
     fn copying(&self) -> Result<Copying, String> {
         let usual = Copying::default();
         let copying = Copying {
-            piece: self.piece.unwrap_or(usual.piece),
-            outstanding: self.outstanding.unwrap_or(usual.outstanding),
+            piece: self.piece,
+            outstanding: self.outstanding,
             concurrent: self.concurrent.unwrap_or(usual.concurrent),
             patience: self.patience.unwrap_or(usual.patience),
             feeds: self.feeds,
             keeps: self.keeps,
             ..usual
         };
-        if copying.piece.0 == 0 || !copying.piece.0.is_multiple_of(4096) {
-            return Err(format!("copying: a piece of {} is no multiple of 4KiB", copying.piece));
+        let is_odd = |piece: &Bytes| piece.0 == 0 || !piece.0.is_multiple_of(4096);
+        if let Some(piece) = copying.piece.filter(is_odd) {
+            return Err(format!("copying: a piece of {piece} is no multiple of 4KiB"));
         }
-        if copying.outstanding == 0 || copying.concurrent == 0 {
+        if copying.outstanding == Some(0) || copying.concurrent == 0 {
             return Err("copying: `outstanding` and `concurrent` are at least 1".to_string());
         }
         Ok(copying)

@@ -4,7 +4,7 @@
 //! The tag is mClock's R (Gulati et al., OSDI 2010): the moment at which operations are owed their
 //! next bytes. Bytes that they move while clients leave the pool alone are not counted against it.
 
-use super::Copying;
+use super::{Copying, DISK_PIECE};
 use thermocline_units::Nanos;
 
 /// Allowance of the operations on one pool.
@@ -21,7 +21,8 @@ impl Allowance {
         let Some(rate) = copying.rate_per_second else { return now };
         let rate = (rate.0 as f64).max(1.0);
         // A tenth of a second's worth may be saved up, and at least two pieces.
-        let burst = (rate / 10.0).max(2.0 * bytes.max(copying.piece.0 as u32) as f64);
+        let piece = copying.piece.unwrap_or(DISK_PIECE);
+        let burst = (rate / 10.0).max(2.0 * bytes.max(piece.0 as u32) as f64);
         let passed = now.saturating_sub(self.at).as_secs_f64();
         self.bytes = (self.bytes + rate * passed).min(burst);
         self.at = now;

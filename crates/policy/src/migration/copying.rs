@@ -7,14 +7,19 @@ use thermocline_units::{Bytes, Nanos};
 pub const RATE: Bytes = Bytes::from_mib(64);
 /// [`RATE`], as it is written.
 pub const RATE_TEXT: &str = "64MiB";
-/// Bytes copied at a time under a configuration that does not say: short, because clients of an SSD
-/// wait behind a piece.
+/// Bytes copied at a time between devices that serve many requests at once, where nobody says
+/// otherwise: short, because their clients wait behind a piece.
 const PIECE: Bytes = Bytes::from_kib(128);
-/// Bytes copied at a time where the slowest pool is known to be a disk, in the laboratory and in an
-/// engine without a configuration: a seek for each costs as much as copying a mebibyte.
+/// Bytes copied at a time from or to a disk, where nobody says otherwise: a seek for each piece
+/// costs as much as copying a mebibyte.
 pub const DISK_PIECE: Bytes = Bytes::from_mib(1);
-/// [`DISK_PIECE`], as it is written.
-pub const DISK_PIECE_TEXT: &str = "1MiB";
+/// Copy requests in flight on a pool that few clients use, where nobody says otherwise.
+const OUTSTANDING: u32 = 2;
+/// Copy requests in flight on a pool whose clients have a long queue, at most.
+const OUTSTANDING_MAX: u32 = 8;
+/// Requests of clients in flight on a pool for each copy request there, in a long queue. One copy
+/// among fifty requests would get a fiftieth of a disk, and never relieve it.
+const CLIENTS_PER_COPY: u32 = 8;
 
 /// The throttle of operations, per pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +30,17 @@ pub struct Copying {
     /// get on by patience alone. With `rate_per_second` as their limit and no weight at all,
     /// operations are one client of mClock (Gulati et al., OSDI 2010).
     pub reserve_per_second: Option<Bytes>,
-    /// Copy requests in flight on one pool, at least 1; fewer on a device that is known to serve
-    /// fewer at the same time, such as a disk.
-    pub outstanding: u32,
+    /// Copy requests in flight on one pool, at least 1; `None`: [`Copying::most_in_flight`] follows
+    /// the device and the queue of its clients.
+    pub outstanding: Option<u32>,
     /// Foreground requests in flight on a pool above which operations hold back.
     pub yield_above: u32,
     /// An operation held back so long goes on nevertheless.
     pub patience: Nanos,
     /// Bytes copied at a time; a multiple of 4 KiB. A write that meets a piece under way may have
-    /// to wait for it: one request's service time.
-    pub piece: Bytes,
+    /// to wait for it: one request's service time. `None`: [`Copying::piece_among`] follows the
+    /// devices.
+    pub piece: Option<Bytes>,
     /// Operations under way at once.
     pub concurrent: u32,
     /// A proposed move that has not begun for so long is dropped: the placement considers it anew
@@ -57,6 +63,24 @@ impl Copying {
     pub fn pieces_alone() -> Copying {
         Copying { feeds: false, keeps: false, ..Copying::default() }
     }
+
+    /// Copy requests that may be in flight on a pool whose device serves `at_once` requests at the
+    /// same time (`None`: nobody knows) and whose clients have `clients` in flight.
+    ///
+    /// A second piece at an idle disk finishes no sooner, and clients wait for both. Where clients
+    /// queue, copies get a share of the queue.
+    pub fn most_in_flight(&self, at_once: Option<u32>, clients: u32) -> u32 {
+        let served = at_once.map_or(OUTSTANDING, |at_once| at_once.min(OUTSTANDING));
+        let share = (clients / CLIENTS_PER_COPY).min(OUTSTANDING_MAX);
+        self.outstanding.unwrap_or(served.max(share))
+    }
+
+    /// Bytes copied at a time between pools whose devices serve so many requests at the same time
+    /// (`None`: nobody knows).
+    pub fn piece_among(&self, at_once: impl IntoIterator<Item = Option<u32>>) -> Bytes {
+        let has_disk = || at_once.into_iter().any(|at_once| at_once == Some(1));
+        self.piece.unwrap_or_else(|| if has_disk() { DISK_PIECE } else { PIECE })
+    }
 }
 
 impl Default for Copying {
@@ -64,10 +88,10 @@ impl Default for Copying {
         Copying {
             rate_per_second: Some(RATE),
             reserve_per_second: None,
-            outstanding: 2,
+            outstanding: None,
             yield_above: 1,
             patience: Nanos(50_000_000),
-            piece: PIECE,
+            piece: None,
             concurrent: 4,
             deadline: None,
             feeds: true,

@@ -18,7 +18,7 @@ mod trial;
 mod wear;
 
 pub use allowance::Allowance;
-pub use copying::{Copying, DISK_PIECE, DISK_PIECE_TEXT, RATE, RATE_TEXT};
+pub use copying::{Copying, DISK_PIECE, RATE, RATE_TEXT};
 pub use rate::{Answered, RateControl};
 pub use throttle::{Held, Pools, Throttle};
 pub use trial::{Trial, Tried};

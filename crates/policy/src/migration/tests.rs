@@ -13,7 +13,6 @@ const PIECE: u32 = 1 << 20;
 #[test]
 fn defaults_are_what_is_written() {
     assert_eq!(super::RATE_TEXT.parse(), Ok(super::RATE));
-    assert_eq!(super::DISK_PIECE_TEXT.parse(), Ok(super::DISK_PIECE));
 }
 
 /// One pool.
@@ -34,6 +33,10 @@ impl Pools for One {
         self.at_once
     }
 
+    fn clients_in_flight(&self, _: PoolId) -> u32 {
+        self.clients
+    }
+
     fn is_used(&self, _: PoolId, above: u32) -> bool {
         self.clients > above
     }
@@ -51,7 +54,7 @@ fn with(tactic: &str) -> VolumeTactics {
 }
 
 fn copying() -> Copying {
-    Copying { rate_per_second: None, piece: Bytes(PIECE.into()), ..Copying::default() }
+    Copying { rate_per_second: None, piece: Some(Bytes(PIECE.into())), ..Copying::default() }
 }
 
 fn ask(
@@ -79,7 +82,7 @@ fn a_piece_yields_to_clients_until_its_patience_ends() {
 
 #[test]
 fn more_pieces_than_may_be_outstanding_wait_for_a_completion_and_not_for_the_time() {
-    let mut pool = One { copies: copying().outstanding, ..One::default() };
+    let mut pool = One { copies: 2, ..One::default() };
     assert_eq!(ask(&mut pool, &copying(), SECOND, None), (Held::Throttled, None));
     pool.copies -= 1;
     assert_eq!(ask(&mut pool, &copying(), SECOND, None).0, Held::Free, "nobody knows its device");
@@ -87,6 +90,31 @@ fn more_pieces_than_may_be_outstanding_wait_for_a_completion_and_not_for_the_tim
     assert_eq!(ask(&mut disk, &copying(), SECOND, None), (Held::Throttled, None), "one at a time");
     let mut flash = One { copies: 1, at_once: Some(24), ..One::default() };
     assert_eq!(ask(&mut flash, &copying(), SECOND, None).0, Held::Free);
+}
+
+#[test]
+fn copies_get_a_share_of_a_long_queue_unless_a_number_is_set() {
+    let most = |copying: &Copying, at_once, clients| copying.most_in_flight(at_once, clients);
+    let by_device = Copying::default();
+    let of_a_disk = [0, 1, 15, 16, 50, 64, 4_096].map(|n| most(&by_device, Some(1), n));
+    assert_eq!(of_a_disk, [1, 1, 1, 2, 6, 8, 8]);
+    let of_flash = [0, 16, 24, 50].map(|n| most(&by_device, Some(24), n));
+    assert_eq!(of_flash, [2, 2, 3, 6]);
+    assert_eq!([0, 50].map(|n| most(&by_device, None, n)), [2, 6], "nobody knows its device");
+    let set = Copying { outstanding: Some(32), ..Copying::default() };
+    assert_eq!([0, 50].map(|n| most(&set, Some(1), n)), [32, 32]);
+}
+
+#[test]
+fn pieces_are_long_where_a_disk_is_among_the_pools_unless_a_length_is_set() {
+    let by_device = Copying::default();
+    let (disk, flash) = (Some(1), Some(24));
+    let pieces = [[flash, flash], [flash, disk], [None, flash], [disk, None]]
+        .map(|pools| by_device.piece_among(pools));
+    let (short, long) = (Bytes::from_kib(128), Bytes::from_mib(1));
+    assert_eq!(pieces, [short, long, short, long]);
+    let set = Copying { piece: Some(Bytes::from_kib(8)), ..Copying::default() };
+    assert_eq!(set.piece_among([disk, flash]), Bytes::from_kib(8));
 }
 
 #[test]

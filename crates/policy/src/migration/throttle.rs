@@ -1,7 +1,7 @@
 //! Throttle that keeps copies from getting in the way of clients.
 //!
-//! For each pool: bytes a second, requests in flight (no more than its device serves at the same
-//! time, where that is known), and a place behind the foreground. A piece goes when every pool that
+//! For each pool: bytes a second, requests in flight (by what its device serves at the same time and
+//! by the queue of its clients), and a place behind the foreground. A piece goes when every pool that
 //! it touches lets it; held back by the foreground alone, it goes when a tactic says
 //! ([`crate::tactics::Yielding`]): after a bounded patience, or as soon as bytes are owed from what
 //! is reserved for operations (mClock's R tags: what they get while the foreground is idle is not
@@ -18,6 +18,8 @@ pub trait Pools {
     fn copies_in_flight(&self, pool: PoolId) -> u32;
     /// Requests that its device serves at the same time, at least 1; `None`: nobody knows.
     fn at_once(&self, pool: PoolId) -> Option<u32>;
+    /// Requests of clients in flight on a pool; none counts where it is far.
+    fn clients_in_flight(&self, pool: PoolId) -> u32;
     /// True if clients have more than `above` requests in flight there, and it is not far.
     fn is_used(&self, pool: PoolId, above: u32) -> bool;
     /// Allowance of operations there.
@@ -124,9 +126,8 @@ impl Throttle {
     }
 }
 
-/// True if one more copy request may be in flight on a pool. A second piece at a device that serves
-/// one at a time finishes no sooner, and clients wait for both.
+/// True if one more copy request may be in flight on a pool.
 fn has_place(pools: &impl Pools, copying: &Copying, pool: PoolId) -> bool {
-    let most = pools.at_once(pool).map_or(copying.outstanding, |n| n.min(copying.outstanding));
+    let most = copying.most_in_flight(pools.at_once(pool), pools.clients_in_flight(pool));
     pools.copies_in_flight(pool) < most
 }

@@ -11,7 +11,7 @@ use thermocline_blockcache::{LINE, Status};
 use thermocline_policy::tactics::{Disagreement, VolumeTactics};
 use thermocline_ports::model::Counters;
 use thermocline_units::{ChunkId, Latencies, text};
-use thermocline_volume::LinesStatus;
+use thermocline_volume::{LinesStatus, traits_of};
 
 /// Facts that all runs of one report share.
 pub(super) struct Scene<'a> {
@@ -392,13 +392,18 @@ impl VolumeReport {
             rate_bytes_per_s: options.copying.rate_per_second.map(|rate| rate.0),
             locking: options.copying.locking,
             pools: pools.iter().map(row).collect(),
-            notes: notes(load, options, assumed),
+            notes: notes(load, pools, options, assumed),
             runs,
         }
     }
 }
 
-fn notes(load: &Load, options: &MachineOptions, assumed: bool) -> Vec<String> {
+fn notes(
+    load: &Load,
+    pools: &[PoolPlan],
+    options: &MachineOptions,
+    assumed: bool,
+) -> Vec<String> {
     let mut notes = load.repairs.clone();
     if load.left_out > 0 {
         notes.push(format!("{} requests without length or beyond 64 TiB left out", load.left_out));
@@ -423,7 +428,8 @@ fn notes(load: &Load, options: &MachineOptions, assumed: bool) -> Vec<String> {
     if !other.is_empty() {
         notes.push(format!("tactics: {}", other.join(", ")));
     }
-    let piece = options.copying.piece;
+    let at_once = pools.iter().map(|plan| Some(traits_of(&plan.profile).at_once()));
+    let piece = options.copying.piece_among(at_once);
     if options.tactics.trial.tactic().share() > 0 && piece >= options.chunk {
         notes.push(format!(
             "moves bring {piece} at a time, which is a whole chunk, so the tactic {} tries nothing; \

@@ -22,10 +22,6 @@ use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, PoolId};
 
-/// Bytes that are copied at a time from or to a far pool, where a request costs the same whatever
-/// its length; a chunk, where that is less.
-const FAR_PIECE: u32 = 8 << 20;
-
 impl Moves {
     /// Takes the next step of an operation that is not waiting for a device or the journal.
     pub(crate) fn advance(&mut self, below: &mut Below, index: u32) {
@@ -293,7 +289,8 @@ fn has_parts_under_way(group: &GroupState, index: u32) -> bool {
 /// The next run of missing blocks that no write under way overlaps, and where it is missing.
 fn next_piece(group: &GroupState, index: u32) -> Option<(Range<u32>, Place)> {
     let copy = &group.operations[index];
-    let length_max = piece_max(group, copy);
+    let pools = [copy.source.pool, copy.destination.pool];
+    let length_max = group.pools.piece_among(&group.settings.copying, &pools);
     let free = |range: &Range<u32>| {
         !group.writes_under_way(copy.what.chunk, range) || mutant("piece_copied_under_a_write")
     };
@@ -326,13 +323,6 @@ fn first_missing(copy: &ActiveOperation, span: Range<u32>) -> Range<u32> {
     }
     let first = copy.presence.absent_run(span.start, span.end - span.start);
     first.unwrap_or(span)
-}
-
-/// Bytes copied at a time: of a far pool, where each request costs alike, many.
-fn piece_max(group: &GroupState, copy: &ActiveOperation) -> u32 {
-    let far = [copy.source.pool, copy.destination.pool].map(|pool| group.pools[pool].is_far());
-    let far = if far.contains(&true) { FAR_PIECE } else { 0 };
-    (group.settings.copying.piece.0 as u32).max(far).min(group.pools.chunk_bytes())
 }
 
 fn missing_run(

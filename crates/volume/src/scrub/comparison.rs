@@ -30,9 +30,6 @@ use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
 use thermocline_units::{ChunkId, Nanos};
 
-/// Bytes read at a time from copies across a network.
-const FAR_PIECE: u32 = 8 << 20;
-
 /// Purpose of a look at a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -161,9 +158,7 @@ impl Scrub {
         }
         let current = self.current.as_ref().expect("a chunk is being compared");
         let pools: Vec<_> = current.places.iter().map(|place| place.pool).collect();
-        let far = pools.iter().any(|&pool| below.group.pools[pool].is_far());
-        let piece =
-            (below.group.settings.copying.piece.0 as u32).max(if far { FAR_PIECE } else { 0 });
+        let piece = below.group.pools.piece_among(&below.group.settings.copying, &pools);
         let range = start..start + piece.min(below.group.pools.chunk_bytes() - start);
         assert!(range.start < range.end && range.start % BLOCK == 0, "pieces are whole blocks");
         if below.group.writes_under_way(chunk, &range) {

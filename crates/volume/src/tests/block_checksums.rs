@@ -335,7 +335,7 @@ fn what_was_just_written_or_copied_gets_checksums_without_reading_it() {
     // Parts of blocks are not known: these alone are read.
     bench.write(512, 5, 512);
     bench.pass(MINUTE);
-    let piece = bench.group.settings().copying.piece.min(WHOLE);
+    let piece = bench.group.settings().copying.piece_among([None]).min(WHOLE);
     assert_eq!(
         (bench.group.scrub_status().read, bench.group.checksum_status().checksummed),
         (piece, 2)

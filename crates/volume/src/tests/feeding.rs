@@ -12,7 +12,7 @@ pub(super) fn bench(piece: u64) -> Bench {
         yield_above: 0,
         patience: Nanos::from_secs(3_600),
         feeds: true,
-        piece: Bytes(piece),
+        piece: Some(Bytes(piece)),
         ..Copying::pieces_alone()
     };
     let mut bench = Bench::with_settings(&[8, 8], 0, Settings { copying, ..Bench::settings() });

@@ -250,7 +250,7 @@ fn writes_to_what_is_there_do_not_keep_a_piece_from_beginning() {
         yield_above: 0,
         patience: Nanos(5_000_000),
         feeds: true,
-        piece: Bytes(CHUNK),
+        piece: Some(Bytes(CHUNK)),
         ..Copying::pieces_alone()
     };
     let mut bench = Bench::with_settings(&[8, 8], 0, Settings { copying, ..Bench::settings() });

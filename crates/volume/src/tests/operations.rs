@@ -268,7 +268,7 @@ fn moves_share_the_flushes_of_their_commits() {
 #[test]
 fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
     let rate_per_second = Some(Bytes(CHUNK / 8));
-    let (deadline, piece) = (Some(Nanos::from_secs(1)), Bytes::from_kib(4));
+    let (deadline, piece) = (Some(Nanos::from_secs(1)), Some(Bytes::from_kib(4)));
     for (deadline, expired) in [(None, 0), (deadline, 1)] {
         let copying =
             Copying { rate_per_second, piece, concurrent: 1, deadline, ..Copying::pieces_alone() };
@@ -284,7 +284,7 @@ fn a_proposed_move_that_has_not_begun_by_its_deadline_is_dropped() {
 #[test]
 fn a_chunk_whose_first_part_is_slower_at_the_faster_pool_stays() {
     for (slow, stays) in [(0, true), (1, false)] {
-        let piece = Bytes::from_kib(16);
+        let piece = Some(Bytes::from_kib(16));
         let copying = Copying { rate_per_second: None, piece, ..Copying::pieces_alone() };
         let mut bench = wanted_up(copying, &["slowest-first", "first-part:share=50"]);
         let background = if slow == 0 { Background::Garbage } else { Background::Zeroes };

@@ -342,12 +342,12 @@ fn a_volume_stays_until_the_journal_has_heard_what_its_chunks_expect() {
 fn a_locking_copy_gets_its_turn() {
     let copying = Copying {
         rate_per_second: None,
-        outstanding: 1,
+        outstanding: Some(1),
         yield_above: 7,
         patience: Nanos::from_micros(136),
         reserve_per_second: None,
         deadline: None,
-        piece: Bytes::from_kib(8),
+        piece: Some(Bytes::from_kib(8)),
         concurrent: 4,
         feeds: false,
         keeps: false,

@@ -42,7 +42,7 @@ fn scenario() -> Plan {
         epoch: Nanos::from_secs(3600),
         copying: Copying {
             rate_per_second: None,
-            piece: Bytes::from_kib(16),
+            piece: Some(Bytes::from_kib(16)),
             ..Copying::default()
         },
         ..Settings::default()

@@ -309,7 +309,7 @@ fn settings(dice: &mut Dice) -> Settings {
     let mut names = Vec::new();
     let copying = Copying {
         rate_per_second: dice.chance(0.5).then(|| Bytes::from_mib(dice.magnitude(1..=256))),
-        outstanding: dice.between(1..=4) as u32,
+        outstanding: dice.chance(0.7).then(|| dice.between(1..=4) as u32),
         yield_above: dice.between(0..=8) as u32,
         patience: Nanos::from_micros(dice.magnitude(1..=20_000)),
         reserve_per_second: dice.chance(0.3).then(|| Bytes::from_mib(dice.magnitude(1..=64))),
@@ -318,7 +318,7 @@ fn settings(dice: &mut Dice) -> Settings {
             if dice.chance(0.3) {
                 names.push(format!("first-part:share={}", dice.between(1..=100)));
             }
-            Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4))
+            dice.chance(0.9).then(|| Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4)))
         },
         concurrent: dice.between(1..=6) as u32,
         feeds: dice.chance(0.5),

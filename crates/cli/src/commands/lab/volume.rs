@@ -9,7 +9,7 @@ use crate::progress::{Progress, Unit as Counted};
 use crate::source::SourceArgs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use thermocline_policy::migration::{DISK_PIECE_TEXT, RATE_TEXT};
+use thermocline_policy::migration::RATE_TEXT;
 use thermocline_policy::placement::{AUTO_EPOCH_TEXT, CHUNK_TEXT, EPOCH_TEXT};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_policy::tactics::VolumeTactics;
@@ -84,12 +84,14 @@ struct Machine {
     /// Bytes a second that migrations may read from, and write to, each pool; `none`: no limit.
     #[arg(long, value_name = "SIZE", default_value = RATE_TEXT)]
     rate: Rate,
-    /// Bytes that a migration copies at a time: a multiple of 4KiB up to 8MiB.
-    #[arg(long, value_name = "SIZE", default_value = DISK_PIECE_TEXT)]
-    piece: Bytes,
-    /// Migration requests under way on one pool.
-    #[arg(long, value_name = "N", default_value_t = Copying::default().outstanding)]
-    outstanding: u32,
+    /// Bytes that a migration copies at a time: a multiple of 4KiB up to 8MiB; when not given, 1MiB
+    /// from or to a disk, else 128KiB.
+    #[arg(long, value_name = "SIZE")]
+    piece: Option<Bytes>,
+    /// Migration requests under way on one pool; when not given, two, one on a disk, and more where
+    /// clients queue: one for each eight of theirs, up to eight.
+    #[arg(long, value_name = "N")]
+    outstanding: Option<u32>,
     /// Migrations under way at once.
     #[arg(long, value_name = "N", default_value_t = Copying::default().concurrent)]
     concurrent: u32,

@@ -24,7 +24,7 @@ struct Copy {
 
 impl Copy {
     fn new(mut bench: Bench) -> Copy {
-        bench.group.settings.copying.piece = Bytes(PIECE.into());
+        bench.group.settings.copying.piece = Some(Bytes(PIECE.into()));
         let migration = bench.migration();
         let number = bench.add(migration);
         Copy { bench, number }

@@ -20,7 +20,7 @@ fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
         reserve_per_second: Some(Bytes::from_mib(9)),
         yield_above: 1,
         patience: Nanos::from_micros(216),
-        piece: Bytes::from_kib(28),
+        piece: Some(Bytes::from_kib(28)),
         concurrent: 1,
         ..Copying::pieces_alone()
     };
@@ -56,10 +56,10 @@ fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(18)),
         reserve_per_second: Some(Bytes::from_mib(1)),
-        outstanding: 2,
+        outstanding: Some(2),
         yield_above: 4,
         patience: Nanos::from_micros(324),
-        piece: Bytes::from_kib(8),
+        piece: Some(Bytes::from_kib(8)),
         concurrent: 2,
         ..Copying::pieces_alone()
     };
@@ -107,10 +107,10 @@ fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
 fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(18)),
-        outstanding: 4,
+        outstanding: Some(4),
         yield_above: 1,
         patience: Nanos::from_micros(161),
-        piece: Bytes::from_kib(4),
+        piece: Some(Bytes::from_kib(4)),
         concurrent: 3,
         ..Copying::pieces_alone()
     };
@@ -239,10 +239,10 @@ fn hints_on_pools_more_than_full(room: Step) -> Vec<Step> {
 #[test]
 fn what_hints_want_comes_to_rest() {
     let copying = Copying {
-        outstanding: 2,
+        outstanding: Some(2),
         yield_above: 1,
         patience: Nanos(50_000_000),
-        piece: Bytes::from_kib(128),
+        piece: Some(Bytes::from_kib(128)),
         concurrent: 4,
         rate_per_second: None,
         ..Copying::pieces_alone()
@@ -365,10 +365,10 @@ fn growth_then_death(events: u16) -> Plan {
         Limits { block_payload: 160, checkpoint_batch: 2, tables_cached: 16, requests: 8, ..SMALL };
     let copying = Copying {
         rate_per_second: None,
-        outstanding: 2,
+        outstanding: Some(2),
         yield_above: 1,
         patience: Nanos(50_000_000),
-        piece: Bytes::from_kib(128),
+        piece: Some(Bytes::from_kib(128)),
         concurrent: 4,
         ..Copying::pieces_alone()
     };
