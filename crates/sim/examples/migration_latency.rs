@@ -94,7 +94,7 @@ struct Way {
 
 fn ways() -> [Way; 4] {
     let throttled = Copying::default();
-    let free = Copying { rate_per_second: None, yield_above: u32::MAX, ..throttled };
+    let free = Copying { rate_per_second: None, yield_above: Some(u32::MAX), ..throttled };
     [
         Way { name: "throttled", copying: throttled },
         Way { name: "no throttle", copying: free },

@@ -363,10 +363,6 @@ impl migration::Pools for Pools {
         if self[pool].is_far() { 0 } else { self[pool].in_flight }
     }
 
-    fn is_used(&self, pool: PoolId, above: u32) -> bool {
-        self[pool].is_used(above)
-    }
-
     fn allowance(&mut self, pool: PoolId) -> &mut Allowance {
         &mut self[pool].allowance
     }

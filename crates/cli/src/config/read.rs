@@ -551,7 +551,7 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
         copying.patience = time.value;
     }
     copying.outstanding = keys.count("outstanding", 1..=256)?;
-    copying.yield_above = keys.count("yield-above", 0..=4096)?.unwrap_or(copying.yield_above);
+    copying.yield_above = keys.count("yield-above", 0..=4096)?;
     copying.concurrent = keys.count("concurrent", 1..=1024)?.unwrap_or(copying.concurrent);
     copying.feeds = keys.flag("feed")?.unwrap_or(copying.feeds);
     copying.keeps = keys.flag("keep")?.unwrap_or(copying.keeps);

@@ -15,6 +15,9 @@ const PIECE: Bytes = Bytes::from_kib(128);
 pub const DISK_PIECE: Bytes = Bytes::from_mib(1);
 /// Copy requests in flight on a pool that few clients use, where nobody says otherwise.
 const OUTSTANDING: u32 = 2;
+/// Requests of clients in flight above which operations hold back, where nobody says otherwise and
+/// the pool is no disk.
+const YIELD_ABOVE: u32 = 1;
 /// Copy requests in flight on a pool whose clients have a long queue, at most.
 const OUTSTANDING_MAX: u32 = 8;
 /// Requests of clients in flight on a pool for each copy request there, in a long queue. One copy
@@ -33,8 +36,9 @@ pub struct Copying {
     /// Copy requests in flight on one pool, at least 1; `None`: [`Copying::most_in_flight`] follows
     /// the device and the queue of its clients.
     pub outstanding: Option<u32>,
-    /// Foreground requests in flight on a pool above which operations hold back.
-    pub yield_above: u32,
+    /// Requests of clients in flight on a pool above which operations hold back; `None`:
+    /// [`Copying::yields_above`] follows the device.
+    pub yield_above: Option<u32>,
     /// An operation held back so long goes on nevertheless.
     pub patience: Nanos,
     /// Bytes copied at a time; a multiple of 4 KiB. A write that meets a piece under way may have
@@ -75,6 +79,13 @@ impl Copying {
         self.outstanding.unwrap_or(served.max(share))
     }
 
+    /// Requests of clients in flight above which operations hold back on a pool whose device serves
+    /// `at_once` requests at the same time (`None`: nobody knows): on a disk the next client would
+    /// wait for the one that is served and for the piece behind it.
+    pub fn yields_above(&self, at_once: Option<u32>) -> u32 {
+        self.yield_above.unwrap_or(if at_once == Some(1) { 0 } else { YIELD_ABOVE })
+    }
+
     /// Bytes copied at a time between pools whose devices serve so many requests at the same time
     /// (`None`: nobody knows).
     pub fn piece_among(&self, at_once: impl IntoIterator<Item = Option<u32>>) -> Bytes {
@@ -89,10 +100,10 @@ impl Default for Copying {
             rate_per_second: Some(RATE),
             reserve_per_second: None,
             outstanding: None,
-            yield_above: 1,
+            yield_above: None,
             patience: Nanos(50_000_000),
             piece: None,
-            concurrent: 4,
+            concurrent: 16,
             deadline: None,
             feeds: true,
             keeps: true,

@@ -37,10 +37,6 @@ impl Pools for One {
         self.clients
     }
 
-    fn is_used(&self, _: PoolId, above: u32) -> bool {
-        self.clients > above
-    }
-
     fn allowance(&mut self, _: PoolId) -> &mut Allowance {
         &mut self.allowance
     }
@@ -103,6 +99,16 @@ fn copies_get_a_share_of_a_long_queue_unless_a_number_is_set() {
     assert_eq!([0, 50].map(|n| most(&by_device, None, n)), [2, 6], "nobody knows its device");
     let set = Copying { outstanding: Some(32), ..Copying::default() };
     assert_eq!([0, 50].map(|n| most(&set, Some(1), n)), [32, 32]);
+}
+
+#[test]
+fn a_piece_waits_behind_one_request_on_a_disk_and_behind_two_elsewhere() {
+    let above = |copying: &Copying| [Some(1), Some(24), None].map(|n| copying.yields_above(n));
+    assert_eq!(above(&Copying::default()), [0, 1, 1]);
+    assert_eq!(above(&Copying { yield_above: Some(6), ..Copying::default() }), [6, 6, 6]);
+    let mut disk = One { clients: 1, at_once: Some(1), ..One::default() };
+    let (held, _) = ask(&mut disk, &copying(), SECOND, None);
+    assert_eq!(held, Held::Yielding(SECOND));
 }
 
 #[test]

@@ -20,8 +20,6 @@ pub trait Pools {
     fn at_once(&self, pool: PoolId) -> Option<u32>;
     /// Requests of clients in flight on a pool; none counts where it is far.
     fn clients_in_flight(&self, pool: PoolId) -> u32;
-    /// True if clients have more than `above` requests in flight there, and it is not far.
-    fn is_used(&self, pool: PoolId, above: u32) -> bool;
     /// Allowance of operations there.
     fn allowance(&mut self, pool: PoolId) -> &mut Allowance;
 }
@@ -107,7 +105,10 @@ impl Throttle {
             self.wake_at(at);
             return Held::Throttled;
         }
-        if touched.iter().any(|&pool| pools.is_used(pool, copying.yield_above)) {
+        let is_used = |&pool: &PoolId| {
+            pools.clients_in_flight(pool) > copying.yields_above(pools.at_once(pool))
+        };
+        if touched.iter().any(is_used) {
             let since = held_since.unwrap_or(now);
             let owed_at =
                 touched.iter().map(|&pool| pools.allowance(pool).owed_at(copying)).max().flatten();

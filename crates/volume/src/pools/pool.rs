@@ -356,11 +356,6 @@ impl Pool {
         self.in_flight == self.background_in_flight || self.is_far()
     }
 
-    /// True if clients have more than so many requests here that copies would get in the way of.
-    pub(crate) fn is_used(&self, above: u32) -> bool {
-        self.in_flight > above && !self.is_far()
-    }
-
     /// Offset of byte `at` of `place` on the device.
     pub(crate) fn address(&self, place: Place, at: u32, chunk_size: u32) -> Bytes {
         Bytes(self.first_slot + u64::from(place.slot) * u64::from(chunk_size) + u64::from(at))

@@ -9,7 +9,7 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 pub(super) fn bench(piece: u64) -> Bench {
     let copying = Copying {
         rate_per_second: None,
-        yield_above: 0,
+        yield_above: Some(0),
         patience: Nanos::from_secs(3_600),
         feeds: true,
         piece: Some(Bytes(piece)),

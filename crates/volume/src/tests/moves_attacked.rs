@@ -247,7 +247,7 @@ fn the_list_of_kept_copies_is_bounded_by_what_is_kept() {
 fn writes_to_what_is_there_do_not_keep_a_piece_from_beginning() {
     let copying = Copying {
         rate_per_second: None,
-        yield_above: 0,
+        yield_above: Some(0),
         patience: Nanos(5_000_000),
         feeds: true,
         piece: Some(Bytes(CHUNK)),

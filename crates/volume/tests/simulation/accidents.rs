@@ -343,7 +343,7 @@ fn a_locking_copy_gets_its_turn() {
     let copying = Copying {
         rate_per_second: None,
         outstanding: Some(1),
-        yield_above: 7,
+        yield_above: Some(7),
         patience: Nanos::from_micros(136),
         reserve_per_second: None,
         deadline: None,

@@ -310,7 +310,7 @@ fn settings(dice: &mut Dice) -> Settings {
     let copying = Copying {
         rate_per_second: dice.chance(0.5).then(|| Bytes::from_mib(dice.magnitude(1..=256))),
         outstanding: dice.chance(0.7).then(|| dice.between(1..=4) as u32),
-        yield_above: dice.between(0..=8) as u32,
+        yield_above: dice.chance(0.8).then(|| dice.between(0..=8) as u32),
         patience: Nanos::from_micros(dice.magnitude(1..=20_000)),
         reserve_per_second: dice.chance(0.3).then(|| Bytes::from_mib(dice.magnitude(1..=64))),
         deadline: dice.chance(0.2).then(|| Nanos::from_micros(dice.magnitude(1..=100_000))),

@@ -96,7 +96,7 @@ fn writes_to_one_block_of_a_mirror_wait_for_each_other() {
 /// A read was still on its way when the chunk had moved: its slot was discarded under it.
 #[test]
 fn a_slot_is_not_discarded_under_the_last_read_on_it() {
-    let copying = Copying { yield_above: 64, patience: Nanos(1), ..settings().copying };
+    let copying = Copying { yield_above: Some(64), patience: Nanos(1), ..settings().copying };
     let plan = |seed: u64| {
         let steps = chunk_then([
             operate(OperationKind::Migrate, 0, 1),
@@ -302,7 +302,7 @@ fn a_pools_backlog_leaves_requests_to_an_idle_pool() {
 /// failed where the chunk had been, and was answered with an error, for the pool had failed it.
 #[test]
 fn a_read_that_fails_where_the_chunk_was_is_sent_to_where_it_came_back() {
-    let copying = Copying { yield_above: 64, patience: Nanos(1), ..settings().copying };
+    let copying = Copying { yield_above: Some(64), patience: Nanos(1), ..settings().copying };
     let plan = |seed: u64| {
         let steps = chunk_then([
             operate(OperationKind::Migrate, 0, 1),

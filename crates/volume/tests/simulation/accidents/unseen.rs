@@ -28,7 +28,7 @@ fn a_table_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead()
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(56)),
         outstanding: Some(1),
-        yield_above: 6,
+        yield_above: Some(6),
         patience: Nanos(1000),
         piece: Some(Bytes::from_kib(4)),
         deadline: Some(Nanos(1_737_000)),
@@ -214,7 +214,7 @@ fn the_side_that_stays_counts_when_a_write_fails_on_it() {
     let copying = Copying {
         rate_per_second: None,
         reserve_per_second: Some(Bytes::from_mib(45)),
-        yield_above: 3,
+        yield_above: Some(3),
         patience: Nanos::from_micros(81),
         piece: Some(Bytes::from_kib(44)),
         concurrent: 6,
@@ -243,7 +243,7 @@ fn a_copy_that_an_operation_finds_rotten_is_not_read_afterwards() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(16)),
         outstanding: Some(3),
-        yield_above: 3,
+        yield_above: Some(3),
         patience: Nanos::from_micros(3),
         piece: Some(Bytes::from_kib(28)),
         concurrent: 1,
@@ -357,7 +357,7 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
         rate_per_second: Some(Bytes::from_mib(2)),
         reserve_per_second: Some(Bytes::from_mib(1)),
         outstanding: Some(4),
-        yield_above: 1,
+        yield_above: Some(1),
         patience: Nanos::from_micros(45),
         piece: Some(Bytes::from_kib(12)),
         concurrent: 6,
@@ -398,7 +398,7 @@ fn a_read_that_fails_where_the_chunk_was_is_done_where_it_is() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(8)),
         outstanding: Some(1),
-        yield_above: 8,
+        yield_above: Some(8),
         patience: Nanos::from_micros(9),
         piece: Some(Bytes::from_kib(16)),
         concurrent: 3,

@@ -18,7 +18,7 @@ fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(19)),
         reserve_per_second: Some(Bytes::from_mib(9)),
-        yield_above: 1,
+        yield_above: Some(1),
         patience: Nanos::from_micros(216),
         piece: Some(Bytes::from_kib(28)),
         concurrent: 1,
@@ -57,7 +57,7 @@ fn what_a_dead_pool_took_is_not_told_again_when_another_one_dies() {
         rate_per_second: Some(Bytes::from_mib(18)),
         reserve_per_second: Some(Bytes::from_mib(1)),
         outstanding: Some(2),
-        yield_above: 4,
+        yield_above: Some(4),
         patience: Nanos::from_micros(324),
         piece: Some(Bytes::from_kib(8)),
         concurrent: 2,
@@ -108,7 +108,7 @@ fn a_long_scrub_is_not_taken_for_one_that_never_ends() {
     let copying = Copying {
         rate_per_second: Some(Bytes::from_mib(18)),
         outstanding: Some(4),
-        yield_above: 1,
+        yield_above: Some(1),
         patience: Nanos::from_micros(161),
         piece: Some(Bytes::from_kib(4)),
         concurrent: 3,
@@ -240,7 +240,7 @@ fn hints_on_pools_more_than_full(room: Step) -> Vec<Step> {
 fn what_hints_want_comes_to_rest() {
     let copying = Copying {
         outstanding: Some(2),
-        yield_above: 1,
+        yield_above: Some(1),
         patience: Nanos(50_000_000),
         piece: Some(Bytes::from_kib(128)),
         concurrent: 4,
@@ -366,7 +366,7 @@ fn growth_then_death(events: u16) -> Plan {
     let copying = Copying {
         rate_per_second: None,
         outstanding: Some(2),
-        yield_above: 1,
+        yield_above: Some(1),
         patience: Nanos(50_000_000),
         piece: Some(Bytes::from_kib(128)),
         concurrent: 4,
