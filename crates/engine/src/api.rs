@@ -379,6 +379,12 @@ pub struct Bucket {
     pub stored_bytes: u64,
     /// Bytes that are only in memory until the next flush.
     pub unsent_bytes: u64,
+    /// Bytes that were asked for ahead of streams of reads.
+    #[serde(default)]
+    pub read_ahead_bytes: u64,
+    /// Bytes of these that were read, as far as they are out of memory again.
+    #[serde(default)]
+    pub read_ahead_used_bytes: u64,
     /// Cost of the requests by the configured prices; null: there are none.
     pub cost: Option<f64>,
     /// Cost of a month of the objects by them; null: there are none.

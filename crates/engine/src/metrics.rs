@@ -341,10 +341,16 @@ impl Figures {
         });
         let help = "Requests to the object store, tries included";
         family(encoder, ("bucket_requests", help), requests.collect())?;
-        let counters: [(&str, &str, OfBucket); 3] = [
+        let counters: [(&str, &str, OfBucket); 5] = [
             ("bucket_failed_requests", "Requests that failed", |bucket| bucket.failed),
             ("bucket_sent_bytes", "Bytes sent to the object store", |bucket| bucket.sent_bytes),
             ("bucket_received_bytes", "Bytes received", |bucket| bucket.received_bytes),
+            ("bucket_read_ahead_bytes", "Bytes asked for ahead of streams of reads", |bucket| {
+                bucket.read_ahead_bytes
+            }),
+            ("bucket_read_ahead_used_bytes", "Bytes of these that were read", |bucket| {
+                bucket.read_ahead_used_bytes
+            }),
         ];
         for (name, help, figure) in counters {
             let of = |(pool, bucket)| (vec![("pool", pool)], Value::Counter(figure(bucket)));

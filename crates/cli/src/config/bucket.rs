@@ -1,6 +1,7 @@
 //! `[pool.s3]`: how the bucket is asked that a pool's `path` names.
 
 use super::keys::{At, ConfigError, Keys};
+use super::read::quantity_or_none;
 use std::path::{Path, PathBuf};
 use thermocline_engine::pools::{BucketConfig, DeviceConfig};
 use thermocline_ports::model::LinkProfile;
@@ -13,6 +14,8 @@ use thermocline_units::{Bytes, Nanos};
 pub(super) const SCHEME: &str = "s3://";
 /// Writes held in memory.
 const BUFFER: Bytes = Bytes::from_mib(64);
+/// Bytes read ahead of a stream of reads.
+const READ_AHEAD: Bytes = Bytes::from_mib(8);
 /// Time that flushes wait for a store that fails.
 const PATIENCE: Nanos = Nanos::from_secs(24 * 3600);
 /// Extents that this must have room for: one on its way, one over it, and their neighbours.
@@ -63,7 +66,8 @@ pub(super) fn bucket(
     let options = BucketOptions::new(url);
     let least = Bytes(chunk_size.0 * BUFFER_EXTENTS_MIN);
     let (buffer, patience) = (BUFFER.max(least), PATIENCE);
-    let default = BucketConfig { options, buffer, patience, memory };
+    let read_ahead = READ_AHEAD;
+    let default = BucketConfig { options, buffer, read_ahead, patience, memory };
     match table {
         Some(table) => read(table, default, beside, least).map(Some),
         None => Ok(Some(default)),
@@ -93,6 +97,11 @@ fn read(
     let fits = |size: &Bytes| (least..=Bytes::from_gib(64)).contains(size);
     if let Some(size) = keys.quantity("buffer", &wanted, fits)? {
         bucket.buffer = size.value;
+    }
+    let wanted = "a size from 1MiB to 1GiB, or \"none\"".to_string();
+    let fits = |size: &Bytes| (Bytes::from_mib(1)..=Bytes::from_gib(1)).contains(size);
+    if let Some(size) = quantity_or_none(&mut keys, "read-ahead", wanted, fits)? {
+        bucket.read_ahead = size.unwrap_or(Bytes(0));
     }
     let wanted = "a time up to 1000h, such as \"24h\"";
     let fits = |span: &Nanos| *span <= Nanos::from_secs(1000 * 3600);

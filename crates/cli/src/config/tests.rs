@@ -352,6 +352,7 @@ fn a_bucket_that_cannot_be_asked_as_written_is_refused() {
         ("", "link = \"1GB\"\n", "line 15: `link` must be a bandwidth"),
         ("", "link-latency = \"5ms\"\n", "line 15: `link-latency` needs a `link`"),
         ("", "buffer = \"1MiB\"\n", "line 15: `buffer` must be a size from 4 MiB"),
+        ("", "read-ahead = \"4KiB\"\n", "`read-ahead` must be a size from 1MiB to 1GiB"),
         ("", "deadlin = \"1s\"\n", "line 15: unknown key `deadlin`; did you mean `deadline`?"),
         ("", "price-put-1000 = -1\n", "line 15: `price-put-1000` must be a price"),
         ("", "secret = \"x\"\n", "line 15: unknown key `secret`"),

@@ -108,6 +108,8 @@ pub struct BucketConfig {
     pub options: BucketOptions,
     /// Writes held in memory.
     pub buffer: Bytes,
+    /// Bytes read ahead of a stream of reads, at most; 0: none.
+    pub read_ahead: Bytes,
     /// Time that flushes wait for a store that fails.
     pub patience: Nanos,
     /// The file of what this machine remembers of it.

@@ -40,7 +40,7 @@ pub(super) fn open_bucket(
 ) -> Result<Disk, OpenDeviceError> {
     let bucket = device.bucket.as_ref().expect("only devices in buckets are opened there");
     let memory = Some(bucket.memory.clone());
-    let settings = ObjectSettings::new(bucket.buffer, bucket.patience, memory);
+    let settings = ObjectSettings::new(bucket.buffer, bucket.read_ahead, bucket.patience, memory);
     match ObjectDevice::open(&bucket.options, &settings, purpose) {
         Ok(objects) => Ok(Disk::Objects(Box::new(objects))),
         Err(source) => {

@@ -11,7 +11,8 @@
 //!    then writes one record that names the new generations. It is answered when that record is
 //!    there. The old generations are deleted after that.
 //! 5. A read takes what the layers have, and asks the bucket for the blocks of the rest, from the
-//!    first to the last.
+//!    first to the last. Those that follow a stream of reads are asked for before
+//!    ([`mod@super::read_ahead`]).
 //!
 //! While the store fails, flushes and writers that want room wait, and it is tried again and again,
 //! until they have waited for as long as the settings say: the machine above gives a pool up for
@@ -26,6 +27,7 @@ use super::bucket::BucketError;
 use super::format::{BLOCK, Generation, Name, Shape};
 use super::layer::{Layer, blocks_of, fill_from, missing_in, span_of};
 use super::opening::Opened;
+use super::read_ahead::{Found, Key, ReadAhead, SEGMENT_BLOCKS, cut_at_segments};
 use super::traffic::{BucketStatus, Traffic};
 use super::upload_round::UploadRound;
 use super::worker::{Answer, Job, Worker};
@@ -84,6 +86,14 @@ struct Part {
     generation: Generation,
 }
 
+/// Something that the bucket was asked for.
+#[derive(Debug)]
+enum Asked {
+    Part(Part),
+    /// A segment ahead of a stream.
+    Ahead(Key),
+}
+
 /// A device in a bucket of an object store.
 #[derive(Debug)]
 pub struct ObjectDevice {
@@ -112,7 +122,8 @@ pub struct ObjectDevice {
     /// Writes that wait for room.
     waiting: VecDeque<(Ticket, Io)>,
     reads: Slab<Read>,
-    parts: Slab<Part>,
+    asked: Slab<Asked>,
+    ahead: ReadAhead,
     pub(super) round: UploadRound,
     /// The latest moment it was told of.
     pub(super) now: Nanos,
@@ -129,6 +140,14 @@ pub struct ObjectDevice {
     pub(super) done: Vec<Completion>,
     path: PathBuf,
     traffic: Arc<Traffic>,
+}
+
+/// The blocks from a piece of a segment's bytes to the segment's end, in an extent of `length`
+/// bytes.
+fn to_segment_end(piece: &Range<u32>, length: u32) -> Range<u32> {
+    let first = piece.start / BLOCK;
+    let end = (first / SEGMENT_BLOCKS + 1) * SEGMENT_BLOCKS;
+    first..end.min(length.div_ceil(BLOCK))
 }
 
 /// The device's error for a bucket's.
@@ -169,7 +188,8 @@ impl ObjectDevice {
             writes: 0,
             waiting: VecDeque::new(),
             reads: Slab::default(),
-            parts: Slab::default(),
+            asked: Slab::default(),
+            ahead: ReadAhead::new(settings.read_ahead),
             round,
             now: Nanos(0),
             failing_since: None,
@@ -226,7 +246,9 @@ impl ObjectDevice {
     /// Traffic with the store, contents of the bucket, and the cost of both.
     pub fn status(&self) -> BucketStatus {
         let held = Bytes(self.blocks_held as u64 * u64::from(BLOCK));
-        self.traffic.status(self.objects, self.shape.extent, held)
+        let status = self.traffic.status(self.objects, self.shape.extent, held);
+        let (read_ahead, read_ahead_used) = self.ahead.totals();
+        BucketStatus { read_ahead, read_ahead_used, ..status }
     }
 
     /// The generation that an extent's layers lie over.
@@ -259,11 +281,48 @@ impl ObjectDevice {
     fn start_read(&mut self, ticket: Ticket, range: Range<u64>) {
         let out = vec![0; (range.end - range.start) as usize];
         let parts = self.cut(&range);
+        let wish = self.ahead.note_read(&range, self.shape.extent);
         let read = self.reads.insert(Read { ticket, range, out, outstanding: 1, error: None });
         for (extent, range) in parts {
-            self.read_part(read, extent, range);
+            match self.ahead.knows(extent) {
+                true => {
+                    cut_at_segments(&range).for_each(|piece| self.read_part(read, extent, piece))
+                }
+                false => self.read_part(read, extent, range),
+            }
         }
         self.part_ended(read);
+        if let Some(wish) = wish {
+            self.read_ahead(wish);
+        }
+    }
+
+    /// Asks for bytes of the device that nobody has asked for yet, to the end of their last
+    /// segment.
+    fn read_ahead(&mut self, wish: Range<u64>) {
+        let last = match self.ahead.is_trusted() {
+            true => self.shape.size.0,
+            false => self.shape.bytes_of(self.shape.extent_of(wish.start - 1)).end,
+        };
+        let wish = wish.start..wish.end.min(last);
+        if wish.is_empty() {
+            return;
+        }
+        for (extent, part) in self.cut(&wish) {
+            let (generation, length) = (self.current(extent), self.shape.length_of(extent));
+            if generation == Generation::NONE {
+                continue;
+            }
+            for piece in cut_at_segments(&part) {
+                let blocks = to_segment_end(&piece, length);
+                let Some(key) = self.ahead.ask(extent, generation, blocks.clone()) else {
+                    continue;
+                };
+                let tag = self.asked.insert(Asked::Ahead(key));
+                let name = self.name(extent, generation);
+                self.worker.send(Job::Read { tag, name, blocks, length });
+            }
+        }
     }
 
     /// Takes what the layers have, and asks for the rest.
@@ -283,25 +342,73 @@ impl ObjectDevice {
             return;
         }
         let Some(blocks) = span_of(&missing, blocks_of(&range).start) else { return };
+        let found = match self.ahead.knows(extent) {
+            true => self.ahead.find(extent, generation, &blocks),
+            false => Found::Nothing,
+        };
         self.reads[read].outstanding += 1;
-        let asked = blocks.clone();
         let part = Part { read, extent, range, missing, blocks, generation };
-        let tag = self.parts.insert(part);
-        let (name, length) = (self.name(extent, generation), self.shape.length_of(extent));
-        self.worker.send(Job::Read { tag, name, blocks: asked, length });
+        match found {
+            Found::Nothing => self.ask(part),
+            Found::Coming => {
+                let blocks = part.blocks.clone();
+                let tag = self.asked.insert(Asked::Part(part));
+                self.ahead.wait(extent, &blocks, tag);
+            }
+            Found::There(base, first) => {
+                self.fill(&part, &base, first);
+                self.part_ended(part.read);
+            }
+        }
+    }
+
+    /// Asks the bucket for a part of a read.
+    fn ask(&mut self, part: Part) {
+        let (name, length) =
+            (self.name(part.extent, part.generation), self.shape.length_of(part.extent));
+        let blocks = part.blocks.clone();
+        let tag = self.asked.insert(Asked::Part(part));
+        self.worker.send(Job::Read { tag, name, blocks, length });
+    }
+
+    /// Fills a part of a read from bytes that begin with block `first` of its extent.
+    fn fill(&mut self, part: &Part, base: &[u8], first: u32) {
+        let state = &mut self.reads[part.read];
+        let start = self.shape.bytes_of(part.extent).start + u64::from(part.range.start);
+        let at = (start - state.range.start) as usize;
+        let out = &mut state.out[at..at + part.range.len()];
+        fill_from(base, first, &part.range, out, &part.missing);
+    }
+
+    /// The bucket answered what it was asked for.
+    fn read_answered(&mut self, tag: u32, result: Result<Vec<u8>, BucketError>) {
+        match self.asked.remove(tag) {
+            Asked::Part(part) => self.part_answered(part, result),
+            Asked::Ahead(key) => self.ahead_answered(key, result),
+        }
+    }
+
+    /// A segment has come. Those who waited for one that could not be had ask for themselves, so
+    /// that its error is theirs only if they get it, too.
+    fn ahead_answered(&mut self, key: Key, result: Result<Vec<u8>, BucketError>) {
+        let data = result.ok().map(Arc::new);
+        let (waiting, first) = self.ahead.arrived(key, data.clone());
+        for tag in waiting {
+            let Asked::Part(part) = self.asked.remove(tag) else { unreachable!("parts wait") };
+            match &data {
+                Some(base) => {
+                    self.fill(&part, base, first);
+                    self.part_ended(part.read);
+                }
+                None => self.ask(part),
+            }
+        }
     }
 
     /// The bucket answered a part of a read.
-    fn read_answered(&mut self, tag: u32, result: Result<Vec<u8>, BucketError>) {
-        let part = self.parts.remove(tag);
+    fn part_answered(&mut self, part: Part, result: Result<Vec<u8>, BucketError>) {
         match result {
-            Ok(base) => {
-                let state = &mut self.reads[part.read];
-                let start = self.shape.bytes_of(part.extent).start + u64::from(part.range.start);
-                let at = (start - state.range.start) as usize;
-                let out = &mut state.out[at..at + part.range.len()];
-                fill_from(&base, part.blocks.start, &part.range, out, &part.missing);
-            }
+            Ok(base) => self.fill(&part, &base, part.blocks.start),
             // Deleted meanwhile, for a newer one is there.
             Err(BucketError::Missing(_)) if self.current(part.extent) != part.generation => {
                 self.read_part(part.read, part.extent, part.range);

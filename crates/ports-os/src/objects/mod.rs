@@ -1,10 +1,11 @@
 //! A block device in a bucket of an S3-compatible object store.
 //!
 //! [`ObjectDevice`] keeps the contract of [`thermocline_ports::Device`]: start at `device`, which
-//! tells how; `upload_round` is what a flush does, `layer` what is in memory, `format` the bytes in
-//! the bucket, `opening` how they are found again, `lease` and the log how two programs are kept
-//! apart, `memory` what this machine knows by itself. `worker` is the thread that talks to the
-//! store: `bucket` what it asks, `store` and `http` how, `pace` how fast, `traffic` what it counts.
+//! tells how; `upload_round` is what a flush does, `layer` what is in memory, `read_ahead` what is
+//! fetched before it is asked for, `format` the bytes in the bucket, `opening` how they are found
+//! again, `lease` and the log how two programs are kept apart, `memory` what this machine knows by
+//! itself. `worker` is the thread that talks to the store: `bucket` what it asks, `store` and `http`
+//! how, `pace` how fast, `traffic` what it counts.
 //!
 //! A device is slow, and asked by the extent: put a block cache on a local device in front of it.
 
@@ -18,6 +19,7 @@ mod lease;
 mod memory;
 mod opening;
 mod pace;
+mod read_ahead;
 mod store;
 mod traffic;
 mod upload_round;
@@ -65,6 +67,9 @@ pub enum Purpose {
 pub struct ObjectSettings {
     /// Bytes of writes that are held in memory, at most; four extents and more.
     pub buffer: Bytes,
+    /// Bytes that are read ahead of a stream of reads, at most; 0: none. Four times as many are held
+    /// in memory, at most.
+    pub read_ahead: Bytes,
     /// The file of what this machine remembers of the bucket; none: it believes the bucket.
     pub memory: Option<PathBuf>,
     /// Longest time that flushes wait for a store that fails, in all, before they fail too.
@@ -79,11 +84,16 @@ pub struct ObjectSettings {
 
 impl ObjectSettings {
     /// Settings of an opening that is told apart from all others.
-    pub fn new(buffer: Bytes, patience: Nanos, memory: Option<PathBuf>) -> ObjectSettings {
+    pub fn new(
+        buffer: Bytes,
+        read_ahead: Bytes,
+        patience: Nanos,
+        memory: Option<PathBuf>,
+    ) -> ObjectSettings {
         // Seeded by the system's random numbers.
         let owner = RandomState::new().hash_one(std::process::id());
         let (beats, map_records) = (Beats::default(), MAP_RECORDS);
-        ObjectSettings { buffer, memory, patience, beats, owner, map_records }
+        ObjectSettings { buffer, read_ahead, memory, patience, beats, owner, map_records }
     }
 }
 

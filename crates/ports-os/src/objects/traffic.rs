@@ -69,6 +69,10 @@ pub struct BucketStatus {
     pub stored: Bytes,
     /// Bytes written that are only in memory.
     pub unsent: Bytes,
+    /// Bytes that were asked for ahead of streams of reads.
+    pub read_ahead: Bytes,
+    /// Bytes of these that were read, as far as they are out of memory again.
+    pub read_ahead_used: Bytes,
     /// Cost of the requests by the prices that were given; none: there are no prices.
     pub cost: Option<f64>,
     /// Cost of a month of the objects; none: there are no prices.
@@ -126,6 +130,8 @@ impl Traffic {
             objects,
             stored,
             unsent,
+            read_ahead: Bytes(0),
+            read_ahead_used: Bytes(0),
             cost: priced.then_some(cost),
             cost_month: priced.then_some(gib(stored) * month_gib),
             last_error: self.last_error.lock().expect("nobody panics with it").clone(),

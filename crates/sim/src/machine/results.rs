@@ -398,12 +398,7 @@ impl VolumeReport {
     }
 }
 
-fn notes(
-    load: &Load,
-    pools: &[PoolPlan],
-    options: &MachineOptions,
-    assumed: bool,
-) -> Vec<String> {
+fn notes(load: &Load, pools: &[PoolPlan], options: &MachineOptions, assumed: bool) -> Vec<String> {
     let mut notes = load.repairs.clone();
     if load.left_out > 0 {
         notes.push(format!("{} requests without length or beyond 64 TiB left out", load.left_out));

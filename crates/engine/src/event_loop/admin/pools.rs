@@ -71,6 +71,8 @@ fn bucket(device: &PoolDevice<Disk>) -> Option<Bucket> {
         objects: status.objects,
         stored_bytes: status.stored.0,
         unsent_bytes: status.unsent.0,
+        read_ahead_bytes: status.read_ahead.0,
+        read_ahead_used_bytes: status.read_ahead_used.0,
         cost: status.cost,
         cost_month: status.cost_month,
         last_error: status.last_error,

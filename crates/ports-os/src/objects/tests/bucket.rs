@@ -4,7 +4,7 @@ use super::super::format::{Generation, HEADER_BYTES, Name, Shape, object_bytes};
 use super::super::{ObjectError, ObjectSettings, OpenBucketError, Purpose};
 use super::rig::{Driver, Fate, Rig, SHAPE, settings};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use thermocline_ports::contract;
 use thermocline_ports::{Completion, Device, DeviceError, Geometry, Io, Payload, Ticket};
 use thermocline_units::{Bytes, Nanos};
@@ -405,4 +405,55 @@ fn it_keeps_the_contract_of_devices() {
         let make = || Settled { inner: made(&Rig::default()), ready: Vec::new(), last: Nanos(0) };
         contract::check(make, seed, 300);
     }
+}
+
+#[test]
+fn a_stream_asks_the_bucket_for_each_extent_once_and_random_reads_for_what_they_want() {
+    let rig = Rig::default();
+    let eager = ObjectSettings { read_ahead: Bytes(256 << 10), ..settings(1) };
+    let mut device = rig.open(&eager, Purpose::Make(7, SHAPE)).expect("nothing is there");
+    let whole = (LEAD + 12 * EXTENT) as usize;
+    device.write(0, whole, 5);
+    device.flush().expect("the bucket takes it");
+    let gets = Arc::new(AtomicU64::new(0));
+    let counted = gets.clone();
+    rig.script(move |verb, _| {
+        counted.fetch_add(u64::from(verb == "get"), Relaxed);
+        Fate::Pass
+    });
+    let before = rig.read_bytes.load(Relaxed);
+    for at in (0..whole as u64).step_by(4096) {
+        assert_eq!(device.read(at, 4096).expect("readable"), [5; 4096]);
+    }
+    let (asked, brought) = (gets.load(Relaxed), rig.read_bytes.load(Relaxed) - before);
+    assert!(asked <= 13 + 4, "{asked} requests for 13 objects, {} reads", whole / 4096);
+    assert!(brought < whole as u64 * 11 / 10, "{brought} of {whole} bytes");
+    gets.store(0, Relaxed);
+    for extent in [0, 5, 10] {
+        device.read(LEAD + extent * EXTENT + 8192, 4096).expect("readable");
+    }
+    assert_eq!(gets.load(Relaxed), 3, "each asks for itself");
+}
+
+#[test]
+fn whoever_waits_for_a_segment_that_cannot_be_had_asks_for_itself() {
+    let rig = Rig::default();
+    let eager = ObjectSettings { read_ahead: Bytes(256 << 10), ..settings(1) };
+    let mut device = rig.open(&eager, Purpose::Make(7, SHAPE)).expect("nothing is there");
+    device.write(LEAD, 2 * EXTENT as usize, 5);
+    device.flush().expect("the bucket takes it");
+    let failed = Arc::new(AtomicU64::new(0));
+    let count = failed.clone();
+    // The third request for an object is the first that nobody waits for yet.
+    let mut reads = 0;
+    rig.script(move |verb, _| {
+        reads += u64::from(verb == "get");
+        let fails = verb == "get" && reads == 3;
+        count.fetch_add(u64::from(fails), Relaxed);
+        if fails { Fate::Fail } else { Fate::Pass }
+    });
+    for at in (LEAD..LEAD + 2 * EXTENT).step_by(8192) {
+        assert_eq!(device.read(at, 8192).expect("readable"), [5; 8192]);
+    }
+    assert_eq!(failed.load(Relaxed), 1);
 }

@@ -28,17 +28,25 @@ struct World {
     device: Option<Driver>,
     owner: u64,
     sectors: Vec<Sector>,
+    /// The sector behind the last read.
+    next: u64,
     flushes: u64,
+}
+
+/// Settings of half of the worlds read ahead, with room for a few segments.
+fn settings_of(seed: u64, owner: u64) -> ObjectSettings {
+    let read_ahead = Bytes(if seed.is_multiple_of(2) { 128 << 10 } else { 0 });
+    ObjectSettings { map_records: MAP_RECORDS, read_ahead, ..settings(owner) }
 }
 
 impl World {
     fn new(seed: u64) -> World {
         let rig = Rig::default();
-        let own = ObjectSettings { map_records: MAP_RECORDS, ..settings(1) };
+        let own = settings_of(seed, 1);
         let device = rig.open(&own, Purpose::Make(seed, SHAPE)).expect("nothing is there");
         let sectors = (0..SHAPE.size.0 / SECTOR).map(|_| Sector { may_be: vec![0], now: 0 });
         let (rng, sectors) = (Rng::seeded(seed), sectors.collect());
-        World { seed, rng, rig, device: Some(device), owner: 1, sectors, flushes: 0 }
+        World { seed, rng, rig, device: Some(device), owner: 1, sectors, next: 0, flushes: 0 }
     }
 
     fn device(&mut self) -> &mut Driver {
@@ -108,7 +116,12 @@ impl World {
     }
 
     fn check(&mut self) {
-        let (first, count) = self.range();
+        let (mut first, mut count) = self.range();
+        if self.rng.below(4) > 0 && self.next < self.sectors.len() as u64 {
+            first = self.next; // A stream goes on.
+            count = count.min(self.sectors.len() as u64 - first);
+        }
+        self.next = first + count;
         let (offset, length) = (first * SECTOR, (count * SECTOR) as u32);
         let Ok(read) = self.device().read(offset, length) else { return };
         for (index, shown) in read.chunks(SECTOR as usize).enumerate() {
@@ -131,8 +144,7 @@ impl World {
         self.owner += 1;
         let quick = ObjectSettings {
             beats: super::super::Beats { watch: std::time::Duration::ZERO, ..settings(1).beats },
-            map_records: MAP_RECORDS,
-            ..settings(self.owner)
+            ..settings_of(self.seed, self.owner)
         };
         let opened = self.rig.open(&quick, Purpose::Run);
         self.device = Some(opened.unwrap_or_else(|error| panic!("seed {}: {error}", self.seed)));

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thermocline_units::mutants::plant;
 
 /// Noticed by a seed of the simulation.
-const SIMULATED: [&str; 11] = [
+const SIMULATED: [&str; 12] = [
     "doubtful_record_forgotten",
     "failed_flush_succeeds",
     "failed_object_counts",
@@ -18,6 +18,7 @@ const SIMULATED: [&str; 11] = [
     "old_objects_deleted_although_the_record_failed",
     "old_objects_deleted_before_the_record",
     "openings_not_counted",
+    "read_ahead_of_any_generation",
     "record_before_its_objects",
     "sweep_takes_this_openings_objects",
 ];

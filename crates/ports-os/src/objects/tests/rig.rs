@@ -123,7 +123,8 @@ pub(crate) type Opening = std::result::Result<Driver, ObjectError>;
 pub(crate) fn settings(owner: u64) -> ObjectSettings {
     let beats = Beats { every: Duration::from_millis(20), watch: Duration::from_millis(150) };
     let (buffer, patience) = (Bytes::from_mib(1), Nanos(0));
-    ObjectSettings { buffer, memory: None, patience, beats, owner, map_records: 512 }
+    let read_ahead = Bytes(0);
+    ObjectSettings { buffer, read_ahead, memory: None, patience, beats, owner, map_records: 512 }
 }
 
 /// Small extents; the first one shorter, the last one, too.
