@@ -31,6 +31,7 @@ class Live:
         ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.folder.parent)
         if ran.returncode != 0:
             sys.exit(f"fio failed:\n{ran.stdout[-2000:]}")
+        return ran.stdout
 
     def told(self, *words):
         """What a command of the engine prints as JSON."""

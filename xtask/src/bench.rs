@@ -16,6 +16,8 @@
 //! - `placements [FOLDER] [ARGUMENT…]`: placements over the traces of a folder and over synthetic
 //!   loads, in virtual time, beside doing nothing and beside one that knows the future; arguments
 //!   go to `xtask/bench/placements.py`;
+//! - `bucket [ARGUMENT…]`: reads in order and at random from a pool in a bucket, with and without
+//!   reading ahead; arguments go to `xtask/bench/bucket.py`;
 //! - `redis [ARGUMENT…]`: redis on a tiered volume, with and without hints of its log and snapshots
 //!   (experiments/hintstor-redis); needs root; arguments go to `xtask/bench/redis.py`;
 //! - `hintstor fs|stream|cloud|priority [ARGUMENT…]`: HintStor's experiments, the live engine under
@@ -42,13 +44,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Scripts that need nothing but Python, by what they measure.
-const SCRIPTS: [(&str, &str); 11] = [
+const SCRIPTS: [(&str, &str); 12] = [
     ("nbd", "nbd.py"),
     ("moving", "nbd.py"),
     ("tiers", "tiers.py"),
     ("forecast", "forecast.py"),
     ("up", "up.py"),
     ("placements", "placements.py"),
+    ("bucket", "bucket.py"),
     ("redis", "redis.py"),
     ("hintstor", "hintstor.py"),
     ("tunnel", "tunnel.py"),

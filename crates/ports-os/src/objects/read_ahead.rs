@@ -2,8 +2,8 @@
 //!
 //! 1. A read that begins near the end of an earlier one goes on with that one's *stream*. Near, for
 //!    clients send several requests at once, and these overtake each other.
-//! 2. A stream that has read a quarter of a segment in at least two reads is read ahead of: by as
-//!    much as it has read, at most as much as the settings say.
+//! 2. A stream that has read a quarter of a segment in at least two reads, and left out next to
+//!    nothing, is read ahead of: by as much as it has read, at most as much as the settings say.
 //! 3. Bytes are fetched and kept by *segments* of an object, [`SEGMENT_BLOCKS`] at most. A segment is
 //!    of one generation, which never changes: a newer one is asked for anew. It is dropped when all
 //!    of it was read, or when room is wanted, the one that was used longest ago first.
@@ -39,12 +39,36 @@ pub(super) type Key = (u32, u32);
 /// A run of reads, one after the other.
 #[derive(Debug)]
 struct Stream {
-    /// End of its farthest read, in bytes of the device.
+    /// Where it began, and the end of its farthest read, in bytes of the device.
+    start: u64,
     end: u64,
-    /// Bytes that it came forward.
-    run: u64,
+    /// Bytes that it has read.
+    read: u64,
     reads: u32,
     used: u64,
+}
+
+impl Stream {
+    fn new(range: &Range<u64>, used: u64) -> Stream {
+        let read = range.end - range.start;
+        Stream { start: range.start, end: range.end, read, reads: 1, used }
+    }
+
+    fn goes_on(&mut self, range: &Range<u64>, used: u64) {
+        (self.start, self.end) = (self.start.min(range.start), self.end.max(range.end));
+        self.read += range.end - range.start;
+        self.reads = self.reads.saturating_add(1);
+        self.used = used;
+    }
+
+    fn span(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// True if it has left out next to nothing of where it was.
+    fn is_dense(&self) -> bool {
+        self.span() <= self.read + self.read / 4
+    }
 }
 
 #[derive(Debug)]
@@ -160,19 +184,18 @@ impl ReadAhead {
                 let oldest = (0..STREAMS_MAX).min_by_key(|&at| self.streams[at].used);
                 self.streams.swap_remove(oldest.expect("there are some"));
             }
-            let run = range.end - range.start;
-            self.streams.push(Stream { end: range.end, run, reads: 1, used: self.clock });
+            self.streams.push(Stream::new(range, self.clock));
             return None;
         };
-        stream.used = self.clock;
-        stream.reads = stream.reads.saturating_add(1);
-        if range.end > stream.end {
-            stream.run += range.end - range.start.max(stream.end);
-            stream.end = range.end;
-        }
+        stream.goes_on(range, self.clock);
         let segment = u64::from(extent.min(SEGMENT_BLOCKS * BLOCK));
-        let is_one = stream.reads >= 2 && stream.run >= segment / 4;
-        is_one.then(|| stream.end..stream.end + stream.run.min(self.most))
+        let has_read_enough = stream.read >= segment / 4 && stream.reads >= 2;
+        if !stream.is_dense() && stream.read > 4 * (range.end - range.start) {
+            *stream = Stream::new(range, self.clock); // Reads here and there, or a jump.
+            return None;
+        }
+        let is_one = has_read_enough && stream.is_dense();
+        is_one.then(|| stream.end..stream.end + stream.span().min(self.most))
     }
 
     /// True if something of an extent is kept or on its way.

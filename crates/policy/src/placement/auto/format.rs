@@ -14,12 +14,14 @@ use crate::placement::price::Ask;
 use thermocline_units::ChunkId;
 
 const MAGIC: &[u8; 8] = b"TCAUTOLN";
-/// Version of the layout; another one is not read.
-const VERSION: u32 = 1;
+/// Version of the layout. Version 1, without the accounts that fade, is read, too.
+const VERSION: u32 = 2;
 /// Chunks that are kept at most: 15 MB.
 const CHUNKS_MAX: usize = 1 << 18;
 /// Accounts of the ledger, without the count of chunks that came to another pool.
-const ACCOUNTS: usize = 7;
+const ACCOUNTS: usize = 10;
+/// Those of version 1.
+const ACCOUNTS_1: usize = 7;
 /// Magic 8, version 4, epochs 4, births 4, the accounts, chunks that came to another pool 8.
 const HEADER_BYTES: usize = 20 + ACCOUNTS * size_of::<f64>() + 8;
 /// Bytes of a class: number 4, three sums, the oldest 4.
@@ -28,7 +30,7 @@ const CLASS_BYTES: usize = 4 + size_of::<[f64; 3]>() + 4;
 const CHUNK_BYTES: usize = 9 + size_of::<[Ask; LANES.len()]>();
 
 const _: () = {
-    assert!(HEADER_BYTES == 84 && CLASS_BYTES == 32 && CHUNK_BYTES == 57, "as the page says");
+    assert!(HEADER_BYTES == 108 && CLASS_BYTES == 32 && CHUNK_BYTES == 57, "as the page says");
     assert!(CHUNKS_MAX * CHUNK_BYTES < 15_000_000, "all chunks have 15 MB");
 };
 
@@ -111,13 +113,18 @@ impl Auto {
 
     fn read(&mut self, bytes: &[u8], exists: &dyn Fn(ChunkId) -> bool) -> Option<()> {
         let mut from = Reader(bytes);
-        if &from.take::<8>()? != MAGIC || from.u32()? != VERSION {
+        if &from.take::<8>()? != MAGIC {
             return None;
         }
+        let known = match from.u32()? {
+            1 => ACCOUNTS_1,
+            VERSION => ACCOUNTS,
+            _ => return None,
+        };
         // Half of what fits: they count on from here.
         let [epochs, births] = [from.u32()?, from.u32()?].map(|count| count.min(u32::MAX / 2));
         let mut accounts = [0.0; ACCOUNTS];
-        for account in &mut accounts {
+        for account in accounts.iter_mut().take(known) {
             *account = from.f64()?;
         }
         self.ledger = Ledger::of(accounts, from.u64()?);

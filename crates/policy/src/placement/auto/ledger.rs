@@ -4,9 +4,10 @@
 //! 1. *Waited* is what users waited in all, as the machine measured it. *Saved* is what chunks that
 //!    are elsewhere than at first would have cost more there, by what was asked of them. *Spent* is
 //!    what copies are priced at.
-//! 2. The bound: spent ≤ `spend` · waited + half of saved. So users never wait longer than 1 +
-//!    `spend` times what they would without any move, as far as prices are right, and what was
-//!    gained can be lost again by half at most.
+//! 2. The bound: spent ≤ `spend` · waited + half of saved, each of them fading, by half in an hour
+//!    ([`FADE`]). So users never wait longer than 1 + `spend` times what they would without any move,
+//!    as far as prices are right, and what was gained can be lost again by half at most. It fades so
+//!    that a month of gains does not pay for an hour in which moves cost more than they bring.
 //! 3. A *deal* is a pair that was moved; for the time that its class was known to last it is held
 //!    against what was promised. *Honour* is what came over what was promised, fading, at most 1;
 //!    all promises are lowered by it.
@@ -24,6 +25,8 @@ use std::collections::VecDeque;
 const DEALS_MAX: usize = 4096;
 /// Share of promises and returns that is kept from epoch to epoch.
 const KEEP: f64 = 0.98;
+/// Time in which what the bound counts fades by half, in seconds.
+const FADE: f64 = 3600.0;
 /// Honour is not below this: what is tried at a time when nothing comes costs little.
 const HONOUR_MIN: f64 = 0.05;
 
@@ -50,6 +53,10 @@ pub(super) struct Ledger {
     pub(super) came_in_all: f64,
     /// Chunks that came to another pool.
     pub(super) moved: u64,
+    /// Waited, saved and spent, fading.
+    lately: [f64; 3],
+    /// Waited, saved and spent since the start, at the last settlement.
+    settled: [f64; 3],
 }
 
 impl Ledger {
@@ -59,6 +66,11 @@ impl Ledger {
         let epoch = self.epoch;
         self.promised *= KEEP;
         self.came *= KEEP;
+        let (keep, now) = (0.5_f64.powf(seconds / FADE), [self.waited, self.saved, self.spent]);
+        for (lately, (now, before)) in self.lately.iter_mut().zip(now.iter().zip(&self.settled)) {
+            *lately = *lately * keep + (now - before);
+        }
+        self.settled = now;
         self.deals.retain(|deal| deal.until >= epoch);
         for Deal { pair, promised, .. } in &self.deals {
             // Only what really moved is held to its promise.
@@ -76,7 +88,8 @@ impl Ledger {
 
     /// Seconds that may still be spent.
     pub(super) fn purse(&self, spend: f64) -> f64 {
-        spend * self.waited + self.saved.max(0.0) / 2.0 - self.spent
+        let [waited, saved, spent] = self.lately;
+        spend * waited + saved.max(0.0) / 2.0 - spent
     }
 
     /// Returns over promises, lately; 1 where nothing was promised.
@@ -113,7 +126,8 @@ impl Ledger {
     }
 
     /// All accounts but the count of moves, as numbers.
-    pub(super) fn accounts(&self) -> [f64; 7] {
+    pub(super) fn accounts(&self) -> [f64; 10] {
+        let [waited, saved, spent] = self.lately;
         [
             self.promised,
             self.came,
@@ -122,12 +136,16 @@ impl Ledger {
             self.spent,
             self.promised_in_all,
             self.came_in_all,
+            waited,
+            saved,
+            spent,
         ]
     }
 
     /// Accounts that go on from these numbers; deals under way are not known.
-    pub(super) fn of(accounts: [f64; 7], moved: u64) -> Ledger {
-        let [promised, came, waited, saved, spent, promised_in_all, came_in_all] = accounts;
+    pub(super) fn of(accounts: [f64; 10], moved: u64) -> Ledger {
+        let [promised, came, waited, saved, spent, promised_in_all, came_in_all, lately @ ..] =
+            accounts;
         Ledger {
             promised,
             came,
@@ -137,6 +155,8 @@ impl Ledger {
             promised_in_all,
             came_in_all,
             moved,
+            lately,
+            settled: [waited, saved, spent],
             ..Ledger::default()
         }
     }

@@ -188,7 +188,11 @@ fn what_is_spent_stays_within_what_may_be() {
 
 #[test]
 fn promises_that_do_not_come_lower_all_promises() {
-    let honour = |promised, came| Ledger::of([promised, came, 0.0, 0.0, 0.0, 0.0, 0.0], 0).honour();
+    let honour = |promised, came| {
+        let mut accounts = [0.0; 10];
+        [accounts[0], accounts[1]] = [promised, came];
+        Ledger::of(accounts, 0).honour()
+    };
     assert_eq!(honour(0.0, 0.0), 1.0, "nothing was promised");
     assert_eq!(honour(10.0, 1.0), 0.1);
     assert_eq!(honour(10.0, 25.0), 1.0, "more than was promised is no reason to promise more");
@@ -240,15 +244,52 @@ fn for_lines_the_chunks_leave_that_lose_least() {
 
 #[test]
 fn the_purse_never_lends() {
+    let purse = |waited, saved, spent| {
+        let mut ledger = Ledger::default();
+        (ledger.waited, ledger.saved, ledger.spent) = (waited, saved, spent);
+        ledger.settle(&Pulse::default(), &[], 0.0);
+        ledger.purse(0.02)
+    };
+    assert_eq!(purse(100.0, 0.0, 0.0), 2.0);
+    assert_eq!(purse(100.0, 0.0, 2.0), 0.0);
+    assert_eq!(purse(100.0, 6.0, 2.0), 3.0);
+    assert_eq!(purse(100.0, -6.0, 2.0), 0.0, "what was lost does not count twice");
+}
+
+#[test]
+fn a_month_of_gains_does_not_pay_for_an_hour_of_losses() {
     let mut ledger = Ledger::default();
-    ledger.waited = 100.0;
-    assert_eq!(ledger.purse(0.02), 2.0);
-    ledger.spent = 2.0;
-    assert_eq!(ledger.purse(0.02), 0.0);
-    ledger.saved = 6.0;
-    assert_eq!(ledger.purse(0.02), 3.0);
-    ledger.saved = -6.0;
-    assert_eq!(ledger.purse(0.02), 0.0, "what was lost does not count twice");
+    for _ in 0..30 * 24 * 360 {
+        ledger.waited += 1.0;
+        ledger.saved += 2.0;
+        ledger.settle(&Pulse::default(), &[], 10.0);
+    }
+    let purse = ledger.purse(0.02);
+    assert!((450.0..550.0).contains(&purse), "about an hour's worth and a half: {purse}");
+    // What is learnt keeps it over a restart, and so does what is spent.
+    let mut again = Ledger::of(ledger.accounts(), ledger.moved);
+    assert_eq!(again.purse(0.02), purse);
+    again.spent += 100.0;
+    again.settle(&Pulse::default(), &[], 0.0);
+    assert_eq!(again.purse(0.02), purse - 100.0);
+}
+
+#[test]
+fn what_version_1_has_learnt_is_read() {
+    let mut watcher = build("auto");
+    watched(watcher.as_mut(), 20);
+    let learnt = watcher.learnt().unwrap();
+    let mut older = learnt.clone();
+    older[8] = 1;
+    older.drain(76..100);
+    let mut again = build("auto");
+    again.learn_from(&older, &|_| true).unwrap();
+    let newer = again.learnt().unwrap();
+    assert_eq!(newer[..76], learnt[..76]);
+    assert_eq!(newer[76..100], [0; 24], "the fading accounts begin anew");
+    assert_eq!(newer[100..], learnt[100..]);
+    older[8] = 3;
+    again.learn_from(&older, &|_| true).unwrap_err();
 }
 
 #[test]

@@ -54,6 +54,16 @@ fn random_reads_are_no_streams_and_a_setting_of_none_reads_nothing_ahead() {
 }
 
 #[test]
+fn reads_here_and_there_in_a_small_area_are_no_stream() {
+    let mut ahead = ahead();
+    let wishes = (0..2000_u64).filter(|n| {
+        let at = (n * 7919 % 1999) * 64 * KIB;
+        ahead.note_read(&(at..at + 64 * KIB), EXTENT).is_some()
+    });
+    assert!(wishes.count() < 20, "a few fall into place by chance");
+}
+
+#[test]
 fn reads_that_overtake_each_other_are_one_stream_and_several_streams_are_followed() {
     let mut ahead = ahead();
     let order = [1, 0, 3, 2, 5, 4];
@@ -61,7 +71,8 @@ fn reads_that_overtake_each_other_are_one_stream_and_several_streams_are_followe
         for n in order {
             let at = stream * 1024 * MIB + n * 128 * KIB;
             let wish = ahead.note_read(&(at..at + 128 * KIB), EXTENT);
-            assert_eq!(wish.is_some(), n > 1, "stream {stream}, request {n}");
+            // While two of four requests are missing, it may be none.
+            assert_eq!(wish.is_some(), n != 1 && n != 3, "stream {stream}, request {n}");
         }
     }
     assert!(SLACK >= 4 * 128 * KIB, "four requests may overtake each other");

@@ -117,7 +117,7 @@ impl World {
 
     fn check(&mut self) {
         let (mut first, mut count) = self.range();
-        if self.rng.below(4) > 0 && self.next < self.sectors.len() as u64 {
+        if first % 4 > 0 && self.next < self.sectors.len() as u64 {
             first = self.next; // A stream goes on.
             count = count.min(self.sectors.len() as u64 - first);
         }
