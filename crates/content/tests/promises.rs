@@ -216,6 +216,63 @@ fn quotas_bound_what_is_mapped_and_what_is_stored() {
     client.write(volume, 4, block(3)).unwrap();
 }
 
+/// A write of many equal blocks brings one block.
+#[test]
+fn equal_blocks_of_a_write_count_once() {
+    let mut client = Client::new();
+    let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
+    let quotas = Quotas { logical: bytes(100), physical: bytes(3) };
+    let volume = client.create("v", Bytes::from_mib(1), 0, quotas);
+    client.write(volume, 0, [block(1), block(1), block(2), block(1)].concat()).unwrap();
+    client.write(volume, 8, block(3).repeat(64)).unwrap();
+    let refused = Err(RequestError::Quota(QuotaKind::Physical));
+    assert_eq!(client.write(volume, 90, block(4)), refused);
+    assert_eq!(client.read(volume, 71), block(3));
+}
+
+/// Number of 20 writes at once that were carried out under a quota of eight blocks.
+fn written_at_once(kind: QuotaKind) -> usize {
+    let mut client = Client::new();
+    let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
+    let quotas = match kind {
+        QuotaKind::Logical => Quotas { logical: bytes(8), ..Quotas::default() },
+        QuotaKind::Physical => Quotas { physical: bytes(8), ..Quotas::default() },
+    };
+    let volume = client.create("v", Bytes::from_mib(1), 0, quotas);
+    for at in 0..20 {
+        let data = Payload::from(block(100 + at as u8));
+        let action = Action::Write { volume, offset: bytes(at), data, fua: false };
+        client.store.submit(client.now, Request { id: RequestId(1000 + at), action });
+    }
+    let mut answers = Vec::new();
+    while answers.len() < 20 {
+        client.now = client.now.max(client.store.next_event().expect("somebody waits"));
+        client.store.poll(client.now, &mut answers);
+    }
+    let refused = Err(RequestError::Quota(kind));
+    assert!(answers.iter().all(|answer| answer.result.is_ok() || answer.result == refused));
+    // Nothing is claimed any more.
+    client.ask(Action::Zero { volume, offset: bytes(0), length: bytes(20), fua: false }).unwrap();
+    for at in 0..8 {
+        client.write(volume, at, block(200 + at as u8)).unwrap();
+    }
+    answers.iter().filter(|answer| answer.result.is_ok()).count()
+}
+
+/// Writes at once saw each other's room as free, and went beyond a quota together.
+#[test]
+fn writes_at_once_stay_within_a_quota_together() {
+    for kind in [QuotaKind::Logical, QuotaKind::Physical] {
+        assert_eq!(written_at_once(kind), 8, "{kind:?}");
+    }
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    let _planted = plant("quotas_without_claims");
+    assert!(written_at_once(QuotaKind::Logical) > 8, "the mutant lets more through");
+}
+
 #[test]
 fn what_is_told_of_blocks_is_their_hash() {
     let mut client = Client::new();

@@ -246,7 +246,10 @@ impl Agent {
     /// Time at which [`Agent::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let late = [self.guests.reads.next_deadline(), self.peers.next_deadline()];
-        let session = [self.session.next_deadline(&self.state)];
+        let session = [
+            self.session.next_deadline(&self.state),
+            self.guests.writes.next_deadline(&self.state),
+        ];
         session.into_iter().chain(late).flatten().min()
     }
 
@@ -262,13 +265,14 @@ impl Agent {
         self.session.disconnected(&mut self.state, &mut self.guests);
     }
 
-    /// Does the work that is due: time-outs and renewals.
+    /// Does the work that is due: time-outs, renewals, and writes that found no room.
     ///
     /// # Errors
     /// The server does not answer: the connection ends, and [`Agent::disconnected`] must be called.
     pub fn tick(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.guests.reads.give_up_late(&mut self.state, now);
         self.peers.give_up_late(&mut self.state, now);
+        self.guests.writes.look_for_room(&mut self.state, now);
         self.session.tick(&mut self.state, now)
     }
 

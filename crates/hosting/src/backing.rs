@@ -18,14 +18,16 @@ mod tests;
 
 use super::ranges::Ranges;
 use format::Lease;
-use jobs::{Find, Job, Write};
+use jobs::{Find, Future, Job, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_content::{
     Action, BLOCK, BlockId, Completed, ContentId, Domain, Mapped, REQUESTS_MAX, Request,
     RequestError, RequestId, Service, Store, VolumeStatus,
 };
-use thermocline_hostcache::{BLOCK_BYTES, Content, StoreAnswer, StoreRequest, VolumeInfo};
+use thermocline_hostcache::{
+    BLOCK_BYTES, Content, Outcome, Shortage, StoreAnswer, StoreRequest, VolumeInfo,
+};
 use thermocline_ports::Device;
 use thermocline_units::{Bytes, Nanos, Slab, VolumeId};
 
@@ -63,6 +65,8 @@ pub(super) struct Backing<D> {
     /// Requests that have not begun.
     backlog: VecDeque<(u32, StoreRequest)>,
     told: Vec<Told>,
+    /// Writes of volumes that found no room: volume, blocks, and what was short.
+    refused: Vec<(u32, u64, Shortage)>,
     /// Places where contents were met last: clones have the same at the same place.
     places: BTreeMap<u64, u32>,
 }
@@ -91,6 +95,7 @@ impl<D: Device> Backing<D> {
             ranges: Ranges::default(),
             backlog: VecDeque::new(),
             told: Vec::new(),
+            refused: Vec::new(),
             places: BTreeMap::new(),
         }
     }
@@ -101,6 +106,11 @@ impl<D: Device> Backing<D> {
 
     pub(super) fn store_mut(&mut self) -> &mut Store<D> {
         &mut self.store
+    }
+
+    /// Takes the writes that found no room: volume, number of blocks, and what was short.
+    pub(super) fn take_refused(&mut self) -> Vec<(u32, u64, Shortage)> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Time at which [`Backing::poll`] will next have something to do; as for the store.
@@ -332,10 +342,17 @@ impl<D: Device> Backing<D> {
             None => StoreAnswer::Failed,
             Some((results, (_, ids))) => {
                 let blocks = (first..).zip(results.into_iter().zip(ids));
-                let one = |(block, (result, id)): (u32, (Option<Option<ContentId>>, _))| {
-                    let name = result?;
-                    let named: Option<(BlockId, ContentId)> = Option::zip(id, name);
-                    Some(named.map(|(id, name)| self.content(block, id, name)))
+                type Ended = (Result<Future, Shortage>, Option<BlockId>);
+                let one = |(block, (result, id)): (u32, Ended)| match (result, id) {
+                    (Err(shortage), _) => {
+                        self.refused.push((volume, 1, shortage));
+                        Outcome::Refused(shortage)
+                    }
+                    (Ok(None), _) => Outcome::Unknown,
+                    (Ok(Some(Some(name))), Some(id)) => {
+                        Outcome::Written(self.content(block, id, name))
+                    }
+                    (Ok(Some(_)), _) => Outcome::Zero,
                 };
                 StoreAnswer::Written(blocks.map(one).collect())
             }
@@ -406,6 +423,12 @@ impl<D: Device> Backing<D> {
 
     pub(super) fn volume_named(&self, name: &str) -> Option<VolumeStatus> {
         self.store.volumes().into_iter().find(|volume| volume.name == name)
+    }
+
+    /// A volume's name, if it is there.
+    pub(super) fn name_of(&self, volume: u32) -> Option<String> {
+        let all = self.store.volumes().into_iter();
+        all.filter(|it| it.id.0 == volume).map(|it| it.name).next()
     }
 
     /// A volume as hosts see it; `None`: not one that hosts can use.

@@ -47,7 +47,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
-use volumes::{GiveBack, Volumes};
+use volumes::{GiveBack, Volumes, short_of};
 
 /// Requests to the server without an answer: a server gives a host up that has 4,096.
 const WINDOW: usize = 2048;
@@ -336,6 +336,12 @@ impl Core {
                     Who::Detach(key) => self.flushed_to_detach(key, result.is_ok()),
                 }
             }
+            for (key, shortage) in self.guests.take_refused() {
+                if let Some(name) = self.volumes.refused_write(key, shortage, now) {
+                    let text = format!("a write was refused: {}", short_of(shortage));
+                    self.notes.note(Severity::Error, name, text);
+                }
+            }
             self.send();
             if let Some(second) = &mut self.second {
                 moved |= second.turn(&mut self.agent, now);
@@ -615,7 +621,7 @@ fn reason(why: Why) -> &'static str {
         Why::Fenced => "its lease is another's",
         Why::Outside => "the server looked for blocks outside of it",
         Why::Store => {
-            "the store could not do it: it is full, a quota is reached, or its device failed; `thermocline store status` tells"
+            "the store could not do it; its events say why (`thermocline store status`, its page)"
         }
     }
 }

@@ -233,10 +233,7 @@ impl Args {
                 epoch: AUTO_EPOCH,
                 own_epochs: true,
                 arrivals: self.load.arrivals(),
-                copying: Copying {
-                    rate_per_second: self.rate.0,
-                    ..Copying::default()
-                },
+                copying: Copying { rate_per_second: self.rate.0, ..Copying::default() },
                 ..MachineOptions::default()
             },
             seeds: self.seeds,

@@ -645,14 +645,23 @@ fn a_full_store_refuses_writes_and_all_else_goes_on() {
     scene.wait_attached(1, "vm");
     let lease = scene.status(1)["volumes"][0]["fence"].clone();
     scene.io(1, "vm", &["write -P 5 60M 1M"]).unwrap();
+    for (seed, mib, name) in [(8, 4, "fill.raw"), (9, 1, "over.raw")] {
+        image(&scene.folder, seed, mib);
+        std::fs::rename(scene.folder.join("image.raw"), scene.folder.join(name)).unwrap();
+    }
     let bytes = image(&scene.folder, 5, 40);
     let uri = "nbd+unix:///vm?socket=1.nbd";
     let copy = ["convert", "-n", "-f", "raw", "-O", "raw", "image.raw", uri];
     let said = scene.client("qemu-img", &copy).unwrap_err();
     assert!(said.contains("No space left on device"), "{said}");
+    // Less than a request's piece is free then.
+    let no_room = |commands: &[&str]| {
+        let said = scene.io(1, "vm", commands).unwrap_err();
+        assert!(said.contains("No space left on device"), "{said}");
+    };
+    no_room(&["write -s fill.raw 50M 4M"]);
     // Over what was acknowledged and not flushed: that stays, and is made durable.
-    let said = scene.io(1, "vm", &["write -s image.raw 60M 1M"]).unwrap_err();
-    assert!(said.contains("No space left on device"), "{said}");
+    no_room(&["write -s over.raw 60M 1M"]);
     scene.io(1, "vm", &["read -P 5 60M 1M", "flush", "read -P 5 60M 1M"]).unwrap();
     let status = scene.status(1);
     let volume = &status["volumes"][0];
@@ -700,6 +709,8 @@ fn a_quota_refuses_writes_until_it_is_raised() {
     let no_room = |commands: &[&str]| {
         let said = scene.io(1, "vm", commands).unwrap_err();
         assert!(said.contains("No space left on device"), "{said}");
+        // Of a large write some parts are there.
+        scene.io(1, "vm", &["discard 12M 8M", "flush"]).unwrap();
     };
     let room = || scene.store_status()["volumes"][0]["room"].clone();
     scene.io(1, "vm", &["write -s image.raw 0 3M"]).unwrap();
@@ -722,7 +733,7 @@ fn a_quota_refuses_writes_until_it_is_raised() {
     let of_store = scene.get("thermocline-store.sock", "/v1/events");
     assert!(of_store.contains("of its logical quota"), "{of_store}");
     let metrics = scene.get("thermocline-store.sock", "/metrics");
-    for name in ["volume_logical_quota_bytes", "volume_physical_quota_bytes", "refused_writes"] {
+    for name in ["volume_logical_quota_bytes", "volume_physical_quota_bytes", "refused_blocks"] {
         assert!(metrics.contains(&format!("thermocline_store_{name}")), "{metrics}");
     }
     let metrics = scene.get("1.sock", "/metrics");

@@ -5,8 +5,8 @@
 use super::{Backing, Told};
 use thermocline_content::{Action, Completed, Domain, Quotas, Service, Settings, Store};
 use thermocline_hostcache::{
-    BLOCK_BYTES, Content, ContentId, Hash, HostId, How, MemoryStore, Server, ServerSettings,
-    StoreAnswer, StoreItem, StoreRequest, ToAgent, ToServer, WriteItem,
+    BLOCK_BYTES, Content, ContentId, Hash, HostId, How, MemoryStore, Outcome, Server,
+    ServerSettings, Shortage, StoreAnswer, StoreItem, StoreRequest, ToAgent, ToServer, WriteItem,
 };
 use thermocline_ports::Geometry;
 use thermocline_ports::faulty::{Faults, SimDisk};
@@ -95,8 +95,11 @@ fn plain(answer: &StoreAnswer) -> String {
     match answer {
         StoreAnswer::Contents(all) => format!("{:?}", all.iter().map(hash).collect::<Vec<_>>()),
         StoreAnswer::Written(all) => {
-            let all: Vec<_> = all.iter().map(|one| one.as_ref().map(hash)).collect();
-            format!("{all:?}")
+            let name = |one: &Outcome| match one {
+                Outcome::Written(content) => format!("{:?}", content.hash),
+                other => format!("{other:?}"),
+            };
+            format!("{:?}", all.iter().map(name).collect::<Vec<_>>())
         }
         StoreAnswer::Map(runs, next) => {
             let run = |(at, run): &(u32, Vec<Option<Content>>)| {
@@ -319,7 +322,7 @@ fn held_contents_are_found_in_their_domains_and_swept_ones_are_gone() {
     let items = vec![data(1), data(2)];
     let written = admin.ask(StoreRequest::Write { volume: one.0, block: 0, items });
     let StoreAnswer::Written(written) = written else { panic!("{written:?}") };
-    let number = written[0].flatten().unwrap().number;
+    let Outcome::Written(Content { number, .. }) = written[0] else { panic!("{written:?}") };
     let find = |domains| StoreRequest::Find { hashes: vec![hash(1), hash(5)], domains };
     let found = admin.ask(find(1));
     assert_eq!(plain(&found), format!("{:?}", [Some(hash(1)), None]));
@@ -428,6 +431,86 @@ fn no_write_is_refused_because_there_are_many() {
     assert_eq!(told.len(), WRITES as usize);
     for told in told {
         let Told::Server(_, StoreAnswer::Written(written)) = told else { panic!("{told:?}") };
-        assert!(written.iter().all(Option::is_none), "nothing is known");
+        assert!(written.iter().all(|one| *one == Outcome::Unknown), "nothing is known");
     }
+}
+
+/// What a quota or the store has no room for is refused block by block; the rest of the request is
+/// carried out, and what was refused is as it was.
+#[test]
+fn what_there_is_no_room_for_is_refused_and_the_rest_is_written() {
+    let mut admin = AdminApi::new();
+    let volume = admin.create("vm", 0);
+    let quota = |logical: u64, physical: u64| Quotas {
+        logical: Bytes(logical * BLOCK_BYTES as u64),
+        physical: Bytes(physical * BLOCK_BYTES as u64),
+    };
+    let write = |admin: &mut AdminApi, block, items| {
+        let answer = admin.ask(StoreRequest::Write { volume: volume.0, block, items });
+        let StoreAnswer::Written(outcomes) = answer else { panic!("{answer:?}") };
+        let one = |outcome: &Outcome| match outcome {
+            Outcome::Unknown => "unknown",
+            Outcome::Zero => "zero",
+            Outcome::Written(_) => "written",
+            Outcome::Refused(Shortage::Store) => "full",
+            Outcome::Refused(Shortage::Logical) => "logical",
+            Outcome::Refused(Shortage::Physical) => "physical",
+        };
+        outcomes.iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(write(&mut admin, 0, vec![data(1), data(2)]), ["written"; 2]);
+    admin.order(Action::SetQuotas { volume, quotas: quota(3, 100) });
+    let mixed = || vec![data(3), StoreItem::Zero, data(4), StoreItem::Hash(hash(1))];
+    // Two parts that would each grow the volume by one block: the second one is too much.
+    assert_eq!(write(&mut admin, 2, mixed()), ["written", "zero", "logical", "logical"]);
+    assert_eq!(admin.backing.take_refused(), [(volume.0, 1, Shortage::Logical); 2]);
+    let lookup = StoreRequest::Lookup { volume: volume.0, block: 0, count: 6 };
+    let held = [Some(hash(1)), Some(hash(2)), Some(hash(3)), None, None, None];
+    assert_eq!(plain(&admin.ask(lookup.clone())), format!("{held:?}"));
+    admin.order(Action::SetQuotas { volume, quotas: quota(100, 3) });
+    assert_eq!(
+        write(&mut admin, 4, vec![StoreItem::Hash(hash(1)), data(5)]),
+        ["written", "physical"]
+    );
+    // Over what is there: it stays.
+    assert_eq!(write(&mut admin, 0, vec![data(6)]), ["physical"]);
+    admin.order(Action::SetQuotas { volume, quotas: Quotas::default() });
+    let fill: Vec<Vec<StoreItem>> = (0..200u16)
+        .map(|at| {
+            let bytes = |of: u16| [at.to_le_bytes(), of.to_le_bytes()].concat().repeat(1024);
+            let item = |of| {
+                let bytes = bytes(of);
+                let hash = thermocline_content::ContentId::of(&bytes).0;
+                StoreItem::Data(bytes.into(), hash)
+            };
+            (1..=BLOCKS as u16).map(item).collect()
+        })
+        .collect();
+    // A snapshot of each round keeps what was written; in the end there is no room.
+    let mut is_full = false;
+    for (at, items) in fill.into_iter().enumerate() {
+        let outcomes = write(&mut admin, 0, items);
+        if outcomes.contains(&"full") {
+            is_full = true;
+            break;
+        }
+        let name = format!("round{at}");
+        admin.order(Action::Clone { from: volume, name, read_only: true });
+    }
+    assert!(is_full, "16 MiB were more than 200 rounds");
+    // Single blocks may still find room where thirty-two of them did not.
+    let full = (100..132).find(|&value| {
+        let is_full = write(&mut admin, u32::from(value) - 100, vec![data(value)]) == ["full"];
+        if !is_full {
+            let name = format!("single{value}");
+            admin.order(Action::Clone { from: volume, name, read_only: true });
+        }
+        is_full
+    });
+    assert!(full.is_some(), "thirty-two blocks were too many");
+    let before = plain(&admin.ask(lookup.clone()));
+    assert_eq!(write(&mut admin, 0, vec![data(240)]), ["full"]);
+    assert_eq!(plain(&admin.ask(lookup)), before, "it is as it was");
+    assert_eq!(write(&mut admin, 0, vec![StoreItem::Zero; 4]), ["zero"; 4], "trim needs no room");
+    assert!(admin.backing.trouble().is_none());
 }
