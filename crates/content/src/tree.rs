@@ -112,8 +112,21 @@ impl Nodes {
         self.count() * self.fanout as usize * 4 + self.nodes.capacity() * size_of::<Node>()
     }
 
+    /// Entries of a node.
+    pub(crate) fn fanout(&self) -> u32 {
+        self.fanout
+    }
+
+    /// Entry of a node; 0 also for the node 0, which has none.
+    pub(crate) fn entry(&self, node: u32, slot: usize) -> u32 {
+        match node {
+            0 => 0,
+            node => self.nodes[node as usize].entries[slot],
+        }
+    }
+
     /// Blocks under one entry of a node of this level.
-    fn span(&self, level: u8) -> u64 {
+    pub(crate) fn span(&self, level: u8) -> u64 {
         u64::from(self.fanout).saturating_pow(u32::from(level))
     }
 

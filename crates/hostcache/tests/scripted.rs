@@ -656,7 +656,7 @@ fn a_write_before_one_that_is_refused_on_the_next_connection_is_said_again() {
     assert_eq!(agent.outstanding(), 0);
 }
 
-/// Of a write of several blocks some find room: it fails once, the volume stays, and what was
+/// A write of several blocks of which some find room fails once. The volume stays, and what was
 /// refused is read from the server as it is there.
 #[test]
 fn a_write_of_several_blocks_fails_once_and_the_volume_stays() {

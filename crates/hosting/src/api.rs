@@ -326,7 +326,7 @@ pub struct HostVolume {
     /// Writes of guests that were refused for want of room, since it was named to this agent.
     #[serde(default)]
     pub refused_writes: u64,
-    /// Which room was short last, and what to do.
+    /// Room that was short last, and what to do.
     #[serde(default)]
     pub last_refusal: Option<String>,
 }

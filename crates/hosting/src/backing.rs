@@ -22,8 +22,8 @@ use jobs::{Find, Future, Job, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_content::{
-    Action, BLOCK, BlockId, Completed, ContentId, Domain, Mapped, REQUESTS_MAX, Request,
-    RequestError, RequestId, Service, Store, VolumeStatus,
+    Action, BLOCK, BlockId, Completed, ContentId, Differences, Domain, Mapped, REQUESTS_MAX,
+    Request, RequestError, RequestId, Service, Store, VolumeStatus,
 };
 use thermocline_hostcache::{
     BLOCK_BYTES, Content, Outcome, Shortage, StoreAnswer, StoreRequest, VolumeInfo,
@@ -40,8 +40,8 @@ const _: () = assert!(UNDER_WAY_MAX <= REQUESTS_MAX, "the store takes them");
 pub(super) const DOMAINS: u32 = 64;
 /// Blocks that are remembered as the places of contents.
 const PLACES_MAX: usize = 1 << 16;
-/// Blocks of a map that are looked at in one answer.
-const MAP_SCAN_MAX: u32 = 1 << 16;
+/// Entries of maps that are looked at for one answer at most.
+const MAP_STEPS_MAX: u64 = 1 << 16;
 
 /// The end of something that was asked.
 #[derive(Debug)]
@@ -255,7 +255,7 @@ impl<D: Device> Backing<D> {
                 self.ask(now, job, 0, action);
             }
             &mut Job::Map { op, volume, base, block, count } => {
-                let answer = self.map_part(volume, base, block, count);
+                let (answer, _) = self.map_part(volume, base, block, count);
                 self.give_back(now, job);
                 self.jobs.remove(job);
                 self.answer(op, answer);
@@ -454,30 +454,30 @@ impl<D: Device> Backing<D> {
         })
     }
 
-    fn map_part(&self, volume: u32, base: bool, block: u32, count: u32) -> StoreAnswer {
+    /// A part of a volume's map, or of its image's, and the entries of maps that were looked at.
+    fn map_part(&self, volume: u32, base: bool, block: u32, count: u32) -> (StoreAnswer, u64) {
         let all = self.store.volumes();
         let it = all.iter().find(|it| it.id.0 == volume);
-        let Some(info) = it.and_then(|it| self.info(it)) else { return StoreAnswer::Failed };
+        let info = it.and_then(|it| self.info(it));
         // Without its image nothing can be said of what differs from it.
-        if info.base == 0 {
-            return StoreAnswer::Failed;
-        }
-        let scanned = MAP_SCAN_MAX.min(info.blocks.saturating_sub(block));
-        let ids = |volume| self.store.map(VolumeId(volume), block, scanned);
-        let (Some((_, image)), Some((_, own))) = (ids(info.base), ids(volume)) else {
-            return StoreAnswer::Failed;
+        let Some(info) = info.filter(|info| info.base != 0) else {
+            return (StoreAnswer::Failed, 0);
+        };
+        let image = VolumeId(info.base);
+        let part = match base {
+            true => self.store.map(image, block, count).map(|(_, ids)| {
+                let end = block.saturating_add(ids.len() as u32);
+                let steps = ids.len() as u64;
+                let blocks = (block..).zip(ids).collect();
+                Differences { blocks, next: Some(end).filter(|&end| end < info.blocks), steps }
+            }),
+            false => self.store.differences((VolumeId(volume), image), block, count, MAP_STEPS_MAX),
+        };
+        let Some(Differences { blocks, next, steps }) = part else {
+            return (StoreAnswer::Failed, 0);
         };
         let mut runs: Vec<(u32, Vec<Option<Content>>)> = Vec::new();
-        let mut told = 0;
-        for (at, (of_image, of_volume)) in (block..).zip(image.into_iter().zip(own)) {
-            if told == count {
-                return StoreAnswer::Map(runs, Some(at));
-            }
-            if !base && of_volume == of_image {
-                continue;
-            }
-            told += 1;
-            let id = if base { of_image } else { of_volume };
+        for (at, id) in blocks {
             // The server needs the number only.
             let content = id.map(|id| Content {
                 number: number_of(id),
@@ -489,8 +489,7 @@ impl<D: Device> Backing<D> {
                 _ => runs.push((at, vec![content])),
             }
         }
-        let end = block + scanned;
-        StoreAnswer::Map(runs, (end < info.blocks).then_some(end))
+        (StoreAnswer::Map(runs, next), steps)
     }
 
     /// The store cannot go on, and why.

@@ -77,7 +77,7 @@ pub(super) struct Core {
     /// Time at which the device is told next which of its parts are worth more.
     tells_worth_at: Nanos,
     history: Growth<StoreSecond>,
-    /// What was told of room.
+    /// Events about room that were told.
     room: Watch,
     connections: u64,
     orders: BTreeMap<u64, Waiting>,

@@ -40,9 +40,18 @@ pub(super) struct Unflushed {
     pub(super) is_again: bool,
     /// True if it was sent again, found no room, and is sent once more after a while.
     pub(super) waits_for_room: bool,
-    /// Write of the block that was answered and is not durable, while this one is not answered:
-    /// its bytes (`None`: zeroes), and the number of its answer. It counts if this one is refused.
-    pub(super) before: Option<Box<(Option<(Bytes, Hash)>, u64)>>,
+    /// Write of the block that was answered and is not durable, while this one is not answered. It
+    /// counts if this one is refused.
+    pub(super) before: Option<Box<Before>>,
+}
+
+/// Write of a block that a later one may replace.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// `None`: zeroes.
+    pub(super) data: Option<(Bytes, Hash)>,
+    /// Number of its answer among all answers to writes.
+    pub(super) answered: u64,
 }
 
 /// A guest's write that has not begun.

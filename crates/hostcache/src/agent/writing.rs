@@ -13,7 +13,7 @@ use super::asked::Request;
 use super::events::{Event, Gone, Ticket, VolumeKey};
 use super::reading::Reads;
 use super::state::AgentState;
-use super::volume::{Queued, State, Unflushed};
+use super::volume::{Before, Queued, State, Unflushed};
 use crate::map::Known;
 use crate::messages::{ContentId, Shortage, ToServer, UNKNOWN, WriteItem};
 use crate::{BLOCKS_MAX, Hash};
@@ -147,7 +147,8 @@ impl Writes {
                 contents.change_refs(content, -1);
             }
             let before = volume.unflushed.remove(&block);
-            let before = before.and_then(|one| Some(Box::new((one.data, one.answered?))));
+            let before = before
+                .and_then(|one| Some(Box::new(Before { data: one.data, answered: one.answered? })));
             let one = Unflushed {
                 data,
                 ticket: Some(ticket),
@@ -274,7 +275,7 @@ impl Writes {
         volume.map.end_write(block, version);
         if let Some(before) = before {
             met("a write was refused after another of the same block that was not durable");
-            let (data, answered) = *before;
+            let Before { data, answered } = *before;
             let answered = Some(answered).filter(|_| !refused.is_again);
             let one = Unflushed {
                 data,
@@ -376,7 +377,7 @@ impl Writes {
         let Some(volume) = state.volumes.get_mut(&key) else { return };
         let upto = if mutant("a_flush_covers_later_writes") { u64::MAX } else { stamp };
         volume.unflushed.retain(|_, one| {
-            if one.before.as_ref().is_some_and(|before| before.1 <= upto) {
+            if one.before.as_ref().is_some_and(|before| before.answered <= upto) {
                 one.before = None;
             }
             one.answered.is_none_or(|answered| answered > upto)

@@ -26,7 +26,7 @@ struct Volume {
     to: Option<HostId>,
     /// Writes that found no room since it was attached.
     refused: u64,
-    /// Which room was short last, and when that was told.
+    /// Room that was short last, and when that was told.
     short: Option<(Shortage, Nanos)>,
 }
 
