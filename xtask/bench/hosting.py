@@ -113,7 +113,7 @@ class Site:
             left.unlink()
         port, ports = free_port(), {host: free_port() for host in self.hosts}
         lines = [f'device = "{self.args.store}"', f'listen = "127.0.0.1:{port}"', f'protocol = "{self.protocol}"', f'lookup = "{self.lookup}"',
-                 'lease = "2s"', f'socket = "{self.place}/store.sock"']
+                 'lease = "1s"', f'socket = "{self.place}/store.sock"']
         self.store = self.start("store", lines, "store.sock")
         for host in self.hosts:
             lines = [f"id = {host}", f'store = "127.0.0.1:{port}"', f'protocol = "{self.protocol}"', 'cache = "512MiB"', f'nbd = "{self.place}/{host}.nbd.sock"',

@@ -38,6 +38,7 @@ use peers::Peers;
 use session::Session;
 use state::AgentState;
 use thermocline_units::Nanos;
+use thermocline_units::situations::met;
 use writing::NewWrite;
 
 /// State machine of a host.
@@ -290,7 +291,7 @@ impl Agent {
         let (ToPeer::Block { token, .. } | ToPeer::Gone { token }) = message;
         match self.guests.reads.expects(token, from) {
             true => self.guests.reads.peer_answered(&mut self.state, now, from, message),
-            false => self.peers.stray(from),
+            false => self.peers.came_early(from, message),
         }
     }
 
@@ -308,6 +309,19 @@ impl Agent {
     pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         self.session.heard(now);
         self.take(now, message)
+    }
+
+    /// Takes what other hosts had sent before the server said that they would.
+    fn take_early(&mut self, now: Nanos, tokens: Vec<(HostId, u64)>) {
+        let Agent { state, guests, peers, .. } = self;
+        for (from, token) in tokens {
+            let early = peers.take_early(from, token);
+            if let Some(message) = early.filter(|_| guests.reads.expects(token, from)) {
+                met("a peer sent a block before the server named it");
+                // Wrong bytes have been asked for anew. That host's connection is not at hand here.
+                let _ = guests.reads.peer_answered(state, now, from, message);
+            }
+        }
     }
 
     fn serve(&mut self, now: Nanos, wanted: (u64, ContentId, HostId)) {
@@ -346,7 +360,9 @@ impl Agent {
                     if blocks.len() == items.len() =>
                 {
                     let answer = reading::Answer { request, volume, block, how, version };
+                    let tokens = reading::tokens(&items);
                     guests.reads.blocks(state, now, answer, blocks, items)?;
+                    self.take_early(now, tokens);
                 }
                 _ => return wrong("a read"),
             },

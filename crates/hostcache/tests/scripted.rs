@@ -680,3 +680,31 @@ fn a_write_of_several_blocks_fails_once_and_the_volume_stays() {
     written(&mut agent, request, 12, id_of(4).0);
     assert!(matches!(events(&mut agent)[..], [Event::Done { .. }]), "there is room again");
 }
+
+/// Another host is faster than the server's word that it sends a block. That block was dropped, and
+/// the read waited until the host was given up.
+#[test]
+fn a_block_that_comes_before_it_is_named_is_kept() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    events(&mut agent);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 7);
+    let block = |token: u64, value| ToPeer::Block { token, bytes: bytes_of(value).into() };
+    agent.hear_peer(NOW, HostId(2), block(20, 3)).unwrap();
+    // Not that of another host, nor what has another token.
+    agent.hear_peer(NOW, HostId(3), block(21, 9)).unwrap();
+    agent.hear_peer(NOW, HostId(2), block(22, 9)).unwrap();
+    answer(&mut agent, request, 0, ReadItem::Deferred(id_of(3), [3; 32], HostId(2), 20));
+    assert_eq!((values(&events(&mut agent)), next(&mut agent)), (vec![3], None));
+    assert_eq!(agent.counts().from_peers, 1);
+    // It is taken once. Wrong bytes are asked for at the server.
+    agent.read(NOW, volume, 8, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 8);
+    agent.hear_peer(NOW, HostId(2), block(23, 9)).unwrap();
+    answer(&mut agent, request, 0, ReadItem::Deferred(id_of(4), [4; 32], HostId(2), 23));
+    let (request, how) = asked_block(&mut agent, 8);
+    assert_eq!((how, events(&mut agent)), (How::Bytes, Vec::new()));
+    answer(&mut agent, request, 0, data(4));
+    assert_eq!(values(&events(&mut agent)), [4]);
+}

@@ -16,7 +16,7 @@ use thermocline_units::Digest;
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 60] = [
+const SITUATIONS: [&str; 61] = [
     "a block was not admitted",
     "a block was read from a write to the second level",
     "a block was requested while a write of it was not answered",
@@ -42,6 +42,7 @@ const SITUATIONS: [&str; 60] = [
     "a partition began",
     "a peer answered what nobody waits for",
     "a peer sent a block",
+    "a peer sent a block before the server named it",
     "a peer sent wrong bytes",
     "a peer was silent",
     "a place was given to other content",
