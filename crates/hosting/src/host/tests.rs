@@ -151,6 +151,7 @@ fn who_waits_for_the_clock_hears_of_what_is_due_earlier() {
     assert!(was_woken(&core), "the block is due before the lease");
     let due = core.borrow_mut().tick().unwrap();
     assert!(due < lease && due <= Nanos(now.0 + 100_000_000), "{due} {lease}");
+    was_woken(&core);
     core.borrow_mut().turn();
     assert!(!was_woken(&core), "it is waited for already");
     let _ = std::fs::remove_dir_all(&folder);
