@@ -163,6 +163,20 @@ impl<D: Device> Store<D> {
         Some((it.version, ids.collect()))
     }
 
+    /// Number of places that have a stored block which a volume has at this place: as
+    /// [`Store::share_count`], with each clone that shares nodes of maps on the way to it. 0 if the
+    /// block is not stored any more.
+    pub fn shares_at(&self, volume: VolumeId, place: u32, block: BlockId) -> u32 {
+        let shares = self.share_count(block);
+        let Some(it) = self.state.volumes.get(&volume).filter(|_| shares > 0) else {
+            return shares;
+        };
+        if u64::from(place) >= it.blocks() {
+            return shares;
+        }
+        shares.saturating_add(self.state.nodes.sharers(it.root, it.level, place))
+    }
+
     /// Blocks from `first` on in which the map of a volume differs from that of another one of the
     /// same size, without I/O: at most `most`, and as many as are found in `steps` steps. What the
     /// maps share is not looked at. Returns `None` if a volume is not there or sizes differ.

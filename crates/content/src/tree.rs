@@ -246,6 +246,21 @@ impl Nodes {
         node
     }
 
+    /// Number of other maps and parents that share the nodes on the way to a block.
+    pub(crate) fn sharers(&self, root: u32, level: u8, block: u32) -> u32 {
+        let (mut node, mut at, mut sharers) = (root, u64::from(block), 0);
+        for level in (0..=level).rev() {
+            if node == 0 {
+                break;
+            }
+            let (span, it) = (self.span(level), &self.nodes[node as usize]);
+            sharers += it.refs.saturating_sub(1);
+            node = it.entries[(at / span) as usize];
+            at %= span;
+        }
+        sharers
+    }
+
     /// Sets the number of a block, 0 for zeroes, and returns the new root. The caller has checked
     /// that the number differs.
     pub(crate) fn set(

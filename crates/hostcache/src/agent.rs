@@ -28,9 +28,9 @@ mod writing;
 
 use crate::IDS_MAX;
 use crate::flash::{FlashCounts, FlashFailed, FlashRequest};
-use crate::messages::{ContentId, HostId, ToAgent, ToPeer, ToServer};
+use crate::messages::{ContentId, HostId, ReadItem, ToAgent, ToPeer, ToServer};
 use crate::settings::{AgentSettings, SettingsError};
-use asked::Request;
+use asked::{Request, Wanted};
 use bytes::Bytes;
 use events::{AgentCounts, AgentError, Event, Gone, Ticket, VolumeKey};
 use guests::Guests;
@@ -311,9 +311,17 @@ impl Agent {
         self.take(now, message)
     }
 
-    /// Takes what other hosts had sent before the server said that they would.
-    fn take_early(&mut self, now: Nanos, tokens: Vec<(HostId, u64)>) {
+    /// Takes the answer to a read, and what other hosts had sent before it said that they would.
+    fn take_blocks(
+        &mut self,
+        now: Nanos,
+        answer: reading::Answer,
+        blocks: Vec<Wanted>,
+        items: Vec<ReadItem>,
+    ) -> Result<(), AgentError> {
         let Agent { state, guests, peers, .. } = self;
+        let tokens = reading::tokens(&items);
+        guests.reads.blocks(state, now, answer, blocks, items)?;
         for (from, token) in tokens {
             let early = peers.take_early(from, token);
             if let Some(message) = early.filter(|_| guests.reads.expects(token, from)) {
@@ -322,6 +330,7 @@ impl Agent {
                 let _ = guests.reads.peer_answered(state, now, from, message);
             }
         }
+        Ok(())
     }
 
     fn serve(&mut self, now: Nanos, wanted: (u64, ContentId, HostId)) {
@@ -360,9 +369,7 @@ impl Agent {
                     if blocks.len() == items.len() =>
                 {
                     let answer = reading::Answer { request, volume, block, how, version };
-                    let tokens = reading::tokens(&items);
-                    guests.reads.blocks(state, now, answer, blocks, items)?;
-                    self.take_early(now, tokens);
+                    return self.take_blocks(now, answer, blocks, items);
                 }
                 _ => return wrong("a read"),
             },

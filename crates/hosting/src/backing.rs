@@ -303,10 +303,10 @@ impl<D: Device> Backing<D> {
                 self.answer(op, StoreAnswer::Block(Some(data.to_vec().into())));
             }
             (Job::Fetch(op), Ok(_)) => self.answer(op, StoreAnswer::Block(None)),
-            (Job::Lookup { op, block, .. }, Ok(Completed::Identified(names))) => {
+            (Job::Lookup { op, volume, block, .. }, Ok(Completed::Identified(names))) => {
                 let contents = (block..).zip(names).map(|(block, name)| match name {
                     Mapped::Zeroes => None,
-                    Mapped::Block(id, content) => Some(self.content(block, id, content)),
+                    Mapped::Block(id, content) => Some(self.content((volume, block), id, content)),
                 });
                 let contents = contents.collect();
                 self.answer(op, StoreAnswer::Contents(contents));
@@ -318,13 +318,14 @@ impl<D: Device> Backing<D> {
         }
     }
 
-    fn content(&mut self, block: u32, id: BlockId, content: ContentId) -> Content {
+    fn content(&mut self, (volume, block): (u32, u32), id: BlockId, content: ContentId) -> Content {
         let number = number_of(id);
         if self.places.len() >= PLACES_MAX && !self.places.contains_key(&number) {
             self.places.pop_first();
         }
         self.places.insert(number, block);
-        Content { number, hash: content.0, shares: self.store.share_count(id) }
+        let shares = self.store.shares_at(VolumeId(volume), block, id);
+        Content { number, hash: content.0, shares }
     }
 
     /// Answers a write none of whose parts is under way any more.
@@ -350,7 +351,7 @@ impl<D: Device> Backing<D> {
                     }
                     (Ok(None), _) => Outcome::Unknown,
                     (Ok(Some(Some(name))), Some(id)) => {
-                        Outcome::Written(self.content(block, id, name))
+                        Outcome::Written(self.content((volume, block), id, name))
                     }
                     (Ok(Some(_)), _) => Outcome::Zero,
                 };

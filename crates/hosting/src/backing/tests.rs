@@ -545,3 +545,27 @@ fn a_part_of_a_map_costs_what_it_returns() {
     // Two nodes of 1,008 entries lie on the way to the block that differs.
     assert!(steps <= 2 * 1008, "{steps} steps for one block");
 }
+
+/// A content of an image counted as one although its clones have it, so that hosts were not told
+/// that other volumes have it.
+#[test]
+fn contents_of_clones_count_for_each_of_them() {
+    let mut admin = AdminApi::new();
+    let image = admin.create("image", 0);
+    outcomes(&mut admin, image, 3, vec![data(1), data(2)]);
+    for name in ["a", "b"] {
+        admin.order(Action::Clone { from: image, name: name.to_string(), read_only: false });
+    }
+    let shares = |admin: &mut AdminApi, volume: u32, block: u32| {
+        let lookup = StoreRequest::Lookup { volume, block, count: 1 };
+        let answer = admin.ask(lookup);
+        let StoreAnswer::Contents(contents) = answer else { panic!("{answer:?}") };
+        contents[0].unwrap().shares
+    };
+    let (a, b) = (image.0 + 1, image.0 + 2);
+    assert_eq!((shares(&mut admin, a, 3), shares(&mut admin, b, 4)), (3, 3));
+    // One of them differs, and has a leaf of its own.
+    outcomes(&mut admin, VolumeId(a), 4, vec![data(5)]);
+    assert_eq!((shares(&mut admin, a, 4), shares(&mut admin, b, 4)), (1, 2));
+    assert!(shares(&mut admin, b, 3) >= 2 && shares(&mut admin, a, 3) >= 2);
+}
