@@ -250,4 +250,5 @@ def main():
     json.dump({"table": text, "rows": rows}, sys.stdout)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,8 @@
 //!   several placements; arguments go to `xtask/bench/forecast.py`;
 //! - `up [ARGUMENT…]`: `thermocline up` with nothing chosen, ten seconds by ten seconds, beside the
 //!   same with nothing moved; arguments go to `xtask/bench/up.py`;
+//! - `hosting [ARGUMENT…]`: clones of one image on two hosts of one store, and one machine alone
+//!   beside nbdkit and qemu-nbd; arguments go to `xtask/bench/hosting.py`;
 //! - `placements [FOLDER] [ARGUMENT…]`: placements over the traces of a folder and over synthetic
 //!   loads, in virtual time, beside doing nothing and beside one that knows the future; arguments
 //!   go to `xtask/bench/placements.py`;
@@ -50,6 +52,7 @@ const SCRIPTS: [(&str, &str); 12] = [
     ("tiers", "tiers.py"),
     ("forecast", "forecast.py"),
     ("up", "up.py"),
+    ("hosting", "hosting.py"),
     ("placements", "placements.py"),
     ("bucket", "bucket.py"),
     ("redis", "redis.py"),

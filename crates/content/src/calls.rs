@@ -3,6 +3,7 @@
 use crate::admin::{
     Checked, check_range, check_writable, clone_volume, create, delete, set_quotas, set_tag,
 };
+use crate::differences::{Differences, Walk};
 use crate::journal::Waiter;
 use crate::name::{BLOCK, BlockId, ContentId};
 use crate::reading::For;
@@ -160,5 +161,45 @@ impl<D: Device> Store<D> {
         let ids = (first..end)
             .map(|block| Some(number(block)).filter(|&n| n != 0).map(|n| self.state.blocks.id(n)));
         Some((it.version, ids.collect()))
+    }
+
+    /// Number of places that have a stored block which a volume has at this place: as
+    /// [`Store::share_count`], with each clone that shares nodes of maps on the way to it. 0 if the
+    /// block is not stored any more.
+    pub fn shares_at(&self, volume: VolumeId, place: u32, block: BlockId) -> u32 {
+        let shares = self.share_count(block);
+        let Some(it) = self.state.volumes.get(&volume).filter(|_| shares > 0) else {
+            return shares;
+        };
+        if u64::from(place) >= it.blocks() {
+            return shares;
+        }
+        shares.saturating_add(self.state.nodes.sharers(it.root, it.level, place))
+    }
+
+    /// Blocks from `first` on in which the map of a volume differs from that of another one of the
+    /// same size, without I/O: at most `most`, and as many as are found in `steps` steps. What the
+    /// maps share is not looked at. Returns `None` if a volume is not there or sizes differ.
+    pub fn differences(
+        &self,
+        (volume, from): (VolumeId, VolumeId),
+        first: u32,
+        most: u32,
+        steps: u64,
+    ) -> Option<Differences> {
+        let state = &self.state;
+        let (one, other) = (state.volumes.get(&volume)?, state.volumes.get(&from)?);
+        if one.blocks() != other.blocks() {
+            return None;
+        }
+        let mut walk = Walk::new(&state.nodes, first, most as usize, steps);
+        walk.go((one.root, other.root), one.level, 0);
+        let id = |number: u32| Some(number).filter(|&n| n != 0).map(|n| state.blocks.id(n));
+        let next = walk.next.filter(|&next| next < one.blocks());
+        Some(Differences {
+            blocks: walk.found.into_iter().map(|(at, number)| (at, id(number))).collect(),
+            next: next.map(|next| next as u32),
+            steps: walk.steps,
+        })
     }
 }

@@ -31,6 +31,7 @@ mod checkpoint;
 mod clean;
 mod commit;
 mod counters;
+mod differences;
 mod format;
 mod formatting;
 mod index;
@@ -62,6 +63,7 @@ mod writing;
 
 pub use check::Flaw;
 pub use counters::Counters;
+pub use differences::Differences;
 pub use name::{BLOCK, BlockId, ContentId, Domain};
 pub use open_error::OpenError;
 pub use request::{

@@ -112,8 +112,21 @@ impl Nodes {
         self.count() * self.fanout as usize * 4 + self.nodes.capacity() * size_of::<Node>()
     }
 
+    /// Entries of a node.
+    pub(crate) fn fanout(&self) -> u32 {
+        self.fanout
+    }
+
+    /// Entry of a node; 0 also for the node 0, which has none.
+    pub(crate) fn entry(&self, node: u32, slot: usize) -> u32 {
+        match node {
+            0 => 0,
+            node => self.nodes[node as usize].entries[slot],
+        }
+    }
+
     /// Blocks under one entry of a node of this level.
-    fn span(&self, level: u8) -> u64 {
+    pub(crate) fn span(&self, level: u8) -> u64 {
         u64::from(self.fanout).saturating_pow(u32::from(level))
     }
 
@@ -231,6 +244,21 @@ impl Nodes {
             at %= span;
         }
         node
+    }
+
+    /// Number of other maps and parents that share the nodes on the way to a block.
+    pub(crate) fn sharers(&self, root: u32, level: u8, block: u32) -> u32 {
+        let (mut node, mut at, mut sharers) = (root, u64::from(block), 0);
+        for level in (0..=level).rev() {
+            if node == 0 {
+                break;
+            }
+            let (span, it) = (self.span(level), &self.nodes[node as usize]);
+            sharers += it.refs.saturating_sub(1);
+            node = it.entries[(at / span) as usize];
+            at %= span;
+        }
+        sharers
     }
 
     /// Sets the number of a block, 0 for zeroes, and returns the new root. The caller has checked

@@ -58,8 +58,17 @@ struct Write {
     error: Option<RequestError>,
     /// Number of nodes promised to it.
     promised: u32,
+    /// Part of its volume's quotas that it may use.
+    claim: Claim,
     /// Numbers that are pinned for it.
     pinned: Vec<u32>,
+}
+
+/// Blocks by which a volume may grow: what it maps, and what it is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Claim {
+    logical: u64,
+    physical: u64,
 }
 
 /// A block whose data is on its way to the device.
@@ -90,6 +99,8 @@ pub(crate) struct Writes {
     failed: BTreeSet<u32>,
     /// Pins that clients asked for, among those of the store.
     client_pins: BTreeMap<u32, u32>,
+    /// Claims of the writes under way, by volume: together they stay within its quotas.
+    claims: BTreeMap<VolumeId, Claim>,
 }
 
 impl Writes {
@@ -111,6 +122,7 @@ impl Writes {
     /// Gives all writes up, and returns the requests of clients that wait for them.
     pub(crate) fn give_up(&mut self) -> Vec<RequestId> {
         let given_up = std::mem::take(&mut self.under_way);
+        self.claims.clear();
         given_up.iter().map(|(_, write)| write.id).collect()
     }
 
@@ -157,6 +169,7 @@ impl Writes {
             outstanding: 0,
             error: None,
             promised: 0,
+            claim: Claim::default(),
             pinned: Vec::new(),
         };
         let write = self.under_way.insert(write);
@@ -185,6 +198,7 @@ impl Writes {
             outstanding: 0,
             error: None,
             promised: 0,
+            claim: Claim::default(),
             pinned: Vec::new(),
         });
         if self.locks.ask(volume, blocks, write) || mutant("writes_to_a_block_at_once") {
@@ -326,21 +340,50 @@ impl Writes {
         if it.outstanding > 0 {
             return;
         }
-        let unknown = it.pieces.iter().filter(|piece| !piece.is_settled()).count() as u32;
+        let unknown = it.pieces.iter().filter(|piece| !piece.is_settled());
+        // Equal blocks of a write are stored once, so they need room once.
+        let unknown = unknown.map(Piece::content).collect::<BTreeSet<_>>().len() as u32;
         if it.kind == Kind::Pin {
             return self.end_pin(state, write);
         }
         if it.kind == Kind::Names && unknown > 0 {
             return self.end(state, write, Ok(Completed::Unknown));
         }
-        if let Err(error) = within_quotas(state, &self.under_way[write], unknown) {
-            return self.end(state, write, Err(error));
+        let volume = self.under_way[write].volume;
+        let others = self.claims.get(&volume).copied().unwrap_or_default();
+        match claim_of(state, &self.under_way[write], unknown, others) {
+            Err(error) => return self.end(state, write, Err(error)),
+            Ok(claim) => self.take_claim(write, claim),
         }
         let it = &mut self.under_way[write];
         let nodes = nodes_for(state, it);
         let is_trim = it.kind == Kind::Zero && unknown == 0;
         it.promised = nodes;
         state.emit(Effect::RoomAsked(Ask { write, blocks: unknown, nodes, is_trim }));
+    }
+
+    /// Takes part of the volume's quotas for a write.
+    fn take_claim(&mut self, write: u32, claim: Claim) {
+        let it = &mut self.under_way[write];
+        assert!(it.claim == Claim::default(), "a write claims once");
+        it.claim = claim;
+        if claim != Claim::default() {
+            let all = self.claims.entry(it.volume).or_default();
+            all.logical += claim.logical;
+            all.physical += claim.physical;
+        }
+    }
+
+    /// Gives back a write's part of its volume's quotas.
+    fn drop_claim(&mut self, volume: VolumeId, claim: Claim) {
+        let Some(all) = self.claims.get_mut(&volume) else {
+            return assert!(claim == Claim::default(), "what was claimed is known");
+        };
+        all.logical -= claim.logical;
+        all.physical -= claim.physical;
+        if *all == Claim::default() {
+            self.claims.remove(&volume);
+        }
     }
 
     /// Nothing can make room for a write.
@@ -508,7 +551,9 @@ impl Writes {
 
     /// Ends a write: releases its locks, room and pins, and answers it.
     fn end(&mut self, state: &mut StoreState, write: u32, result: Result<Completed, RequestError>) {
-        let Write { id, fua, promised, pinned, kind, pieces, .. } = self.under_way.remove(write);
+        let Write { id, volume, fua, promised, claim, pinned, kind, pieces, .. } =
+            self.under_way.remove(write);
+        self.drop_claim(volume, claim);
         // Promised are nodes to those who got as far as asking, and were not refused.
         if promised > 0 && result != Err(RequestError::NoSpace) {
             state.promised -= promised;
@@ -551,6 +596,8 @@ impl Writes {
         }
         if any {
             state.promised -= std::mem::take(&mut it.promised);
+            let (volume, claim) = (it.volume, std::mem::take(&mut it.claim));
+            self.drop_claim(volume, claim);
             self.seek(state, write);
         }
         any
@@ -572,8 +619,17 @@ impl Writes {
     }
 }
 
-/// Checks that `new` blocks more are within the quotas of the volume.
-fn within_quotas(state: &StoreState, it: &Write, new: u32) -> Result<(), RequestError> {
+/// Part of its volume's quotas that a write with `new` blocks needs, beside the claims of others.
+///
+/// # Errors
+/// A quota has not that much left.
+fn claim_of(
+    state: &StoreState,
+    it: &Write,
+    new: u32,
+    others: Claim,
+) -> Result<Claim, RequestError> {
+    let others = if mutant("quotas_without_claims") { Claim::default() } else { others };
     let volume = state.volumes.get(&it.volume).ok_or(RequestError::NoVolume(it.volume))?;
     let (root, level) = (volume.root, volume.level);
     let grows = |piece: &&Piece| {
@@ -582,15 +638,16 @@ fn within_quotas(state: &StoreState, it: &Write, new: u32) -> Result<(), Request
     };
     let block = u64::from(BLOCK);
     let more = it.pieces.iter().filter(grows).count() as u64;
-    if more > 0 && (volume.mapped + more).saturating_mul(block) > volume.quotas.logical.0 {
+    let mapped = (volume.mapped + others.logical + more).saturating_mul(block);
+    if more > 0 && mapped > volume.quotas.logical.0 {
         return Err(RequestError::Quota(QuotaKind::Logical));
     }
     let charged = state.ledger.charged.get(&it.volume).copied().unwrap_or(0);
-    let charged = (charged + u64::from(new)).saturating_mul(block);
+    let charged = (charged + others.physical + u64::from(new)).saturating_mul(block);
     if new > 0 && charged > volume.quotas.physical.0 {
         return Err(RequestError::Quota(QuotaKind::Physical));
     }
-    Ok(())
+    Ok(Claim { logical: more, physical: u64::from(new) })
 }
 
 /// Nodes that the write may make or copy, at most.

@@ -216,6 +216,61 @@ fn quotas_bound_what_is_mapped_and_what_is_stored() {
     client.write(volume, 4, block(3)).unwrap();
 }
 
+/// A write of many equal blocks brings one block.
+#[test]
+fn equal_blocks_of_a_write_count_once() {
+    let mut client = Client::new();
+    let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
+    let quotas = Quotas { logical: bytes(100), physical: bytes(3) };
+    let volume = client.create("v", Bytes::from_mib(1), 0, quotas);
+    client.write(volume, 0, [block(1), block(1), block(2), block(1)].concat()).unwrap();
+    client.write(volume, 8, block(3).repeat(64)).unwrap();
+    let refused = Err(RequestError::Quota(QuotaKind::Physical));
+    assert_eq!(client.write(volume, 90, block(4)), refused);
+    assert_eq!(client.read(volume, 71), block(3));
+}
+
+/// Number of 20 writes at once that were carried out under a quota of eight blocks.
+fn written_at_once(kind: QuotaKind) -> usize {
+    let mut client = Client::new();
+    let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
+    let quotas = match kind {
+        QuotaKind::Logical => Quotas { logical: bytes(8), ..Quotas::default() },
+        QuotaKind::Physical => Quotas { physical: bytes(8), ..Quotas::default() },
+    };
+    let volume = client.create("v", Bytes::from_mib(1), 0, quotas);
+    for at in 0..20 {
+        let data = Payload::from(block(100 + at as u8));
+        let action = Action::Write { volume, offset: bytes(at), data, fua: false };
+        client.store.submit(client.now, Request { id: RequestId(1000 + at), action });
+    }
+    let mut answers = Vec::new();
+    while answers.len() < 20 {
+        client.now = client.now.max(client.store.next_event().expect("somebody waits"));
+        client.store.poll(client.now, &mut answers);
+    }
+    let refused = Err(RequestError::Quota(kind));
+    assert!(answers.iter().all(|answer| answer.result.is_ok() || answer.result == refused));
+    // Nothing is claimed any more.
+    client.ask(Action::Zero { volume, offset: bytes(0), length: bytes(20), fua: false }).unwrap();
+    for at in 0..8 {
+        client.write(volume, at, block(200 + at as u8)).unwrap();
+    }
+    answers.iter().filter(|answer| answer.result.is_ok()).count()
+}
+
+/// Writes at once saw each other's room as free, and went beyond a quota together.
+#[test]
+fn writes_at_once_stay_within_a_quota_together() {
+    for kind in [QuotaKind::Logical, QuotaKind::Physical] {
+        assert_eq!(written_at_once(kind), 8, "{kind:?}");
+    }
+    if cfg!(debug_assertions) {
+        let _planted = plant("quotas_without_claims");
+        assert!(written_at_once(QuotaKind::Logical) > 8, "the mutant lets more through");
+    }
+}
+
 #[test]
 fn what_is_told_of_blocks_is_their_hash() {
     let mut client = Client::new();
@@ -470,4 +525,52 @@ fn structures_and_what_many_clones_share_are_worth_more() {
         client.ask(Action::Clone { from: image, name, read_only }).unwrap();
     }
     assert_eq!(shared(&client), 2 * Bytes::from_kib(256).0);
+}
+
+/// Reading the differences of a clone looked at 65,536 entries of both maps for each part, whatever
+/// it found. Now what is shared costs nothing.
+#[test]
+fn differences_of_a_clone_cost_what_they_are() {
+    let mut client = Client::with(Settings { fanout: 64, ..settings() });
+    let blocks = 65_536;
+    let size = Bytes(blocks * u64::from(BLOCK));
+    let image = client.create("image", size, 0, Quotas::default());
+    for at in (0..blocks).step_by(256) {
+        client.write(image, at, block(1).repeat(256)).unwrap();
+    }
+    let made = client.ask(Action::Clone { from: image, name: "vm".to_string(), read_only: false });
+    let Ok(Completed::Created(vm)) = made else { panic!("{made:?}") };
+    let differ = |client: &Client, first, most, steps| {
+        client.store.differences((vm, image), first, most, steps).unwrap()
+    };
+    let none = differ(&client, 0, 4096, 1000);
+    assert_eq!((none.blocks.len(), none.next, none.steps), (0, None, 0));
+    let changed = [5u32, 30_000, 65_535];
+    for &at in &changed {
+        client.write(vm, at.into(), block(2)).unwrap();
+    }
+    let length = Bytes(u64::from(BLOCK));
+    let offset = Bytes(40_000 * u64::from(BLOCK));
+    client.ask(Action::Zero { volume: vm, offset, length, fua: false }).unwrap();
+    let at = |found: &thermocline_content::Differences| {
+        found.blocks.iter().map(|(at, id)| (*at, id.is_some())).collect::<Vec<_>>()
+    };
+    let all = differ(&client, 0, 4096, 100_000);
+    assert_eq!(at(&all), [(5, true), (30_000, true), (40_000, false), (65_535, true)]);
+    assert_eq!(all.next, None);
+    // Three levels of 64 entries on the way to each of four blocks, and a root for all.
+    assert!(all.steps <= 64 + 4 * 2 * 64, "{} steps", all.steps);
+    let two = differ(&client, 0, 2, 100_000);
+    assert_eq!((at(&two), two.next), (vec![(5, true), (30_000, true)], Some(30_001)));
+    let rest = differ(&client, 30_001, 4096, 100_000);
+    assert_eq!(at(&rest), [(40_000, false), (65_535, true)]);
+    // Few steps at a time come to the same.
+    let (mut found, mut next) = (Vec::new(), Some(0));
+    while let Some(first) = next {
+        let part = differ(&client, first, 4096, 100);
+        assert!(part.steps <= 100 && part.next.is_none_or(|next| next > first));
+        found.extend(at(&part));
+        next = part.next;
+    }
+    assert_eq!(found, at(&all));
 }

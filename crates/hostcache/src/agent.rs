@@ -28,9 +28,9 @@ mod writing;
 
 use crate::IDS_MAX;
 use crate::flash::{FlashCounts, FlashFailed, FlashRequest};
-use crate::messages::{ContentId, HostId, ToAgent, ToPeer, ToServer};
+use crate::messages::{ContentId, HostId, ReadItem, ToAgent, ToPeer, ToServer};
 use crate::settings::{AgentSettings, SettingsError};
-use asked::Request;
+use asked::{Request, Wanted};
 use bytes::Bytes;
 use events::{AgentCounts, AgentError, Event, Gone, Ticket, VolumeKey};
 use guests::Guests;
@@ -38,6 +38,7 @@ use peers::Peers;
 use session::Session;
 use state::AgentState;
 use thermocline_units::Nanos;
+use thermocline_units::situations::met;
 use writing::NewWrite;
 
 /// State machine of a host.
@@ -246,7 +247,10 @@ impl Agent {
     /// Time at which [`Agent::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let late = [self.guests.reads.next_deadline(), self.peers.next_deadline()];
-        let session = [self.session.next_deadline(&self.state)];
+        let session = [
+            self.session.next_deadline(&self.state),
+            self.guests.writes.next_deadline(&self.state),
+        ];
         session.into_iter().chain(late).flatten().min()
     }
 
@@ -262,13 +266,14 @@ impl Agent {
         self.session.disconnected(&mut self.state, &mut self.guests);
     }
 
-    /// Does the work that is due: time-outs and renewals.
+    /// Does the work that is due: time-outs, renewals, and writes that found no room.
     ///
     /// # Errors
     /// The server does not answer: the connection ends, and [`Agent::disconnected`] must be called.
     pub fn tick(&mut self, now: Nanos) -> Result<(), AgentError> {
         self.guests.reads.give_up_late(&mut self.state, now);
         self.peers.give_up_late(&mut self.state, now);
+        self.guests.writes.look_for_room(&mut self.state, now);
         self.session.tick(&mut self.state, now)
     }
 
@@ -286,7 +291,7 @@ impl Agent {
         let (ToPeer::Block { token, .. } | ToPeer::Gone { token }) = message;
         match self.guests.reads.expects(token, from) {
             true => self.guests.reads.peer_answered(&mut self.state, now, from, message),
-            false => self.peers.stray(from),
+            false => self.peers.came_early(from, message),
         }
     }
 
@@ -304,6 +309,28 @@ impl Agent {
     pub fn hear(&mut self, now: Nanos, message: ToAgent) -> Result<(), AgentError> {
         self.session.heard(now);
         self.take(now, message)
+    }
+
+    /// Takes the answer to a read, and what other hosts had sent before it said that they would.
+    fn take_blocks(
+        &mut self,
+        now: Nanos,
+        answer: reading::Answer,
+        blocks: Vec<Wanted>,
+        items: Vec<ReadItem>,
+    ) -> Result<(), AgentError> {
+        let Agent { state, guests, peers, .. } = self;
+        let tokens = reading::tokens(&items);
+        guests.reads.blocks(state, now, answer, blocks, items)?;
+        for (from, token) in tokens {
+            let early = peers.take_early(from, token);
+            if let Some(message) = early.filter(|_| guests.reads.expects(token, from)) {
+                met("a peer sent a block before the server named it");
+                // Wrong bytes have been asked for anew. That host's connection is not at hand here.
+                let _ = guests.reads.peer_answered(state, now, from, message);
+            }
+        }
+        Ok(())
     }
 
     fn serve(&mut self, now: Nanos, wanted: (u64, ContentId, HostId)) {
@@ -342,7 +369,7 @@ impl Agent {
                     if blocks.len() == items.len() =>
                 {
                     let answer = reading::Answer { request, volume, block, how, version };
-                    guests.reads.blocks(state, now, answer, blocks, items)?;
+                    return self.take_blocks(now, answer, blocks, items);
                 }
                 _ => return wrong("a read"),
             },

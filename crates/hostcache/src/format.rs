@@ -7,7 +7,8 @@
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
 use crate::messages::{
-    ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, Why, WriteItem,
+    ContentId, Hash, HostId, How, ReadItem, Shortage, ToAgent, ToPeer, ToServer, UNKNOWN, Why,
+    WriteItem,
 };
 use crate::{BLOCK_BYTES, BLOCKS_MAX, IDS_MAX, MAP_BLOCKS_MAX, NAME_BYTES_MAX, PUSH_MAX};
 use bytes::{Buf, Bytes};
@@ -88,7 +89,9 @@ impl Body<'_> {
 
     fn id(&mut self) -> Result<ContentId, FormatError> {
         match self.u64()? {
-            value @ (0 | u64::MAX) => Err(wrong("a content's number", value, "a number in use")),
+            value if value == 0 || value == UNKNOWN || Shortage::of(value).is_some() => {
+                Err(wrong("a content's number", value, "a number in use"))
+            }
             id => Ok(ContentId(id)),
         }
     }
@@ -422,7 +425,7 @@ impl Message for ToAgent {
             3 => {
                 let (request, why) = (from.u32()?, from.u8()?);
                 let known = Why::ALL.get(usize::from(why)).copied();
-                let why = known.ok_or(wrong("a refusal's reason", why.into(), "0 to 5"))?;
+                let why = known.ok_or(wrong("a refusal's reason", why.into(), "0 to 6"))?;
                 ToAgent::Refused { request, why }
             }
             4 => ToAgent::Lost { volume: from.u32()? },

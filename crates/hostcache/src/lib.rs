@@ -47,13 +47,14 @@ pub use flash::{FlashCounts, FlashFailed, FlashRequest};
 pub use format::{FormatError, MESSAGE_BYTES_MAX, Message};
 pub use link::{Link, LinkError, QUEUED_BYTES_MAX};
 pub use messages::{
-    ContentId, Hash, HostId, How, ReadItem, ToAgent, ToPeer, ToServer, UNKNOWN, Why, WriteItem,
+    ContentId, Hash, HostId, How, ReadItem, Shortage, ToAgent, ToPeer, ToServer, UNKNOWN, Why,
+    WriteItem,
 };
 pub use protocol::Protocol;
 pub use server::counts::{ServerCounts, ServerError};
 pub use server::{LeaseStatus, OPERATIONS_MAX, Server};
 pub use settings::{AgentSettings, FlashSettings, HashOf, ServerSettings, SettingsError};
-pub use store::{Content, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
+pub use store::{Content, MemoryStore, Outcome, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
 
 /// Bytes of a block.
 pub const BLOCK_BYTES: usize = 4096;

@@ -13,7 +13,7 @@ use thermocline_units::Nanos;
 use thermocline_wire::{Config, ConfigError, Event, Role, Session, StreamId, WireError};
 
 /// Version of the layout.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of messages that may wait to be sent before the connection is given up. Owners of machines
 /// keep far below it: see [`Link::queued`].
 pub const QUEUED_BYTES_MAX: usize = 64 << 20;

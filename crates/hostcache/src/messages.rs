@@ -90,6 +90,33 @@ impl Why {
     ];
 }
 
+/// Room that a written block did not get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shortage {
+    /// The store is full.
+    Store,
+    /// The volume's logical quota is used up.
+    Logical,
+    /// The volume's physical quota is used up.
+    Physical,
+}
+
+impl Shortage {
+    const ALL: [Shortage; 3] = [Shortage::Store, Shortage::Logical, Shortage::Physical];
+
+    /// Number in [`ToAgent::Written`] of a block that is not written for want of room: as high as
+    /// no content's number is.
+    pub fn number(self) -> u64 {
+        UNKNOWN - 1 - self as u64
+    }
+
+    /// The shortage that a number in [`ToAgent::Written`] stands for, if it is none of a content.
+    pub fn of(number: u64) -> Option<Shortage> {
+        let at = UNKNOWN.checked_sub(1)?.checked_sub(number)?;
+        Shortage::ALL.get(usize::try_from(at).ok()?).copied()
+    }
+}
+
 /// A message of an agent to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToServer {
@@ -226,7 +253,8 @@ pub enum ToAgent {
         request: u32,
         /// Version of the write.
         version: u64,
-        /// A number for each block: 0 for zeroes, [`UNKNOWN`] for blocks whose bytes are wanted.
+        /// A number for each block: 0 for zeroes, [`UNKNOWN`] for blocks whose bytes are wanted,
+        /// [`Shortage::number`] for blocks that stay as they were, because there is no room.
         ids: Vec<u64>,
     },
     /// All writes of the volume that were answered before the flush are durable.

@@ -213,8 +213,8 @@ impl Server {
             (Op::Fetch { number }, StoreAnswer::Block(bytes)) => {
                 self.reads.fetched(state, leases, now, number, bytes);
             }
-            (Op::Write(write), StoreAnswer::Written(contents)) => {
-                writing::written(state, now, write, &contents);
+            (Op::Write(write), StoreAnswer::Written(outcomes)) => {
+                writing::written(state, now, write, &outcomes);
             }
             (Op::Fence { asker, volume, fence }, StoreAnswer::Done) => {
                 leases.fenced(state, now, asker, volume, fence);

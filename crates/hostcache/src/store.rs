@@ -13,7 +13,7 @@
 //!
 //! [`MemoryStore`] keeps it: the laboratory and the simulation run on it.
 
-use crate::messages::Hash;
+use crate::messages::{Hash, Shortage};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use thermocline_units::mutants::mutant;
@@ -145,6 +145,19 @@ pub struct VolumeInfo {
     pub lease: Nanos,
 }
 
+/// Outcome of the write of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing was written, because the content is unknown.
+    Unknown,
+    /// Zeroes were written.
+    Zero,
+    /// This content was written.
+    Written(Content),
+    /// The block is as it was: there is no room for its content.
+    Refused(Shortage),
+}
+
 /// An answer of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreAnswer {
@@ -154,8 +167,8 @@ pub enum StoreAnswer {
     Contents(Vec<Option<Content>>),
     /// Bytes of a content, unless it was swept.
     Block(Option<Bytes>),
-    /// Contents of written blocks: `None` where the content is unknown, `Some(None)` for zeroes.
-    Written(Vec<Option<Option<Content>>>),
+    /// Outcomes of the written blocks, in order.
+    Written(Vec<Outcome>),
     /// A flush or a fence is durable.
     Done,
     /// Volume and block.
@@ -193,6 +206,8 @@ pub struct MemoryStore {
     by_hash: BTreeMap<Hash, u32>,
     /// Durable contents of blocks that were written since their last flush.
     durable: BTreeMap<(u32, u32), u32>,
+    /// Room that writes do not get.
+    shortage: Option<Shortage>,
 }
 
 impl MemoryStore {
@@ -206,6 +221,12 @@ impl MemoryStore {
         let map = vec![0; blocks as usize];
         self.volumes.push(Volume { name: name.to_string(), info, map });
         volume
+    }
+
+    /// Has writes refused from now on that need this room, or none. Contents that are there take no
+    /// room of the store, and blocks that have content take none of a logical quota.
+    pub fn set_shortage(&mut self, shortage: Option<Shortage>) {
+        self.shortage = shortage;
     }
 
     /// Makes a clone of an image, which must not be written to any more.
@@ -341,7 +362,7 @@ impl MemoryStore {
         StoreAnswer::Map(runs, None)
     }
 
-    fn write(&mut self, volume: u32, block: u32, item: StoreItem) -> Option<Option<Content>> {
+    fn write(&mut self, volume: u32, block: u32, item: StoreItem) -> Outcome {
         let domain = 1 << self.volumes[volume as usize - 1].info.domain;
         let known = |number: u32| {
             let stored = self.contents[number as usize].as_ref();
@@ -358,22 +379,35 @@ impl MemoryStore {
             StoreItem::Number(number) => known(number as u32),
             StoreItem::Hash(hash) => self.by_hash.get(&hash).and_then(|&number| known(number)),
             StoreItem::Data(bytes, hash) => return self.write_data((volume, block), bytes, hash),
-        }?;
-        self.set((volume, block), word)
+        };
+        let Some(word) = word else { return Outcome::Unknown };
+        match self.shortage.filter(|_| word != 0 && self.grows((volume, block))) {
+            Some(shortage) => Outcome::Refused(shortage),
+            None => self.set((volume, block), word),
+        }
     }
 
-    fn write_data(
-        &mut self,
-        place: (u32, u32),
-        bytes: Bytes,
-        hash: Hash,
-    ) -> Option<Option<Content>> {
+    /// True if the block of a volume whose logical quota is used up has no content yet.
+    fn grows(&self, (volume, block): (u32, u32)) -> bool {
+        self.shortage == Some(Shortage::Logical)
+            && self.volumes[volume as usize - 1].map[block as usize] == 0
+    }
+
+    fn write_data(&mut self, place: (u32, u32), bytes: Bytes, hash: Hash) -> Outcome {
+        let is_new = !self.by_hash.contains_key(&hash);
+        let needs_room = |shortage: &Shortage| match shortage {
+            Shortage::Logical => self.grows(place),
+            Shortage::Store | Shortage::Physical => is_new,
+        };
+        if let Some(shortage) = self.shortage.filter(needs_room) {
+            return Outcome::Refused(shortage);
+        }
         let domain = 1 << self.volumes[place.0 as usize - 1].info.domain;
         let word = self.take_in(bytes, hash, domain);
         self.set(place, word)
     }
 
-    fn set(&mut self, (volume, block): (u32, u32), word: u32) -> Option<Option<Content>> {
+    fn set(&mut self, (volume, block): (u32, u32), word: u32) -> Outcome {
         if word != 0 {
             let stored = self.stored(word);
             let was_marked = std::mem::take(&mut stored.is_marked);
@@ -387,7 +421,7 @@ impl MemoryStore {
             std::mem::replace(&mut self.volumes[volume as usize - 1].map[block as usize], word);
         self.durable.entry((volume, block)).or_insert(old);
         self.unshare(old, (volume, block));
-        Some(self.content(word))
+        self.content(word).map_or(Outcome::Zero, Outcome::Written)
     }
 
     fn unshare(&mut self, word: u32, place: (u32, u32)) {

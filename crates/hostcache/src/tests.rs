@@ -112,7 +112,7 @@ fn messages_survive_a_round_trip_and_no_truncation_passes() {
         ToAgent::Refused { request: 1, why: Why::Fenced },
         ToAgent::Lost { volume },
         ToAgent::Blocks { request: 1, version: 2, items },
-        ToAgent::Written { request: 1, version: 2, ids: vec![0, 5, u64::MAX] },
+        ToAgent::Written { request: 1, version: 2, ids: vec![0, 5, u64::MAX, u64::MAX - 3] },
         ToAgent::Flushed { request: 1 },
         ToAgent::Entries { request: 1, version: 2, runs: vec![(0, vec![1, 2])], next: Some(9) },
         ToAgent::Push { id, version: 1, blocks: vec![(1, 2), (3, 4)] },

@@ -245,7 +245,7 @@ fn a_message_that_is_too_long_or_unread_ends_the_connection() {
 
     // A raw session that claims a long message.
     let mut config = Config::new(Role::Connector, [2; 16]);
-    config.parameters = Bytes::from_static(&[1, 0b11_1101, 2, 0]);
+    config.parameters = Bytes::from_static(&[2, 0b11_1101, 2, 0]);
     let mut session = thermocline_wire::Session::new(config, NOW).unwrap();
     let mut victim = link(Role::Acceptor, "seacache");
     let mut stream = None;

@@ -5,7 +5,7 @@
 
 use thermocline_hostcache::{
     Agent, AgentSettings, BLOCK_BYTES, ContentId, Event, Gone, Hash, HostId, How, Protocol,
-    ReadItem, ToAgent, ToPeer, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
+    ReadItem, Shortage, ToAgent, ToPeer, ToServer, UNKNOWN, VolumeKey, Why, WriteItem,
 };
 use thermocline_units::Nanos;
 use thermocline_units::mutants::plant;
@@ -556,4 +556,155 @@ fn a_host_does_not_wait_for_what_is_only_asked_of_the_server() {
     asked_block(&mut agent, 0);
     hear(&mut agent, ToAgent::Serve { token: 30, id: id_of(5), to: HostId(3) });
     assert_eq!(sent_to_host_3(&mut agent), ToPeer::Gone { token: 30 });
+}
+
+/// Takes the next write, which is of this block alone; the first byte it would write, if it names
+/// or brings bytes, and its number.
+fn asked_write(agent: &mut Agent, block: u32) -> (u32, u8) {
+    match next(agent) {
+        Some(ToServer::Write { request, block: at, items, .. }) if at == block => {
+            let value = match &items[..] {
+                [WriteItem::Hash(hash)] => hash[0],
+                [WriteItem::Data(bytes)] => bytes[0],
+                [WriteItem::Id(id)] => id.0 as u8,
+                other => panic!("{other:?}"),
+            };
+            (request, value)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn written(agent: &mut Agent, request: u32, version: u64, number: u64) {
+    hear(agent, ToAgent::Written { request, version, ids: vec![number] });
+}
+
+/// A write is answered, another one of the same block finds no room, and the server may have lost
+/// the first one. Returns what the agent writes again, which must be the first one's bytes.
+fn written_again_after_a_refusal() -> Vec<u8> {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    events(&mut agent);
+    agent.write(NOW, volume, 5, &bytes_of(1), false).unwrap();
+    let (request, _) = asked_write(&mut agent, 5);
+    written(&mut agent, request, 1, id_of(1).0);
+    let refused = agent.write(NOW, volume, 5, &bytes_of(2), false).unwrap();
+    let (request, _) = asked_write(&mut agent, 5);
+    events(&mut agent);
+    written(&mut agent, request, 2, Shortage::Physical.number());
+    let why = Gone::NoRoom(Shortage::Physical);
+    assert_eq!(events(&mut agent), [Event::Failed { ticket: refused, why }]);
+    reconnect(&mut agent);
+    grant(&mut agent, 1, 0, BLOCKS);
+    let value = |message| match message {
+        ToServer::Write { items, .. } => match &items[..] {
+            [WriteItem::Hash(hash)] => Some(hash[0]),
+            [WriteItem::Data(bytes)] => Some(bytes[0]),
+            other => panic!("{other:?}"),
+        },
+        _ => None,
+    };
+    std::iter::from_fn(|| next(&mut agent)).filter_map(value).collect()
+}
+
+#[test]
+fn a_refused_write_leaves_the_one_before_to_be_said_again() {
+    assert_eq!(written_again_after_a_refusal(), [1]);
+    if !cfg!(debug_assertions) {
+        eprintln!("SKIPPED: mutants exist in builds with debug assertions only");
+        return;
+    }
+    let _planted = plant("a_refused_write_takes_the_one_before");
+    assert_eq!(written_again_after_a_refusal(), [0; 0], "the mutant loses it");
+}
+
+/// The connection is lost while the second write is not answered; on the next one that is refused.
+#[test]
+fn a_write_before_one_that_is_refused_on_the_next_connection_is_said_again() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.write(NOW, volume, 5, &bytes_of(1), false).unwrap();
+    let (request, _) = asked_write(&mut agent, 5);
+    written(&mut agent, request, 1, id_of(1).0);
+    let refused = agent.write(NOW, volume, 5, &bytes_of(2), false).unwrap();
+    reconnect(&mut agent);
+    grant(&mut agent, 1, 0, BLOCKS);
+    events(&mut agent);
+    next(&mut agent);
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!(value, 2);
+    agent.flush(NOW, volume).unwrap();
+    written(&mut agent, request, 2, Shortage::Store.number());
+    let why = Gone::NoRoom(Shortage::Store);
+    assert_eq!(events(&mut agent), [Event::Failed { ticket: refused, why }]);
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!((value, next(&mut agent)), (1, None), "nothing is flushed before it");
+    // Its own write was answered long ago, so it waits for room, and the flush with it.
+    written(&mut agent, request, 3, Shortage::Store.number());
+    assert_eq!((next(&mut agent), events(&mut agent)), (None, Vec::new()));
+    agent.read(NOW, volume, 5, 1).unwrap();
+    assert_eq!(values(&events(&mut agent)), [1], "it is read from here meanwhile");
+    let later = agent.next_deadline().unwrap();
+    assert!(later <= Nanos(NOW.0 + 1_000_000_000), "{later}");
+    agent.tick(Nanos(NOW.0 + 1_000_000_000)).unwrap();
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!(value, 1);
+    written(&mut agent, request, 4, id_of(1).0);
+    let Some(ToServer::Flush { request, .. }) = next(&mut agent) else { panic!() };
+    hear(&mut agent, ToAgent::Flushed { request });
+    assert!(matches!(events(&mut agent)[..], [Event::Done { .. }]));
+    assert_eq!(agent.outstanding(), 0);
+}
+
+/// A write of several blocks of which some find room fails once. The volume stays, and what was
+/// refused is read from the server as it is there.
+#[test]
+fn a_write_of_several_blocks_fails_once_and_the_volume_stays() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    events(&mut agent);
+    let bytes: Vec<u8> = [1, 2, 3].into_iter().flat_map(bytes_of).collect();
+    let ticket = agent.write(NOW, volume, 7, &bytes, false).unwrap();
+    let Some(ToServer::Write { request, .. }) = next(&mut agent) else { panic!() };
+    let ids = vec![Shortage::Logical.number(), id_of(2).0, Shortage::Store.number()];
+    hear(&mut agent, ToAgent::Written { request, version: 9, ids });
+    let why = Gone::NoRoom(Shortage::Logical);
+    assert_eq!(events(&mut agent), [Event::Failed { ticket, why }]);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 7);
+    answer(&mut agent, request, 9, data(6));
+    assert_eq!(values(&events(&mut agent)), [6]);
+    // What is older than the refusal is not learnt.
+    agent.write(NOW, volume, 7, &bytes_of(4), false).unwrap();
+    let (request, _) = asked_write(&mut agent, 7);
+    written(&mut agent, request, 12, id_of(4).0);
+    assert!(matches!(events(&mut agent)[..], [Event::Done { .. }]), "there is room again");
+}
+
+/// Another host is faster than the server's word that it sends a block. That block was dropped, and
+/// the read waited until the host was given up.
+#[test]
+fn a_block_that_comes_before_it_is_named_is_kept() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    events(&mut agent);
+    agent.read(NOW, volume, 7, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 7);
+    let block = |token: u64, value| ToPeer::Block { token, bytes: bytes_of(value).into() };
+    agent.hear_peer(NOW, HostId(2), block(20, 3)).unwrap();
+    // Not that of another host, nor what has another token.
+    agent.hear_peer(NOW, HostId(3), block(21, 9)).unwrap();
+    agent.hear_peer(NOW, HostId(2), block(22, 9)).unwrap();
+    answer(&mut agent, request, 0, ReadItem::Deferred(id_of(3), [3; 32], HostId(2), 20));
+    assert_eq!((values(&events(&mut agent)), next(&mut agent)), (vec![3], None));
+    assert_eq!(agent.counts().from_peers, 1);
+    // It is taken once. Wrong bytes are asked for at the server.
+    agent.read(NOW, volume, 8, 1).unwrap();
+    let (request, _) = asked_block(&mut agent, 8);
+    agent.hear_peer(NOW, HostId(2), block(23, 9)).unwrap();
+    answer(&mut agent, request, 0, ReadItem::Deferred(id_of(4), [4; 32], HostId(2), 23));
+    let (request, how) = asked_block(&mut agent, 8);
+    assert_eq!((how, events(&mut agent)), (How::Bytes, Vec::new()));
+    answer(&mut agent, request, 0, data(4));
+    assert_eq!(values(&events(&mut agent)), [4]);
 }

@@ -39,6 +39,12 @@ pub struct StoreStatus {
     pub known_writes: u64,
     /// Written blocks whose bytes came.
     pub written_blocks: u64,
+    /// Written blocks for which there was no room, since the start.
+    #[serde(default)]
+    pub refused_blocks: u64,
+    /// Level at which the store's room is used, without what `gc` frees.
+    #[serde(default)]
+    pub room: RoomLevel,
     /// Hosts that are connected.
     pub hosts: Vec<HostLink>,
     /// Volumes.
@@ -56,6 +62,23 @@ pub struct HostLink {
     pub sent_bytes: u64,
     /// Bytes that came from it.
     pub received_bytes: u64,
+}
+
+/// Level at which a bound is used.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum RoomLevel {
+    /// Less than 80 % are used, or there is no bound.
+    #[default]
+    Ok,
+    /// From 80 % on.
+    Warning,
+    /// From 95 % on.
+    Critical,
+    /// All of it is used: writes that need more are refused.
+    Full,
 }
 
 /// A volume, clone, snapshot or image of a store.
@@ -79,6 +102,12 @@ pub struct StoreVolume {
     pub logical_quota_bytes: Option<u64>,
     /// Bound of what it may be charged; nothing: none.
     pub physical_quota_bytes: Option<u64>,
+    /// Level at which its quotas are used, the worse of both.
+    #[serde(default)]
+    pub room: RoomLevel,
+    /// Written blocks for which there was no room, since the start of the server.
+    #[serde(default)]
+    pub refused_blocks: u64,
     /// Host that may write to it now.
     pub host: Option<u16>,
 }
@@ -100,6 +129,25 @@ pub struct NewStoreVolume {
     /// Bound of what it may be charged.
     #[serde(default)]
     pub physical_quota_bytes: Option<u64>,
+}
+
+/// New quotas of a volume: what is not named stays, null means no bound.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaChange {
+    /// Bound of what it may map; at least 4 KiB, and a multiple of it.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub logical_quota_bytes: Option<Option<u64>>,
+    /// Bound of what it may be charged; at least 4 KiB, and a multiple of it.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub physical_quota_bytes: Option<Option<u64>>,
+}
+
+/// Reads a field that is there, perhaps as null.
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 /// A clone or a snapshot that is wanted.
@@ -275,4 +323,10 @@ pub struct HostVolume {
     pub size_bytes: u64,
     /// Fencing number of its lease.
     pub fence: u64,
+    /// Writes of guests that were refused for want of room, since it was named to this agent.
+    #[serde(default)]
+    pub refused_writes: u64,
+    /// Room that was short last, and what to do.
+    #[serde(default)]
+    pub last_refusal: Option<String>,
 }

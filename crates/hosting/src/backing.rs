@@ -18,14 +18,16 @@ mod tests;
 
 use super::ranges::Ranges;
 use format::Lease;
-use jobs::{Find, Job, Write};
+use jobs::{Find, Future, Job, Write};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use thermocline_content::{
-    Action, BLOCK, BlockId, Completed, ContentId, Domain, Mapped, REQUESTS_MAX, Request,
-    RequestError, RequestId, Service, Store, VolumeStatus,
+    Action, BLOCK, BlockId, Completed, ContentId, Differences, Domain, Mapped, REQUESTS_MAX,
+    Request, RequestError, RequestId, Service, Store, VolumeStatus,
 };
-use thermocline_hostcache::{BLOCK_BYTES, Content, StoreAnswer, StoreRequest, VolumeInfo};
+use thermocline_hostcache::{
+    BLOCK_BYTES, Content, Outcome, Shortage, StoreAnswer, StoreRequest, VolumeInfo,
+};
 use thermocline_ports::Device;
 use thermocline_units::{Bytes, Nanos, Slab, VolumeId};
 
@@ -38,8 +40,8 @@ const _: () = assert!(UNDER_WAY_MAX <= REQUESTS_MAX, "the store takes them");
 pub(super) const DOMAINS: u32 = 64;
 /// Blocks that are remembered as the places of contents.
 const PLACES_MAX: usize = 1 << 16;
-/// Blocks of a map that are looked at in one answer.
-const MAP_SCAN_MAX: u32 = 1 << 16;
+/// Entries of maps that are looked at for one answer at most.
+const MAP_STEPS_MAX: u64 = 1 << 16;
 
 /// The end of something that was asked.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(super) struct Backing<D> {
     /// Requests that have not begun.
     backlog: VecDeque<(u32, StoreRequest)>,
     told: Vec<Told>,
+    /// Writes of volumes that found no room: volume, blocks, and what was short.
+    refused: Vec<(u32, u64, Shortage)>,
     /// Places where contents were met last: clones have the same at the same place.
     places: BTreeMap<u64, u32>,
 }
@@ -91,6 +95,7 @@ impl<D: Device> Backing<D> {
             ranges: Ranges::default(),
             backlog: VecDeque::new(),
             told: Vec::new(),
+            refused: Vec::new(),
             places: BTreeMap::new(),
         }
     }
@@ -101,6 +106,11 @@ impl<D: Device> Backing<D> {
 
     pub(super) fn store_mut(&mut self) -> &mut Store<D> {
         &mut self.store
+    }
+
+    /// Takes the writes that found no room: volume, number of blocks, and what was short.
+    pub(super) fn take_refused(&mut self) -> Vec<(u32, u64, Shortage)> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Time at which [`Backing::poll`] will next have something to do; as for the store.
@@ -245,7 +255,7 @@ impl<D: Device> Backing<D> {
                 self.ask(now, job, 0, action);
             }
             &mut Job::Map { op, volume, base, block, count } => {
-                let answer = self.map_part(volume, base, block, count);
+                let (answer, _) = self.map_part(volume, base, block, count);
                 self.give_back(now, job);
                 self.jobs.remove(job);
                 self.answer(op, answer);
@@ -293,10 +303,10 @@ impl<D: Device> Backing<D> {
                 self.answer(op, StoreAnswer::Block(Some(data.to_vec().into())));
             }
             (Job::Fetch(op), Ok(_)) => self.answer(op, StoreAnswer::Block(None)),
-            (Job::Lookup { op, block, .. }, Ok(Completed::Identified(names))) => {
+            (Job::Lookup { op, volume, block, .. }, Ok(Completed::Identified(names))) => {
                 let contents = (block..).zip(names).map(|(block, name)| match name {
                     Mapped::Zeroes => None,
-                    Mapped::Block(id, content) => Some(self.content(block, id, content)),
+                    Mapped::Block(id, content) => Some(self.content((volume, block), id, content)),
                 });
                 let contents = contents.collect();
                 self.answer(op, StoreAnswer::Contents(contents));
@@ -308,13 +318,14 @@ impl<D: Device> Backing<D> {
         }
     }
 
-    fn content(&mut self, block: u32, id: BlockId, content: ContentId) -> Content {
+    fn content(&mut self, (volume, block): (u32, u32), id: BlockId, content: ContentId) -> Content {
         let number = number_of(id);
         if self.places.len() >= PLACES_MAX && !self.places.contains_key(&number) {
             self.places.pop_first();
         }
         self.places.insert(number, block);
-        Content { number, hash: content.0, shares: self.store.share_count(id) }
+        let shares = self.store.shares_at(VolumeId(volume), block, id);
+        Content { number, hash: content.0, shares }
     }
 
     /// Answers a write none of whose parts is under way any more.
@@ -332,10 +343,17 @@ impl<D: Device> Backing<D> {
             None => StoreAnswer::Failed,
             Some((results, (_, ids))) => {
                 let blocks = (first..).zip(results.into_iter().zip(ids));
-                let one = |(block, (result, id)): (u32, (Option<Option<ContentId>>, _))| {
-                    let name = result?;
-                    let named: Option<(BlockId, ContentId)> = Option::zip(id, name);
-                    Some(named.map(|(id, name)| self.content(block, id, name)))
+                type Ended = (Result<Future, Shortage>, Option<BlockId>);
+                let one = |(block, (result, id)): (u32, Ended)| match (result, id) {
+                    (Err(shortage), _) => {
+                        self.refused.push((volume, 1, shortage));
+                        Outcome::Refused(shortage)
+                    }
+                    (Ok(None), _) => Outcome::Unknown,
+                    (Ok(Some(Some(name))), Some(id)) => {
+                        Outcome::Written(self.content((volume, block), id, name))
+                    }
+                    (Ok(Some(_)), _) => Outcome::Zero,
                 };
                 StoreAnswer::Written(blocks.map(one).collect())
             }
@@ -408,6 +426,12 @@ impl<D: Device> Backing<D> {
         self.store.volumes().into_iter().find(|volume| volume.name == name)
     }
 
+    /// A volume's name, if it is there.
+    pub(super) fn name_of(&self, volume: u32) -> Option<String> {
+        let all = self.store.volumes().into_iter();
+        all.filter(|it| it.id.0 == volume).map(|it| it.name).next()
+    }
+
     /// A volume as hosts see it; `None`: not one that hosts can use.
     pub(super) fn info(&self, volume: &VolumeStatus) -> Option<VolumeInfo> {
         let blocks = u32::try_from(volume.size.0 / u64::from(BLOCK)).ok()?;
@@ -431,30 +455,30 @@ impl<D: Device> Backing<D> {
         })
     }
 
-    fn map_part(&self, volume: u32, base: bool, block: u32, count: u32) -> StoreAnswer {
+    /// A part of a volume's map, or of its image's, and the entries of maps that were looked at.
+    fn map_part(&self, volume: u32, base: bool, block: u32, count: u32) -> (StoreAnswer, u64) {
         let all = self.store.volumes();
         let it = all.iter().find(|it| it.id.0 == volume);
-        let Some(info) = it.and_then(|it| self.info(it)) else { return StoreAnswer::Failed };
+        let info = it.and_then(|it| self.info(it));
         // Without its image nothing can be said of what differs from it.
-        if info.base == 0 {
-            return StoreAnswer::Failed;
-        }
-        let scanned = MAP_SCAN_MAX.min(info.blocks.saturating_sub(block));
-        let ids = |volume| self.store.map(VolumeId(volume), block, scanned);
-        let (Some((_, image)), Some((_, own))) = (ids(info.base), ids(volume)) else {
-            return StoreAnswer::Failed;
+        let Some(info) = info.filter(|info| info.base != 0) else {
+            return (StoreAnswer::Failed, 0);
+        };
+        let image = VolumeId(info.base);
+        let part = match base {
+            true => self.store.map(image, block, count).map(|(_, ids)| {
+                let end = block.saturating_add(ids.len() as u32);
+                let steps = ids.len() as u64;
+                let blocks = (block..).zip(ids).collect();
+                Differences { blocks, next: Some(end).filter(|&end| end < info.blocks), steps }
+            }),
+            false => self.store.differences((VolumeId(volume), image), block, count, MAP_STEPS_MAX),
+        };
+        let Some(Differences { blocks, next, steps }) = part else {
+            return (StoreAnswer::Failed, 0);
         };
         let mut runs: Vec<(u32, Vec<Option<Content>>)> = Vec::new();
-        let mut told = 0;
-        for (at, (of_image, of_volume)) in (block..).zip(image.into_iter().zip(own)) {
-            if told == count {
-                return StoreAnswer::Map(runs, Some(at));
-            }
-            if !base && of_volume == of_image {
-                continue;
-            }
-            told += 1;
-            let id = if base { of_image } else { of_volume };
+        for (at, id) in blocks {
             // The server needs the number only.
             let content = id.map(|id| Content {
                 number: number_of(id),
@@ -466,8 +490,7 @@ impl<D: Device> Backing<D> {
                 _ => runs.push((at, vec![content])),
             }
         }
-        let end = block + scanned;
-        StoreAnswer::Map(runs, (end < info.blocks).then_some(end))
+        (StoreAnswer::Map(runs, next), steps)
     }
 
     /// The store cannot go on, and why.

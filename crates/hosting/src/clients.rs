@@ -196,6 +196,7 @@ impl Clients {
             Err(Failure::Shutdown) => session.fail(cookie, Errno::Shutdown),
             Err(Failure::Range) => session.fail(cookie, Errno::Invalid),
             Err(Failure::Io) => session.fail(cookie, Errno::Io),
+            Err(Failure::NoSpace(_)) => session.fail(cookie, Errno::NoSpace),
         }
         client.wakeup.notify_one();
     }

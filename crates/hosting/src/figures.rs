@@ -71,6 +71,7 @@ pub(super) fn of_store(status: StoreStatus) -> Response {
         ("blocks_by_peer", "Blocks that other hosts sent", count(status.blocks_by_peer)),
         ("known_writes", "Written blocks whose bytes were not sent", count(status.known_writes)),
         ("written_blocks", "Written blocks whose bytes came", count(status.written_blocks)),
+        ("refused_blocks", "Written blocks without room", count(status.refused_blocks)),
     ];
     let of_hosts = |value: fn(&super::api::HostLink) -> u64| {
         let hosts = status.hosts.iter();
@@ -80,11 +81,25 @@ pub(super) fn of_store(status: StoreStatus) -> Response {
         let volumes = status.volumes.iter();
         volumes.map(|volume| (volume.name.clone(), bytes(value(volume)))).collect()
     };
+    let quotas = |of: fn(&super::api::StoreVolume) -> Option<u64>| {
+        let bounded = status.volumes.iter().filter_map(|it| Some((it.name.clone(), of(it)?)));
+        bounded.map(|(name, bound)| (name, bytes(bound))).collect()
+    };
+    let refused = status.volumes.iter();
+    let refused = refused.map(|it| (it.name.clone(), count(it.refused_blocks))).collect();
     let labelled = vec![
         ("host_sent_bytes", "Bytes sent to a host", "host", of_hosts(|it| it.sent_bytes)),
         ("host_received_bytes", "Bytes from a host", "host", of_hosts(|it| it.received_bytes)),
         ("volume_mapped_bytes", "Of a volume", "volume", of_volumes(|it| it.mapped_bytes)),
         ("volume_charged_bytes", "Charged to it", "volume", of_volumes(|it| it.charged_bytes)),
+        ("volume_logical_quota_bytes", "Its bound", "volume", quotas(|it| it.logical_quota_bytes)),
+        (
+            "volume_physical_quota_bytes",
+            "Bound of what it is charged",
+            "volume",
+            quotas(|it| it.physical_quota_bytes),
+        ),
+        ("volume_refused_blocks", "Its written blocks without room", "volume", refused),
     ];
     answer("thermocline_store", Figures { plain, labelled })
 }
@@ -125,5 +140,8 @@ pub(super) fn of_host(status: HostStatus) -> Response {
         ("served_blocks", "Blocks sent to other hosts", count(status.served_blocks)),
     ];
     let plain = plain.into_iter().chain(status.flash.iter().flat_map(of_flash)).collect();
-    answer("thermocline_host", Figures { plain, labelled: Vec::new() })
+    let refused = status.volumes.iter();
+    let refused = refused.map(|it| (it.name.clone(), count(it.refused_writes))).collect();
+    let refused = ("volume_refused_writes", "Writes without room", "volume", refused);
+    answer("thermocline_host", Figures { plain, labelled: vec![refused] })
 }

@@ -11,7 +11,7 @@
 use super::ranges::Ranges;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
-use thermocline_hostcache::{Agent, BLOCK_BYTES, Event, Gone, Ticket, VolumeKey};
+use thermocline_hostcache::{Agent, BLOCK_BYTES, Event, Gone, Shortage, Ticket, VolumeKey};
 use thermocline_ports::Payload;
 use thermocline_units::{Nanos, Slab};
 use thermocline_volume::Action;
@@ -31,6 +31,8 @@ pub(super) enum Failure {
     Range,
     /// The server could not do it, or too much waits.
     Io,
+    /// There is no room for a write.
+    NoSpace(Shortage),
 }
 
 impl From<Gone> for Failure {
@@ -39,6 +41,7 @@ impl From<Gone> for Failure {
             Gone::Volume => Failure::Shutdown,
             Gone::Outside => Failure::Range,
             Gone::TooMany | Gone::Server(_) => Failure::Io,
+            Gone::NoRoom(shortage) => Failure::NoSpace(shortage),
         }
     }
 }
@@ -104,6 +107,8 @@ pub(super) struct Guests<W> {
     /// Requests that have their blocks.
     ready: VecDeque<u32>,
     ended: Vec<Ended<W>>,
+    /// Writes that found no room.
+    refused: Vec<(VolumeKey, Shortage)>,
 }
 
 impl<W> Default for Guests<W> {
@@ -114,6 +119,7 @@ impl<W> Default for Guests<W> {
             ranges: Ranges::default(),
             ready: VecDeque::new(),
             ended: Vec::new(),
+            refused: Vec::new(),
         }
     }
 }
@@ -133,6 +139,11 @@ impl<W> Guests<W> {
     /// Those that have ended.
     pub(super) fn take_ended(&mut self) -> Vec<Ended<W>> {
         std::mem::take(&mut self.ended)
+    }
+
+    /// Writes that found no room since this was asked last.
+    pub(super) fn take_refused(&mut self) -> Vec<(VolumeKey, Shortage)> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Begins a request, whose range lies within the volume.
@@ -292,7 +303,10 @@ impl<W> Guests<W> {
         if it.left > 0 || has_more {
             return;
         }
-        let Op { who, failure, read, .. } = self.ops.remove(op);
+        let Op { who, volume, failure, read, .. } = self.ops.remove(op);
+        if let Some(Failure::NoSpace(shortage)) = failure {
+            self.refused.push((volume, shortage));
+        }
         let result = failure.map_or(Ok(read), Err);
         self.ended.push(Ended { who, result });
         self.ready.extend(self.ranges.end(u64::from(op)).into_iter().map(|op| op as u32));

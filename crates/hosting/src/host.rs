@@ -47,7 +47,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
-use volumes::{GiveBack, Volumes};
+use volumes::{GiveBack, Volumes, short_of};
 
 /// Requests to the server without an answer: a server gives a host up that has 4,096.
 const WINDOW: usize = 2048;
@@ -95,6 +95,8 @@ pub(super) struct Core {
     clock: Clock,
     notes: Notes,
     wakeup: Rc<Notify>,
+    /// Time for which the clock is waited.
+    waits_until: Option<Nanos>,
 }
 
 /// The administrator's side of an agent.
@@ -167,6 +169,7 @@ impl HostAgent {
             clock: Clock(Instant::now()),
             notes,
             wakeup: Rc::new(Notify::new()),
+            waits_until: None,
             config,
         };
         for name in core.config.volumes.clone() {
@@ -311,9 +314,8 @@ impl Core {
         if self.history.is_over(now) {
             self.history.note(now, self.totals());
         }
-        let second = self.second.as_ref().and_then(|second| second.device().next_event());
-        let due = [self.agent.next_deadline(), self.volumes.next_due(), second];
-        due.into_iter().flatten().min()
+        self.waits_until = self.due();
+        self.waits_until
     }
 
     /// Carries on until nothing moves without somebody else.
@@ -336,6 +338,12 @@ impl Core {
                     Who::Detach(key) => self.flushed_to_detach(key, result.is_ok()),
                 }
             }
+            for (key, shortage) in self.guests.take_refused() {
+                if let Some(name) = self.volumes.refused_write(key, shortage, now) {
+                    let text = format!("a write was refused: {}", short_of(shortage));
+                    self.notes.note(Severity::Error, name, text);
+                }
+            }
             self.send();
             if let Some(second) = &mut self.second {
                 moved |= second.turn(&mut self.agent, now);
@@ -344,9 +352,20 @@ impl Core {
                 self.clients.ids().into_iter().for_each(|id| moved |= self.start_requests(id));
             }
             if !moved {
-                return;
+                break;
             }
         }
+        // Whoever waits for the clock must hear of what is due earlier.
+        if self.due().is_some_and(|due| self.waits_until.is_none_or(|until| due < until)) {
+            self.wakeup.notify_one();
+        }
+    }
+
+    /// Time at which [`Core::tick`] has something to do.
+    fn due(&self) -> Option<Nanos> {
+        let second = self.second.as_ref().and_then(|second| second.device().next_event());
+        let due = [self.agent.next_deadline(), self.volumes.next_due(), second];
+        due.into_iter().flatten().min()
     }
 
     fn send(&mut self) {
@@ -615,7 +634,7 @@ fn reason(why: Why) -> &'static str {
         Why::Fenced => "its lease is another's",
         Why::Outside => "the server looked for blocks outside of it",
         Why::Store => {
-            "the store could not do it: it is full, a quota is reached, or its device failed; `thermocline store status` tells"
+            "the store could not do it; its events say why (`thermocline store status`, its page)"
         }
     }
 }

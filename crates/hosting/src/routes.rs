@@ -3,8 +3,8 @@
 
 use super::HostApi;
 use super::api::{
-    Checked, HostSecond, HostStatus, NewClone, NewStoreVolume, StoreSecond, StoreStatus,
-    StoreVolume, Swept,
+    Checked, HostSecond, HostStatus, NewClone, NewStoreVolume, QuotaChange, StoreSecond,
+    StoreStatus, StoreVolume, Swept,
 };
 use super::backing::DOMAINS;
 use super::figures;
@@ -61,7 +61,7 @@ fn store_api() -> OpenApiRouter<StoreApi> {
     OpenApiRouter::with_openapi(StoreDocument::openapi())
         .routes(routes!(store_status))
         .routes(routes!(volumes, create))
-        .routes(routes!(delete))
+        .routes(routes!(delete, change))
         .routes(routes!(clone))
         .routes(routes!(fill))
         .routes(routes!(gc))
@@ -145,6 +145,20 @@ async fn volumes(State(admin): Store) -> Answer<Vec<StoreVolume>> {
     admin.mailbox.look(|core| core.volumes()).await.map(Json)
 }
 
+/// A quota as the store has it.
+fn bound(bytes: Option<u64>) -> Result<Bytes, Refused> {
+    match bytes {
+        None => Ok(Bytes(u64::MAX)),
+        Some(0) => Err(Refused::invalid(
+            "with a quota of 0 nothing could be written; give 4 KiB or more, or make a snapshot",
+        )),
+        Some(bytes) if !bytes.is_multiple_of(BLOCK_BYTES as u64) => {
+            Err(Refused::invalid(format!("quota {bytes}: give a multiple of 4 KiB")))
+        }
+        Some(bytes) => Ok(Bytes(bytes)),
+    }
+}
+
 /// Makes a volume that reads as zeroes.
 #[utoipa::path(post, path = "/v1/volumes", request_body = NewStoreVolume,
     responses((status = 200, body = StoreVolume), (status = 409, body = Refused),
@@ -158,9 +172,8 @@ async fn create(State(admin): Store, Body(wish): Body<NewStoreVolume>) -> Answer
     if domain >= DOMAINS {
         return Err(Refused::invalid(format!("domain {domain}: give 0 to {}", DOMAINS - 1)));
     }
-    let bound = |bytes: Option<u64>| Bytes(bytes.unwrap_or(u64::MAX));
     let quotas =
-        Quotas { logical: bound(logical_quota_bytes), physical: bound(physical_quota_bytes) };
+        Quotas { logical: bound(logical_quota_bytes)?, physical: bound(physical_quota_bytes)? };
     let (size, domain, called) = (Bytes(size_bytes), Domain(domain), name.clone());
     order(&admin, move |_| Ok((Action::Create { name, size, domain, quotas }, ()))).await?;
     told(&admin, called).await
@@ -178,6 +191,44 @@ async fn delete(State(admin): Store, Path(name): Path<String>) -> Result<StatusC
     })
     .await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Changes the quotas of a volume, also while a host has it. One below what is used refuses growth
+/// from now on; nothing is taken away.
+#[utoipa::path(patch, path = "/v1/volumes/{name}", request_body = QuotaChange,
+    params(("name" = String, Path, description = "The volume's name")),
+    responses((status = 200, body = StoreVolume), (status = 404, body = Refused),
+        (status = 409, body = Refused), (status = 422, body = Refused)))]
+async fn change(
+    State(admin): Store,
+    Path(name): Path<String>,
+    Body(wish): Body<QuotaChange>,
+) -> Answer<StoreVolume> {
+    let QuotaChange { logical_quota_bytes, physical_quota_bytes } = wish;
+    if logical_quota_bytes.or(physical_quota_bytes).is_none() {
+        return Err(Refused::invalid(
+            "name `logical_quota_bytes`, `physical_quota_bytes`, or both",
+        ));
+    }
+    let logical = logical_quota_bytes.map(bound).transpose()?;
+    let physical = physical_quota_bytes.map(bound).transpose()?;
+    let called = name.clone();
+    order(&admin, move |core| {
+        let it = core.volume(&name)?;
+        if it.read_only {
+            let text = format!(
+                "`{name}` is a snapshot, to which nothing is written; quotas are of volumes"
+            );
+            return Err(Refused::conflict(text));
+        }
+        let quotas = Quotas {
+            logical: logical.unwrap_or(it.quotas.logical),
+            physical: physical.unwrap_or(it.quotas.physical),
+        };
+        Ok((Action::SetQuotas { volume: it.id, quotas }, ()))
+    })
+    .await?;
+    told(&admin, called).await
 }
 
 /// Makes a clone or a snapshot of a volume, as it is at the server now.

@@ -3,13 +3,16 @@
 //! Everything is on one thread. Whatever comes in (bytes of a host, answers of the device, orders)
 //! is taken by a machine, and [`Core::turn`] carries on until nothing moves.
 
-use super::api::{HostLink, StoreSecond, StoreStatus, StoreVolume};
+mod room;
+
+use super::api::{HostLink, RoomLevel, StoreSecond, StoreStatus, StoreVolume};
 use super::backing::{Backing, Told};
 use super::config::{STORE, StoreConfig};
 use super::line::{Line, Traffic, carry, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
 use super::{Clock, HostingError, hash_of};
+use room::{Watch, level, level_of};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -74,6 +77,8 @@ pub(super) struct Core {
     /// Time at which the device is told next which of its parts are worth more.
     tells_worth_at: Nanos,
     history: Growth<StoreSecond>,
+    /// Events about room that were told.
+    room: Watch,
     connections: u64,
     orders: BTreeMap<u64, Waiting>,
     next_order: u64,
@@ -176,6 +181,7 @@ impl StoreServer {
             before: Traffic::default(),
             tells_worth_at: clock.now(),
             history: Growth::default(),
+            room: Watch::default(),
             connections: 0,
             orders: BTreeMap::new(),
             next_order: 0,
@@ -252,6 +258,7 @@ async fn run_store(
             if core.history.is_over(now) {
                 let totals = core.totals();
                 core.history.note(now, totals);
+                core.look_at_room();
             }
             core.backing.next_event()
         };
@@ -471,6 +478,34 @@ impl Core {
             host.line.look_for_room(|queued| self.server.has_room(*id, queued));
         }
         self.look_at_sweeps();
+        self.look_at_refusals(now);
+    }
+
+    /// Tells of writes that found no room.
+    fn look_at_refusals(&mut self, now: Nanos) {
+        for (volume, blocks, shortage) in self.backing.take_refused() {
+            let name = self.backing.name_of(volume).unwrap_or_default();
+            if let Some((severity, of, text)) =
+                self.room.refused(now, (volume, &name), blocks, shortage)
+            {
+                self.notes.note(severity, of, text);
+            }
+        }
+    }
+
+    /// Bytes of the store's room that are used, without what a sweep frees, and all of them.
+    fn used(&self) -> (u64, u64) {
+        let status = self.backing.store().status();
+        (status.stored.0.saturating_sub(status.unreferenced.0), status.capacity.0)
+    }
+
+    /// Tells when little room is left.
+    fn look_at_room(&mut self) {
+        let numbers = self.backing.store().volumes().into_iter().map(|volume| volume.id.0);
+        let volumes: Vec<_> = numbers.zip(self.volumes()).collect();
+        for (severity, of, text) in self.room.look(self.used(), &volumes) {
+            self.notes.note(severity, of, text);
+        }
     }
 
     /// The same, from a connection: who drives the store looks when it is to go on.
@@ -580,6 +615,8 @@ impl Core {
         let leases = self.leases();
         let bound = |bytes: Bytes| (bytes.0 != u64::MAX).then_some(bytes.0);
         let told = all.iter().map(|volume| StoreVolume {
+            room: RoomLevel::Ok,
+            refused_blocks: self.room.refused_blocks(volume.id.0),
             name: volume.name.clone(),
             size_bytes: volume.size.0,
             read_only: volume.read_only,
@@ -591,7 +628,8 @@ impl Core {
             physical_quota_bytes: bound(volume.quotas.physical),
             host: leases.iter().find(|it| it.volume == volume.id.0).map(|it| it.holder.0),
         });
-        told.collect()
+        let with_level = |volume: StoreVolume| StoreVolume { room: level_of(&volume), ..volume };
+        told.map(with_level).collect()
     }
 
     /// Everything at a glance.
@@ -599,6 +637,7 @@ impl Core {
         let status = self.backing.store().status();
         let counts = self.server.counts();
         let volumes = self.volumes();
+        let (used, capacity) = self.used();
         let hosts = self.hosts.iter().map(|(id, host)| {
             let traffic = host.line.traffic();
             let (sent_bytes, received_bytes) = (traffic.sent, traffic.received);
@@ -621,6 +660,8 @@ impl Core {
             blocks_by_peer: counts.by_peer,
             known_writes: counts.known_writes,
             written_blocks: counts.written,
+            refused_blocks: counts.refused,
+            room: level(used, capacity),
             hosts: hosts.collect(),
             volumes,
         }

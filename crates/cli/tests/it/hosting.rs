@@ -1,6 +1,8 @@
 //! `thermocline store` and `thermocline host` as users run them: real clients, processes that are
 //! killed, two hosts and clones of one image, strangers.
 
+mod room;
+
 use crate::program::{self, run};
 use crate::tunnel_page::curl;
 use crate::up::clients_are_here;
@@ -165,6 +167,15 @@ impl Scene {
 
     fn wait_attached(&self, id: u32, volume: &str) {
         self.wait_for(&format!("{volume} at host {id}"), || self.state(id, volume).0 == "attached");
+    }
+
+    /// The answer of the API on a unix socket.
+    fn get(&self, socket: &str, path: &str) -> String {
+        let socket = self.folder.join(socket);
+        let (code, text) =
+            curl(&["--unix-socket", socket.to_str().unwrap(), &format!("http://x{path}")]);
+        assert_eq!(code, 200, "{path}: {text}");
+        text
     }
 
     /// Runs a client: its output, or what it complained about.
@@ -619,34 +630,6 @@ fn a_host_that_stood_still_gives_up_a_volume_that_was_deleted() {
     let other = || scene.io(1, "vm", &["read -P 0 0 1M"]).is_ok();
     scene.wait_for("the other volume", other);
     assert_eq!(one.end(), Some(0));
-}
-
-#[test]
-fn a_full_store_takes_volumes_away_until_it_has_room() {
-    if !clients_are_here() {
-        return;
-    }
-    let scene = Scene::new("hosting-full", "48MiB");
-    image(&scene.folder, 4, 24);
-    run(&scene.folder, "store image import image.raw junk").succeeded();
-    run(&scene.folder, "store volume create vm 64MiB").succeeded();
-    let agent = scene.agent(1, &["vm"]);
-    scene.wait_attached(1, "vm");
-    scene.io(1, "vm", &["write -P 5 0 1M", "flush"]).unwrap();
-    let bytes = image(&scene.folder, 5, 40);
-    let uri = "nbd+unix:///vm?socket=1.nbd";
-    let copy = ["convert", "-n", "-f", "raw", "-O", "raw", "image.raw", uri];
-    assert!(scene.client("qemu-img", &copy).is_err(), "40 MiB are more than there is room for");
-    scene.wait_for("the reason", || scene.status(1).to_string().contains("it is full"));
-    run(&scene.folder, "store check").succeeded();
-    run(&scene.folder, "store delete junk --yes").succeeded();
-    run(&scene.folder, "store gc").succeeded();
-    // As soon as the lease that was given up is over.
-    scene.wait_attached(1, "vm");
-    scene.wait_for("room for all of it", || scene.client("qemu-img", &copy).is_ok());
-    assert!(scene.bytes(1, "vm")[..bytes.len()] == bytes);
-    run(&scene.folder, "store check").succeeded();
-    assert_eq!(agent.end(), Some(0));
 }
 
 #[test]

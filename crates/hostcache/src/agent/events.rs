@@ -1,6 +1,6 @@
 //! Names, events, errors and counts of an agent, as its owner sees them.
 
-use crate::messages::Why;
+use crate::messages::{Shortage, Why};
 use thermocline_units::Nanos;
 
 /// Requests of guests that may wait at once.
@@ -24,6 +24,8 @@ pub enum Gone {
     TooMany,
     /// The server refused it.
     Server(Why),
+    /// There is no room for a write. Each of its blocks is as it was, or written.
+    NoRoom(Shortage),
 }
 
 /// Event for the owner of the agent.

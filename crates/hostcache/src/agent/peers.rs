@@ -4,6 +4,9 @@
 //! it on when it comes. It waits only for what a host before it was already named for, so hosts
 //! that wait for each other never form a circle. A host that is owed a block for too long is told
 //! that it does not come: it asks the server, before its own patience ends.
+//!
+//! Another host may be faster than the server's word that it sends something. What comes early is
+//! kept until that word has come.
 
 use super::events::AgentError;
 use super::reading::Reads;
@@ -16,6 +19,8 @@ use thermocline_units::situations::{met, met_if};
 
 /// Messages that may wait for one peer; further requests are answered with [`ToPeer::Gone`].
 const PEER_QUEUE_MAX: usize = 256;
+/// Messages of a peer that are kept for tokens that are not known yet. It is one request's blocks.
+const EARLY_MAX: usize = crate::BLOCKS_MAX;
 /// Unexpected blocks of a peer after which its connection ends.
 const STRAYS_MAX: u32 = 4096;
 
@@ -41,6 +46,8 @@ pub(super) struct Peers {
     counts: BTreeMap<HostId, usize>,
     /// Contents and the times at which something owed of them may be late, in their order.
     deadlines: VecDeque<(Nanos, u32)>,
+    /// Messages whose tokens are not known yet, in the order in which they came.
+    early: BTreeMap<HostId, VecDeque<ToPeer>>,
     /// Blocks that nothing waited for.
     strays: BTreeMap<HostId, u32>,
 }
@@ -143,12 +150,18 @@ impl Peers {
         }
     }
 
-    /// Notes a message that nothing waits for.
+    /// Keeps a message that nothing waits for, or not yet, in place of the oldest of too many.
     ///
     /// # Errors
-    /// There were too many.
-    pub(super) fn stray(&mut self, from: HostId) -> Result<(), AgentError> {
+    /// There were too many that nothing ever waited for.
+    pub(super) fn came_early(&mut self, from: HostId, message: ToPeer) -> Result<(), AgentError> {
         met("a peer answered what nobody waits for");
+        let early = self.early.entry(from).or_default();
+        early.push_back(message);
+        if early.len() <= EARLY_MAX {
+            return Ok(());
+        }
+        early.pop_front();
         let strays = self.strays.entry(from).or_default();
         *strays += 1;
         match *strays > STRAYS_MAX {
@@ -157,10 +170,21 @@ impl Peers {
         }
     }
 
+    /// Takes the message for a token that another host has sent before its time.
+    pub(super) fn take_early(&mut self, from: HostId, token: u64) -> Option<ToPeer> {
+        let early = self.early.get_mut(&from)?;
+        let is_it = |message: &ToPeer| {
+            let (ToPeer::Block { token: of, .. } | ToPeer::Gone { token: of }) = message;
+            *of == token
+        };
+        early.iter().position(is_it).and_then(|at| early.remove(at))
+    }
+
     /// Forgets a host whose connection is over.
     pub(super) fn lost(&mut self, state: &mut AgentState, host: HostId) {
         self.out.remove(&host);
         self.strays.remove(&host);
+        self.early.remove(&host);
         self.counts.remove(&host);
         for (content, owed) in &mut self.owed {
             let before = owed.len();

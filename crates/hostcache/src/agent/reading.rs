@@ -51,6 +51,15 @@ pub(super) struct Answer {
     pub(super) version: u64,
 }
 
+/// Hosts that are to send blocks of an answer, with their tokens.
+pub(super) fn tokens(items: &[ReadItem]) -> Vec<(HostId, u64)> {
+    let token = |item: &ReadItem| match item {
+        ReadItem::Deferred(_, _, holder, token) => Some((*holder, *token)),
+        _ => None,
+    };
+    items.iter().filter_map(token).collect()
+}
+
 /// The reads of guests that are not answered, and the blocks and contents that they wait for.
 #[derive(Debug, Default)]
 pub(super) struct Reads {

@@ -38,6 +38,20 @@ pub(super) struct Unflushed {
     pub(super) answered: Option<u64>,
     /// True if it is being sent again to a server that may have lost it.
     pub(super) is_again: bool,
+    /// True if it was sent again, found no room, and is sent once more after a while.
+    pub(super) waits_for_room: bool,
+    /// Write of the block that was answered and is not durable, while this one is not answered. It
+    /// counts if this one is refused.
+    pub(super) before: Option<Box<Before>>,
+}
+
+/// Write of a block that a later one may replace.
+#[derive(Debug)]
+pub(super) struct Before {
+    /// `None`: zeroes.
+    pub(super) data: Option<(Bytes, Hash)>,
+    /// Number of its answer among all answers to writes.
+    pub(super) answered: u64,
 }
 
 /// A guest's write that has not begun.
@@ -69,6 +83,8 @@ pub(super) struct Volume {
     pub(super) unflushed: BTreeMap<u32, Unflushed>,
     /// Blocks of `unflushed` that were sent again and are not answered.
     pub(super) again: usize,
+    /// Time at which those of them are sent once more that found no room.
+    pub(super) room_at: Option<Nanos>,
     pub(super) queue: VecDeque<Queued>,
     /// Reads that wait for the server.
     pub(super) parked: Vec<Waiter>,
@@ -95,6 +111,7 @@ impl Volume {
             map: Map::default(),
             unflushed: BTreeMap::new(),
             again: 0,
+            room_at: None,
             queue: VecDeque::new(),
             parked: Vec::new(),
             flushes: VecDeque::new(),

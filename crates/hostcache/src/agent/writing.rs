@@ -6,14 +6,16 @@
 //!    contents that it does not know.
 //! 3. The blocks stay here until a flush is answered that was sent after their answer. After a lost
 //!    connection they are sent again before any flush.
+//! 4. A block for which the server has no room is as it was before, and its write fails. If it is
+//!    sent again, its write was answered before: it stays here, and is sent again each second.
 
 use super::asked::Request;
-use super::events::{Event, Ticket, VolumeKey};
+use super::events::{Event, Gone, Ticket, VolumeKey};
 use super::reading::Reads;
 use super::state::AgentState;
-use super::volume::{Queued, State, Unflushed};
+use super::volume::{Before, Queued, State, Unflushed};
 use crate::map::Known;
-use crate::messages::{ContentId, ToServer, UNKNOWN, WriteItem};
+use crate::messages::{ContentId, Shortage, ToServer, UNKNOWN, WriteItem};
 use crate::{BLOCKS_MAX, Hash};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -21,10 +23,14 @@ use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
+/// Time after which what found no room is sent again.
+const ROOM_AGAIN: Nanos = Nanos::from_secs(1);
+
 #[derive(Debug)]
 struct WriteOp {
     volume: VolumeKey,
     left: usize,
+    shortage: Option<Shortage>,
 }
 
 /// A write of a guest.
@@ -72,7 +78,7 @@ impl Writes {
     ) -> Ticket {
         let NewWrite { volume, block, blocks, fua } = write;
         let ticket = state.tickets.issue();
-        self.ops.insert(ticket, WriteOp { volume, left: blocks.len() });
+        self.ops.insert(ticket, WriteOp { volume, left: blocks.len(), shortage: None });
         let it = state.volumes.get_mut(&volume).expect("it was checked");
         it.queue.push_back(Queued { ticket, block, blocks, fua });
         self.begin_writes(state, reads, now, volume);
@@ -140,12 +146,17 @@ impl Writes {
             if let Known::Content(content) = known {
                 contents.change_refs(content, -1);
             }
+            let before = volume.unflushed.remove(&block);
+            let before = before
+                .and_then(|one| Some(Box::new(Before { data: one.data, answered: one.answered? })));
             let one = Unflushed {
                 data,
                 ticket: Some(ticket),
                 fua: write.fua,
                 answered: None,
                 is_again: false,
+                waits_for_room: false,
+                before,
             };
             volume.unflushed.insert(block, one);
             // Who reads from now on must not get what was asked for before.
@@ -179,7 +190,10 @@ impl Writes {
                 }
                 continue;
             }
-            self.block_written(state, key, at, version, id);
+            match Shortage::of(id) {
+                Some(shortage) => self.block_refused(state, now, (key, at), version, shortage),
+                None => self.block_written(state, key, at, version, id),
+            }
         }
         for (first, count) in wanted {
             met("the server wanted the bytes of a write");
@@ -201,7 +215,7 @@ impl Writes {
         let volume = state.volumes.get_mut(&key).expect("it was checked");
         volume.map.end_write(block, version);
         let Some(one) = volume.unflushed.get_mut(&block) else { return };
-        one.answered = Some(self.stamp);
+        (one.answered, one.before) = (Some(self.stamp), None);
         if std::mem::take(&mut one.is_again) {
             volume.again -= 1;
         }
@@ -213,13 +227,107 @@ impl Writes {
         {
             name_written(state, (key, block), content, ContentId(id), (&bytes, &hash));
         }
-        let Some(ticket) = ticket else { return };
-        let Some(op) = self.ops.get_mut(&ticket) else { return };
-        op.left -= 1;
-        if op.left == 0 {
-            self.ops.remove(&ticket);
-            state.events.push_back(Event::Done { ticket });
+        if let Some(ticket) = ticket {
+            self.one_answered(state, ticket, None);
         }
+    }
+
+    /// A block of a guest's write was written, or found no room; the last one ends the write.
+    fn one_answered(&mut self, state: &mut AgentState, ticket: Ticket, shortage: Option<Shortage>) {
+        let Some(op) = self.ops.get_mut(&ticket) else { return };
+        assert!(op.left > 0, "a block is answered once");
+        op.left -= 1;
+        op.shortage = op.shortage.or(shortage);
+        if op.left > 0 {
+            return;
+        }
+        let event = match op.shortage {
+            None => Event::Done { ticket },
+            Some(shortage) => Event::Failed { ticket, why: Gone::NoRoom(shortage) },
+        };
+        self.ops.remove(&ticket);
+        state.events.push_back(event);
+    }
+
+    /// There is no room for a block, which the server has as it was.
+    fn block_refused(
+        &mut self,
+        state: &mut AgentState,
+        now: Nanos,
+        (key, block): (VolumeKey, u32),
+        version: u64,
+        shortage: Shortage,
+    ) {
+        let volume = state.volumes.get_mut(&key).expect("it was checked");
+        let Some(one) = volume.unflushed.get_mut(&block) else {
+            return volume.map.end_write(block, version);
+        };
+        let Some(ticket) = one.ticket else {
+            // Its write was answered, so it must not be lost; nor is anything flushed before it.
+            met("there was no room for a write that was said again");
+            one.waits_for_room = true;
+            volume.room_at.get_or_insert(Nanos(now.0.saturating_add(ROOM_AGAIN.0)));
+            return;
+        };
+        let refused = volume.unflushed.remove(&block).expect("just seen");
+        let before = refused.before.filter(|_| !mutant("a_refused_write_takes_the_one_before"));
+        volume.again -= usize::from(refused.is_again);
+        volume.map.end_write(block, version);
+        if let Some(before) = before {
+            met("a write was refused after another of the same block that was not durable");
+            let Before { data, answered } = *before;
+            let answered = Some(answered).filter(|_| !refused.is_again);
+            let one = Unflushed {
+                data,
+                ticket: None,
+                fua: false,
+                answered,
+                is_again: refused.is_again,
+                waits_for_room: false,
+                before: None,
+            };
+            volume.unflushed.insert(block, one);
+            if refused.is_again {
+                // The server may have lost it since.
+                volume.again += 1;
+                volume.map.begin_write(block);
+            }
+        }
+        // What the server has there is learnt when it is read.
+        state.set_map(key, block, Known::Nothing);
+        if refused.is_again && state.volumes[&key].unflushed.contains_key(&block) {
+            met("a write from before a refused one was said again");
+            send_write(state, now, key, block, 1, false);
+        }
+        self.one_answered(state, ticket, Some(shortage));
+    }
+
+    /// Sends again what found no room, when it is time.
+    pub(super) fn look_for_room(&self, state: &mut AgentState, now: Nanos) {
+        for key in state.volumes.keys().copied().collect::<Vec<_>>() {
+            let volume = state.volumes.get_mut(&key).expect("it is there");
+            if volume.room_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            if !volume.may_ask(now) {
+                volume.room_at = Some(Nanos(now.0.saturating_add(ROOM_AGAIN.0)));
+                continue;
+            }
+            volume.room_at = None;
+            let waiting = volume.unflushed.iter_mut().filter(|(_, one)| one.waits_for_room);
+            let blocks = waiting.map(|(&block, one)| {
+                one.waits_for_room = false;
+                block
+            });
+            for (block, count) in runs_of(blocks.collect()) {
+                send_write(state, now, key, block, count, false);
+            }
+        }
+    }
+
+    /// Time at which [`Writes::look_for_room`] has something to do.
+    pub(super) fn next_deadline(&self, state: &AgentState) -> Option<Nanos> {
+        state.volumes.values().filter_map(|volume| volume.room_at).min()
     }
 
     /// Makes all writes that were answered durable.
@@ -268,7 +376,12 @@ impl Writes {
     ) {
         let Some(volume) = state.volumes.get_mut(&key) else { return };
         let upto = if mutant("a_flush_covers_later_writes") { u64::MAX } else { stamp };
-        volume.unflushed.retain(|_, one| one.answered.is_none_or(|answered| answered > upto));
+        volume.unflushed.retain(|_, one| {
+            if one.before.as_ref().is_some_and(|before| before.answered <= upto) {
+                one.before = None;
+            }
+            one.answered.is_none_or(|answered| answered > upto)
+        });
         match ticket {
             Some(ticket) => state.events.push_back(Event::Done { ticket }),
             None => volume.is_flushing = false,
@@ -284,20 +397,27 @@ pub(super) fn write_again(state: &mut AgentState, now: Nanos, key: VolumeKey) {
     if mutant("unflushed_writes_are_not_said_again") {
         volume.unflushed.retain(|_, one| one.answered.is_none());
     }
-    let mut runs: Vec<(u32, usize)> = Vec::new();
     for (&block, one) in &mut volume.unflushed {
         met_if(one.answered.is_some(), "a write that was answered was said again");
-        (one.answered, one.is_again) = (None, true);
+        (one.answered, one.is_again, one.waits_for_room) = (None, true, false);
         volume.map.begin_write(block);
+    }
+    (volume.again, volume.room_at) = (volume.unflushed.len(), None);
+    for (block, count) in runs_of(volume.unflushed.keys().copied().collect()) {
+        send_write(state, now, key, block, count, false);
+    }
+}
+
+/// Runs of neighbours among ascending blocks: the first block and the number of blocks.
+fn runs_of(blocks: Vec<u32>) -> Vec<(u32, usize)> {
+    let mut runs: Vec<(u32, usize)> = Vec::new();
+    for block in blocks {
         match runs.last_mut() {
             Some((first, count)) if *first + *count as u32 == block => *count += 1,
             _ => runs.push((block, 1)),
         }
     }
-    volume.again = volume.unflushed.len();
-    for (block, count) in runs {
-        send_write(state, now, key, block, count, false);
-    }
+    runs
 }
 
 /// The content of written bytes, with a reference.

@@ -47,4 +47,6 @@ pub struct ServerCounts {
     pub known_writes: u64,
     /// Written blocks whose bytes were sent.
     pub written: u64,
+    /// Written blocks for which there was no room.
+    pub refused: u64,
 }

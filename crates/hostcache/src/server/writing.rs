@@ -3,9 +3,9 @@
 use super::operations::{Asker, Op, Write};
 use super::state::ServerState;
 use crate::messages::{ToAgent, UNKNOWN, WriteItem};
-use crate::store::{Content, StoreItem, StoreRequest};
+use crate::store::{Outcome, StoreItem, StoreRequest};
 use thermocline_units::Nanos;
-use thermocline_units::situations::met_if;
+use thermocline_units::situations::{met, met_if};
 
 /// Begins a write.
 pub(super) fn write(
@@ -43,26 +43,27 @@ pub(super) fn write(
     state.begin(op, StoreRequest::Write { volume, block, items: stored });
 }
 
-/// The store has written blocks, or does not know some contents.
-pub(super) fn written(
-    state: &mut ServerState,
-    now: Nanos,
-    write: Write,
-    contents: &[Option<Option<Content>>],
-) {
+/// The store has written blocks, does not know some contents, or has no room for them.
+pub(super) fn written(state: &mut ServerState, now: Nanos, write: Write, outcomes: &[Outcome]) {
     let is_current = state.ended(write.asker);
     let (volume, block) = write.place;
     let keeps = state.settings.protocol.tracker && state.lookup.admission().written;
-    let mut ids = Vec::with_capacity(contents.len());
-    for ((at, content), bytes) in (block..).zip(contents).zip(&write.data) {
-        if content.is_some() {
+    let mut ids = Vec::with_capacity(outcomes.len());
+    for ((at, outcome), bytes) in (block..).zip(outcomes).zip(&write.data) {
+        if matches!(outcome, Outcome::Zero | Outcome::Written(_)) {
             state.memory.forget_block((volume, at));
         }
-        met_if(content.is_none() && bytes.is_none(), "a write's content was not known");
-        ids.push(match content {
-            None => UNKNOWN,
-            Some(None) => 0,
-            Some(Some(content)) => {
+        let is_unknown = *outcome == Outcome::Unknown;
+        met_if(is_unknown && bytes.is_none(), "a write's content was not known");
+        ids.push(match outcome {
+            Outcome::Unknown => UNKNOWN,
+            Outcome::Zero => 0,
+            Outcome::Refused(shortage) => {
+                met("there was no room for a write");
+                state.counts.refused += 1;
+                shortage.number()
+            }
+            Outcome::Written(content) => {
                 let id = state.name(*content);
                 if keeps && is_current {
                     state.note_holder(write.asker.host, id, true);

@@ -16,7 +16,7 @@ use thermocline_units::Digest;
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 56] = [
+const SITUATIONS: [&str; 61] = [
     "a block was not admitted",
     "a block was read from a write to the second level",
     "a block was requested while a write of it was not answered",
@@ -42,6 +42,7 @@ const SITUATIONS: [&str; 56] = [
     "a partition began",
     "a peer answered what nobody waits for",
     "a peer sent a block",
+    "a peer sent a block before the server named it",
     "a peer sent wrong bytes",
     "a peer was silent",
     "a place was given to other content",
@@ -57,10 +58,12 @@ const SITUATIONS: [&str; 56] = [
     "a volume was opened again because one was deleted meanwhile",
     "a volume was taken from a host",
     "a write pinned content that a sweep had marked",
+    "a write from before a refused one was said again",
     "a write that was answered was said again",
     "a write waited for a lease",
     "a write waited for another of the same block",
     "a write was to a block that is being read",
+    "a write was refused after another of the same block that was not durable",
     "a write's content was not known",
     "an answer or a push was older than a write",
     "an earlier run had granted a longer lease",
@@ -72,11 +75,13 @@ const SITUATIONS: [&str; 56] = [
     "the second level served a read",
     "the second level was given up",
     "the server wanted the bytes of a write",
+    "there was no room for a write",
+    "there was no room for a write that was said again",
     "versions of written blocks were dropped",
 ];
 
 /// Bugs that a seed must catch. `tests/scripted.rs` has those that few seeds catch.
-const MUTANTS: [&str; 16] = [
+const MUTANTS: [&str; 17] = [
     "a_deletion_is_not_told",
     "a_domain_is_not_asked_for",
     "a_fence_is_told_before_it_is_durable",
@@ -86,6 +91,7 @@ const MUTANTS: [&str; 16] = [
     "a_number_is_used_again",
     "a_pinned_block_is_swept",
     "a_read_joins_one_from_before_a_write",
+    "a_refused_write_takes_the_one_before",
     "a_volume_is_known_by_its_name",
     "bytes_of_peers_are_not_checked",
     "dropped_versions_are_forgotten",

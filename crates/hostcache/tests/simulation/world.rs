@@ -6,10 +6,10 @@
 //! block), a sweep runs in two halves between other steps, peers send wrong bytes, the devices of
 //! second levels answer late and in any order, fail, and bring wrong bytes. Volumes that no host
 //! may use are deleted and made anew under their names; runs of the server have leases of different
-//! durations; writes take effect late. After every step at most one host may serve a volume, and
-//! nobody one that was deleted. At the end the faults stop: every guest's request must be
-//! answered, every block must have contents that its guest may see, a sweep must leave no garbage,
-//! and hosts must not know contents that nothing names.
+//! durations; writes take effect late; the store has no room now and then. After every step at most
+//! one host may serve a volume, and nobody one that was deleted. At the end the faults stop: every
+//! guest's request must be answered, every block must have contents that its guest may see, a sweep
+//! must leave no garbage, and hosts must not know contents that nothing names.
 
 mod flash;
 mod scene;
@@ -98,6 +98,7 @@ impl World {
         let mut more = Rng::seeded(seed ^ 0xde1e_7e00);
         scene.draw_versions(&mut more);
         storage.draw(&mut rng, &mut more);
+        storage.draw_shortages(Rng::seeded(seed ^ 0xf011_0000));
         let mut world = World {
             digest: digest.clone(),
             scene,
@@ -164,6 +165,7 @@ impl World {
             95..=96 => self.hand_over(),
             _ => {}
         }
+        self.storage.fill_or_empty();
         match self.more.below(24) {
             0 | 1 => self.delete(),
             2 => self.make_anew(),
@@ -597,6 +599,7 @@ impl World {
     /// Stops all faults, and checks that all requests end.
     fn mend(&mut self) {
         self.is_mended = true;
+        self.storage.mend();
         self.make_anew();
         self.strangers = false;
         let stalled = self.hosts.iter_mut().map(|host| host.server.as_mut());

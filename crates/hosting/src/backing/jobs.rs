@@ -1,8 +1,8 @@
 //! Jobs under way between a server and its store, one for each request of the server.
 
-use thermocline_content::{Action, BLOCK, Completed, ContentId, RequestError, Tag};
-use thermocline_hostcache::{Content, StoreItem};
-use thermocline_ports::Payload;
+use thermocline_content::{Action, BLOCK, Completed, ContentId, QuotaKind, RequestError, Tag};
+use thermocline_hostcache::{Content, Shortage, StoreItem};
+use thermocline_ports::{DeviceError, Payload};
 use thermocline_units::{Bytes, VolumeId};
 
 /// A job.
@@ -49,6 +49,19 @@ impl Job {
     }
 }
 
+/// Future of a written block: nothing because its content is unknown, zeroes, or a content.
+pub(super) type Future = Option<Option<ContentId>>;
+
+/// Room that a request did not get, if it failed for that.
+pub(super) fn shortage_of(error: &RequestError) -> Option<Shortage> {
+    match error {
+        RequestError::NoSpace | RequestError::Device(DeviceError::NoSpace) => Some(Shortage::Store),
+        RequestError::Quota(QuotaKind::Logical) => Some(Shortage::Logical),
+        RequestError::Quota(QuotaKind::Physical) => Some(Shortage::Physical),
+        _ => None,
+    }
+}
+
 /// A write, taken apart.
 #[derive(Debug)]
 pub(super) struct Write {
@@ -56,8 +69,8 @@ pub(super) struct Write {
     volume: u32,
     block: u32,
     items: Vec<StoreItem>,
-    /// Future of each block: nothing, zeroes, or a content.
-    results: Vec<Option<Option<ContentId>>>,
+    /// Future of each block, or the room that it did not get.
+    results: Vec<Result<Future, Shortage>>,
     parts: Vec<Part>,
     under_way: usize,
     has_failed: bool,
@@ -80,7 +93,7 @@ enum Kind {
 
 impl Write {
     pub(super) fn new(op: u32, volume: u32, block: u32, items: Vec<StoreItem>) -> Write {
-        let results = vec![None; items.len()];
+        let results = vec![Ok(None); items.len()];
         let (parts, under_way, has_failed) = (Vec::new(), 0, false);
         Write { op, volume, block, items, results, parts, under_way, has_failed }
     }
@@ -91,16 +104,16 @@ impl Write {
         name_of: impl Fn(u64) -> Option<ContentId>,
     ) -> Vec<(usize, Action)> {
         for (item, result) in self.items.iter().zip(&mut self.results) {
-            *result = match item {
+            *result = Ok(match item {
                 StoreItem::Unknown => None,
                 StoreItem::Zero => Some(None),
                 StoreItem::Number(number) => name_of(*number).map(Some),
                 StoreItem::Hash(hash) | StoreItem::Data(_, hash) => Some(Some(ContentId(*hash))),
-            };
+            });
         }
         for (at, (item, result)) in self.items.iter().zip(&self.results).enumerate() {
             let kind = match (item, result) {
-                (_, None) => continue,
+                (_, Ok(None) | Err(_)) => continue,
                 (StoreItem::Zero, _) => Kind::Zeroes,
                 (StoreItem::Data(..), _) => Kind::Data,
                 _ => Kind::Names,
@@ -125,7 +138,8 @@ impl Write {
             }
             Kind::Names => {
                 let names = self.results[from..until].iter();
-                let contents = names.map(|name| name.flatten().expect("it has a name")).collect();
+                let name = |name: &Result<Future, _>| name.ok().flatten().flatten();
+                let contents = names.map(|of| name(of).expect("it has a name")).collect();
                 Action::WriteKnown { volume, offset, contents, fua }
             }
             Kind::Data => {
@@ -166,12 +180,15 @@ impl Write {
                     .collect()
             }
             Ok(Completed::Unknown) => {
-                self.results[from] = None;
+                self.results[from] = Ok(None);
                 Vec::new()
             }
             Ok(_) => Vec::new(),
-            Err(_) => {
-                self.has_failed = true;
+            Err(error) => {
+                match shortage_of(&error) {
+                    Some(shortage) => self.results[from..until].fill(Err(shortage)),
+                    None => self.has_failed = true,
+                }
                 Vec::new()
             }
         }
@@ -187,7 +204,7 @@ impl Write {
     }
 
     /// The server's number, and what became of each block; `None`: it failed.
-    pub(super) fn results(self) -> (u32, Option<Vec<Option<Option<ContentId>>>>) {
+    pub(super) fn results(self) -> (u32, Option<Vec<Result<Future, Shortage>>>) {
         (self.op, (!self.has_failed).then_some(self.results))
     }
 }

@@ -5,8 +5,8 @@
 use super::{Backing, Told};
 use thermocline_content::{Action, Completed, Domain, Quotas, Service, Settings, Store};
 use thermocline_hostcache::{
-    BLOCK_BYTES, Content, ContentId, Hash, HostId, How, MemoryStore, Server, ServerSettings,
-    StoreAnswer, StoreItem, StoreRequest, ToAgent, ToServer, WriteItem,
+    BLOCK_BYTES, Content, ContentId, Hash, HostId, How, MemoryStore, Outcome, Server,
+    ServerSettings, Shortage, StoreAnswer, StoreItem, StoreRequest, ToAgent, ToServer, WriteItem,
 };
 use thermocline_ports::Geometry;
 use thermocline_ports::faulty::{Faults, SimDisk};
@@ -95,8 +95,11 @@ fn plain(answer: &StoreAnswer) -> String {
     match answer {
         StoreAnswer::Contents(all) => format!("{:?}", all.iter().map(hash).collect::<Vec<_>>()),
         StoreAnswer::Written(all) => {
-            let all: Vec<_> = all.iter().map(|one| one.as_ref().map(hash)).collect();
-            format!("{all:?}")
+            let name = |one: &Outcome| match one {
+                Outcome::Written(content) => format!("{:?}", content.hash),
+                other => format!("{other:?}"),
+            };
+            format!("{:?}", all.iter().map(name).collect::<Vec<_>>())
         }
         StoreAnswer::Map(runs, next) => {
             let run = |(at, run): &(u32, Vec<Option<Content>>)| {
@@ -319,7 +322,7 @@ fn held_contents_are_found_in_their_domains_and_swept_ones_are_gone() {
     let items = vec![data(1), data(2)];
     let written = admin.ask(StoreRequest::Write { volume: one.0, block: 0, items });
     let StoreAnswer::Written(written) = written else { panic!("{written:?}") };
-    let number = written[0].flatten().unwrap().number;
+    let Outcome::Written(Content { number, .. }) = written[0] else { panic!("{written:?}") };
     let find = |domains| StoreRequest::Find { hashes: vec![hash(1), hash(5)], domains };
     let found = admin.ask(find(1));
     assert_eq!(plain(&found), format!("{:?}", [Some(hash(1)), None]));
@@ -428,6 +431,141 @@ fn no_write_is_refused_because_there_are_many() {
     assert_eq!(told.len(), WRITES as usize);
     for told in told {
         let Told::Server(_, StoreAnswer::Written(written)) = told else { panic!("{told:?}") };
-        assert!(written.iter().all(Option::is_none), "nothing is known");
+        assert!(written.iter().all(|one| *one == Outcome::Unknown), "nothing is known");
     }
+}
+
+/// Writes blocks of a volume; the outcomes.
+fn outcomes(
+    admin: &mut AdminApi,
+    volume: VolumeId,
+    block: u32,
+    items: Vec<StoreItem>,
+) -> Vec<&'static str> {
+    let answer = admin.ask(StoreRequest::Write { volume: volume.0, block, items });
+    let StoreAnswer::Written(outcomes) = answer else { panic!("{answer:?}") };
+    let one = |outcome: &Outcome| match outcome {
+        Outcome::Unknown => "unknown",
+        Outcome::Zero => "zero",
+        Outcome::Written(_) => "written",
+        Outcome::Refused(Shortage::Store) => "full",
+        Outcome::Refused(Shortage::Logical) => "logical",
+        Outcome::Refused(Shortage::Physical) => "physical",
+    };
+    outcomes.iter().map(one).collect()
+}
+
+/// A quota refuses block by block; the rest of the request is carried out, and what was refused is
+/// as it was.
+#[test]
+fn what_a_quota_has_no_room_for_is_refused_and_the_rest_is_written() {
+    let mut admin = AdminApi::new();
+    let volume = admin.create("vm", 0);
+    let set = |admin: &mut AdminApi, logical: u64, physical: u64| {
+        let bytes = |blocks: u64| Bytes(blocks * BLOCK_BYTES as u64);
+        let quotas = Quotas { logical: bytes(logical), physical: bytes(physical) };
+        admin.order(Action::SetQuotas { volume, quotas });
+    };
+    assert_eq!(outcomes(&mut admin, volume, 0, vec![data(1), data(2)]), ["written"; 2]);
+    set(&mut admin, 3, 100);
+    // Parts that would each grow the volume by one block: all but one are too much.
+    let mixed = vec![data(3), StoreItem::Zero, data(4), StoreItem::Hash(hash(1))];
+    let refused = outcomes(&mut admin, volume, 2, mixed);
+    assert_eq!(refused, ["written", "zero", "logical", "logical"]);
+    assert_eq!(admin.backing.take_refused(), [(volume.0, 1, Shortage::Logical); 2]);
+    let lookup = StoreRequest::Lookup { volume: volume.0, block: 0, count: 6 };
+    let held = [Some(hash(1)), Some(hash(2)), Some(hash(3)), None, None, None];
+    assert_eq!(plain(&admin.ask(lookup)), format!("{held:?}"));
+    set(&mut admin, 100, 3);
+    let items = vec![StoreItem::Hash(hash(1)), data(5)];
+    assert_eq!(outcomes(&mut admin, volume, 4, items), ["written", "physical"]);
+    assert_eq!(outcomes(&mut admin, volume, 0, vec![data(6)]), ["physical"], "over what is there");
+    set(&mut admin, 100, 4);
+    assert_eq!(outcomes(&mut admin, volume, 0, vec![data(6)]), ["written"]);
+}
+
+/// Contents that nothing else has: a number of a round, and one within it.
+fn content_of(round: u16, at: u16) -> StoreItem {
+    let bytes = [round.to_le_bytes(), at.to_le_bytes()].concat().repeat(1024);
+    let hash = thermocline_content::ContentId::of(&bytes).0;
+    StoreItem::Data(bytes.into(), hash)
+}
+
+#[test]
+fn a_full_store_refuses_what_is_new_and_nothing_else() {
+    let mut admin = AdminApi::new();
+    let volume = admin.create("vm", 0);
+    // A snapshot of each round keeps what was written.
+    let snapshot = |admin: &mut AdminApi, name: String| {
+        admin.order(Action::Clone { from: volume, name, read_only: true });
+    };
+    let full = (0..200).find(|&round| {
+        let items = (1..=BLOCKS as u16).map(|at| content_of(round, at)).collect();
+        let is_full = outcomes(&mut admin, volume, 0, items).contains(&"full");
+        snapshot(&mut admin, format!("round{round}"));
+        is_full
+    });
+    assert!(full.is_some(), "200 rounds are more than 16 MiB");
+    // Single blocks may still find room where thirty-two of them did not.
+    let full = (0..BLOCKS as u16).find(|&at| {
+        let one = vec![content_of(1000, at)];
+        let is_full = outcomes(&mut admin, volume, u32::from(at), one) == ["full"];
+        snapshot(&mut admin, format!("single{at}"));
+        is_full
+    });
+    assert!(full.is_some(), "thirty-two blocks were too many");
+    let lookup = StoreRequest::Lookup { volume: volume.0, block: 0, count: 4 };
+    let before = plain(&admin.ask(lookup.clone()));
+    assert_eq!(outcomes(&mut admin, volume, 0, vec![data(240)]), ["full"]);
+    assert_eq!(plain(&admin.ask(lookup)), before, "it is as it was");
+    let zeroes = vec![StoreItem::Zero; 4];
+    assert_eq!(outcomes(&mut admin, volume, 0, zeroes), ["zero"; 4], "trim needs no room");
+    assert!(admin.backing.trouble().is_none());
+}
+
+/// Each part of a map cost 65,536 entries of two maps, whatever came of it.
+#[test]
+fn a_part_of_a_map_costs_what_it_returns() {
+    let mut admin = AdminApi::new();
+    let image = admin.create_sized("image", 0, 100_000);
+    let items = vec![data(1); 64];
+    admin.ask(StoreRequest::Write { volume: image.0, block: 50_000, items });
+    admin.order(Action::Clone { from: image, name: "base".to_string(), read_only: true });
+    let base = VolumeId(image.0 + 1);
+    admin.order(Action::Clone { from: base, name: "vm".to_string(), read_only: false });
+    let vm = base.0 + 1;
+    assert_eq!(outcomes(&mut admin, VolumeId(vm), 50_010, vec![data(2)]), ["written"]);
+    let (answer, steps) = admin.backing.map_part(vm, true, 50_000, 4096);
+    let StoreAnswer::Map(runs, next) = answer else { panic!("{answer:?}") };
+    assert_eq!((runs.len(), runs[0].1.len(), next, steps), (1, 4096, Some(54_096), 4096));
+    let (answer, steps) = admin.backing.map_part(vm, false, 0, 4096);
+    let StoreAnswer::Map(runs, next) = answer else { panic!("{answer:?}") };
+    let found = runs.iter().map(|(at, run)| (*at, run.len())).collect::<Vec<_>>();
+    assert_eq!((found, next), (vec![(50_010, 1)], None));
+    // Two nodes of 1,008 entries lie on the way to the block that differs.
+    assert!(steps <= 2 * 1008, "{steps} steps for one block");
+}
+
+/// A content of an image counted as one although its clones have it, so that hosts were not told
+/// that other volumes have it.
+#[test]
+fn contents_of_clones_count_for_each_of_them() {
+    let mut admin = AdminApi::new();
+    let image = admin.create("image", 0);
+    outcomes(&mut admin, image, 3, vec![data(1), data(2)]);
+    for name in ["a", "b"] {
+        admin.order(Action::Clone { from: image, name: name.to_string(), read_only: false });
+    }
+    let shares = |admin: &mut AdminApi, volume: u32, block: u32| {
+        let lookup = StoreRequest::Lookup { volume, block, count: 1 };
+        let answer = admin.ask(lookup);
+        let StoreAnswer::Contents(contents) = answer else { panic!("{answer:?}") };
+        contents[0].unwrap().shares
+    };
+    let (a, b) = (image.0 + 1, image.0 + 2);
+    assert_eq!((shares(&mut admin, a, 3), shares(&mut admin, b, 4)), (3, 3));
+    // One of them differs, and has a leaf of its own.
+    outcomes(&mut admin, VolumeId(a), 4, vec![data(5)]);
+    assert_eq!((shares(&mut admin, a, 4), shares(&mut admin, b, 4)), (1, 2));
+    assert!(shares(&mut admin, b, 3) >= 2 && shares(&mut admin, a, 3) >= 2);
 }

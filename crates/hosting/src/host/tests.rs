@@ -100,11 +100,9 @@ impl Store {
     }
 }
 
-/// More than 64 MiB of writes waited for a store that was slow for a moment: the connection was
-/// ended, and again when all of them were sent again.
-#[test]
-fn an_agent_says_what_its_connection_has_room_for() {
-    let folder = std::env::temp_dir().join(format!("thermocline-{}-agent", std::process::id()));
+/// An agent that has its volume, in a folder of its own.
+fn attached(name: &str) -> (PathBuf, Rc<RefCell<Core>>, Store, VolumeKey) {
+    let folder = std::env::temp_dir().join(format!("thermocline-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let core = agent(folder.join("nbd")).core.clone();
     let mut store = Store::new();
@@ -116,6 +114,54 @@ fn an_agent_says_what_its_connection_has_room_for() {
     store.carry(&core);
     let key = core.borrow().volumes.key("vm").unwrap();
     assert!(core.borrow().agent.fence(key) > 0, "it is attached");
+    (folder, core, store, key)
+}
+
+/// True if who waits for the clock was woken since this was asked last.
+fn was_woken(core: &Rc<RefCell<Core>>) -> bool {
+    let wakeup = core.borrow().wakeup.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let glance = Duration::from_millis(1);
+    runtime.block_on(async { tokio::time::timeout(glance, wakeup.notified()).await.is_ok() })
+}
+
+/// A host that does not send what it was to send was given up only when the clock was looked at for
+/// another reason, up to a second later.
+#[test]
+fn who_waits_for_the_clock_hears_of_what_is_due_earlier() {
+    let (folder, core, store, key) = attached("clock");
+    let lease = core.borrow_mut().tick().unwrap();
+    was_woken(&core);
+    let now = core.borrow().clock.now();
+    core.borrow_mut().agent.read(now, key, 5, 1).unwrap();
+    core.borrow_mut().turn();
+    assert!(!was_woken(&core), "nothing is due earlier");
+    // The server says that another host sends the block, which it does not.
+    let id = thermocline_hostcache::ContentId(1 << 32 | 1 << 16);
+    let item = thermocline_hostcache::ReadItem::Deferred(id, [7; 32], HostId(9), 1);
+    let out = store.line.take_out(Nanos(1)).unwrap();
+    let mut server = store.link;
+    server.receive(Nanos(1), &out).unwrap();
+    let Some(ToServer::Read { request, .. }) = server.next_message::<ToServer>().unwrap() else {
+        panic!("a read was asked")
+    };
+    let message = ToAgent::Blocks { request, version: 1, items: vec![item] };
+    core.borrow_mut().agent.hear(now, message).unwrap();
+    core.borrow_mut().turn();
+    assert!(was_woken(&core), "the block is due before the lease");
+    let due = core.borrow_mut().tick().unwrap();
+    assert!(due < lease && due <= Nanos(now.0 + 100_000_000), "{due} {lease}");
+    was_woken(&core);
+    core.borrow_mut().turn();
+    assert!(!was_woken(&core), "it is waited for already");
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// More than 64 MiB of writes waited for a store that was slow for a moment: the connection was
+/// ended, and again when all of them were sent again.
+#[test]
+fn an_agent_says_what_its_connection_has_room_for() {
+    let (folder, core, mut store, key) = attached("agent");
     for at in 0..WRITES {
         // Each block has other content.
         let blocks = (0..256).map(|block| at * 256 + block + 1);

@@ -5,7 +5,7 @@
 
 use crate::api::HostVolume;
 use std::collections::BTreeMap;
-use thermocline_hostcache::{BLOCK_BYTES, HostId, VolumeKey};
+use thermocline_hostcache::{BLOCK_BYTES, HostId, Shortage, VolumeKey};
 use thermocline_units::Nanos;
 use tokio::sync::oneshot;
 
@@ -24,6 +24,30 @@ struct Volume {
     detaching: Vec<Waiting>,
     /// Host that it is given back for.
     to: Option<HostId>,
+    /// Writes that found no room since it was attached.
+    refused: u64,
+    /// Room that was short last, and when that was told.
+    short: Option<(Shortage, Nanos)>,
+}
+
+/// Time between two events about refused writes of a volume.
+const TOLD_EVERY: Nanos = Nanos::from_secs(10);
+
+/// Meaning of a shortage, and what to do.
+pub(super) fn short_of(shortage: Shortage) -> &'static str {
+    match shortage {
+        Shortage::Store => {
+            "the store is full; delete volumes or snapshots there, or trim in guests"
+        }
+        Shortage::Logical => {
+            "the volume's logical quota is used up; raise it (`thermocline store volume quota`), \
+             or trim in the guest"
+        }
+        Shortage::Physical => {
+            "the volume's physical quota is used up; raise it (`thermocline store volume quota`), \
+             or trim in the guest"
+        }
+    }
 }
 
 /// Next step of giving a volume back.
@@ -108,6 +132,23 @@ impl Volumes {
         is_new.then_some(name)
     }
 
+    /// Takes note that a write found no room; the volume's name, unless that was told lately.
+    pub(super) fn refused_write(
+        &mut self,
+        key: VolumeKey,
+        shortage: Shortage,
+        now: Nanos,
+    ) -> Option<String> {
+        let (name, volume) = self.of(key)?;
+        volume.refused += 1;
+        let told = volume.short;
+        if told.is_some_and(|(of, at)| of == shortage && now.saturating_sub(at) < TOLD_EVERY) {
+            return None;
+        }
+        volume.short = Some((shortage, now));
+        Some(name)
+    }
+
     /// Takes note that it is lost; its name. It is asked for again at a time, or when somebody says
     /// so.
     pub(super) fn lost(
@@ -174,6 +215,8 @@ impl Volumes {
             why: volume.why.clone(),
             size_bytes: u64::from(volume.blocks) * BLOCK_BYTES as u64,
             fence: volume.key.map_or(0, &fence),
+            refused_writes: volume.refused,
+            last_refusal: volume.short.map(|(shortage, _)| short_of(shortage).to_string()),
         });
         told.collect()
     }

@@ -40,7 +40,8 @@ function tick() {
     traffic((second) => Math.max(second.read_blocks * BLOCK, second.received_bytes), (second) => second.received_bytes,
       ["what guests read, or what came if that is more", "came from the store"]);
     rows("volumes", [
-      ["name", (one) => one.name], ["size", (one) => bytes(one.size_bytes)], ["state", (one) => one.state], ["why", (one) => one.why || "–"],
+      ["name", (one) => one.name], ["size", (one) => bytes(one.size_bytes)], ["state", (one) => one.state], ["why", (one) => one.why || one.last_refusal || "–"],
+      ["refused writes", (one) => one.refused_writes],
       ["lease", (one) => one.fence ? "number " + one.fence : "–"],
     ], status.volumes, "none is attached");
   }, "this agent is gone");

@@ -1,13 +1,16 @@
 
 function facts(status) {
   const last = state.seconds.at(-1) || { sent_bytes: 0, received_bytes: 0 };
-  const free = 1 - status.stored_bytes / Math.max(status.capacity_bytes, 1);
   head([
     ["stored", bytes(status.stored_bytes)], ["room for", bytes(status.capacity_bytes)], ["volumes", status.volumes.length],
     ["sent to hosts", bytes(last.sent_bytes) + "/s"], ["came", bytes(last.received_bytes) + "/s"], ["protocol", status.protocol],
     ["on", status.device], ["up", span(status.uptime_seconds)],
-  ], status.hosts.length + (status.hosts.length === 1 ? " host" : " hosts"), free > 0.05 ? "good" : "bad");
-  at("service").title = free > 0.05 ? "" : "less than 5 % is free";
+  ], status.hosts.length + (status.hosts.length === 1 ? " host" : " hosts"), status.room === "ok" || status.room === "warning" ? "good" : "bad");
+  at("service").title = status.room === "ok" ? "" : "room is short: " + status.room;
+}
+
+function bound(used, most) {
+  return most === null ? bytes(used) : bytes(used) + " of " + bytes(most);
 }
 
 function shared(status) {
@@ -38,8 +41,9 @@ function tick() {
     rows("hosts", [["host", (one) => one.host], ["from", (one) => one.from], ["sent", (one) => bytes(one.sent_bytes)], ["came", (one) => bytes(one.received_bytes)]],
       status.hosts, "none is connected");
     rows("volumes", [
-      ["name", (one) => one.name], ["size", (one) => bytes(one.size_bytes)], ["holds", (one) => bytes(one.mapped_bytes)],
-      ["charged", (one) => bytes(one.charged_bytes)], ["made of", (one) => one.origin || "–"], ["domain", (one) => one.domain],
+      ["name", (one) => one.name], ["size", (one) => bytes(one.size_bytes)], ["holds", (one) => bound(one.mapped_bytes, one.logical_quota_bytes)],
+      ["charged", (one) => bound(one.charged_bytes, one.physical_quota_bytes)], ["quotas", (one) => one.room],
+      ["refused blocks", (one) => one.refused_blocks], ["made of", (one) => one.origin || "–"], ["domain", (one) => one.domain],
       ["lease", (one) => one.host === null ? (one.read_only ? "snapshot" : "none") : "host " + one.host],
     ], status.volumes, "there are none");
   }, "this store is gone");

@@ -111,5 +111,15 @@ fn text(status: &HostStatus) -> String {
             volume.why.clone().unwrap_or("-".to_string()),
         ]);
     }
-    text + &format!("\n{table}\n")
+    text += &format!("\n{table}\n");
+    for volume in status.volumes.iter().filter(|volume| volume.refused_writes > 0) {
+        let _ = writeln!(
+            text,
+            "{}: {} refused for want of room, at last because {}",
+            volume.name,
+            counted(volume.refused_writes, "write"),
+            volume.last_refusal.as_deref().unwrap_or("there was none")
+        );
+    }
+    text
 }

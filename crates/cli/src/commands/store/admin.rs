@@ -6,7 +6,7 @@ use crate::{output, table};
 use hyper::Method;
 use std::fmt::Write as _;
 use thermocline_hosting::api::{
-    Checked, NewClone, NewStoreVolume, StoreStatus, StoreVolume, Swept,
+    Checked, NewClone, NewStoreVolume, QuotaChange, RoomLevel, StoreStatus, StoreVolume, Swept,
 };
 use thermocline_units::Bytes;
 use thermocline_units::text::{count, counted};
@@ -41,6 +41,33 @@ enum VolumeCommand {
         #[arg(long, value_name = "SIZE")]
         physical_quota: Option<Bytes>,
     },
+    /// Change the quotas of a volume, also while a host has it; what is not named stays.
+    #[command(group(clap::ArgGroup::new("bound").required(true).multiple(true)))]
+    Quota {
+        #[command(flatten)]
+        store: StoreArgs,
+        /// Its name.
+        #[arg(value_parser = volume_name)]
+        name: String,
+        /// Bytes that it may hold (zeroes are nothing), or `none`.
+        #[arg(long, value_name = "SIZE", group = "bound", value_parser = quota)]
+        logical: Option<Quota>,
+        /// Bytes of stored blocks that it may be charged, or `none`.
+        #[arg(long, value_name = "SIZE", group = "bound", value_parser = quota)]
+        physical: Option<Quota>,
+    },
+}
+
+/// A quota, or none.
+#[derive(Debug, Clone, Copy)]
+struct Quota(Option<Bytes>);
+
+fn quota(text: &str) -> Result<Quota, String> {
+    if text == "none" {
+        return Ok(Quota(None));
+    }
+    let size: Result<Bytes, _> = text.parse();
+    size.map(|size| Quota(Some(size))).map_err(|error| format!("{error}; or say `none`"))
 }
 
 /// Arguments of `clone` and `snapshot`.
@@ -85,6 +112,16 @@ pub(super) fn volume(args: VolumeArgs) -> Result<(), CliError> {
             };
             let made: StoreVolume = store.client().send(Method::POST, "/v1/volumes", &wish)?;
             store.answer(&made, line)
+        }
+        VolumeCommand::Quota { store, name, logical, physical } => {
+            let bytes = |quota: Quota| quota.0.map(|bytes| bytes.0);
+            let wish = QuotaChange {
+                logical_quota_bytes: logical.map(bytes),
+                physical_quota_bytes: physical.map(bytes),
+            };
+            let path = format!("/v1/volumes/{name}");
+            let changed: StoreVolume = store.client().send(Method::PATCH, &path, &wish)?;
+            store.answer(&changed, line)
         }
     }
 }
@@ -132,16 +169,35 @@ pub(super) fn status(args: &StoreArgs) -> Result<(), CliError> {
 pub(super) fn line(volume: &StoreVolume) -> String {
     let kind = if volume.read_only { "snapshot" } else { "volume" };
     let of = volume.origin.as_ref().map_or(String::new(), |of| format!(", of {of}"));
+    let charged = volume.physical_quota_bytes.map_or(String::new(), |quota| {
+        format!(", charged {}", of_bound(volume.charged_bytes, Some(quota)))
+    });
     format!(
-        "{}: {kind} of {}{of}, holds {}\n",
+        "{}: {kind} of {}{of}, holds {}{charged}\n",
         volume.name,
         Bytes(volume.size_bytes),
-        Bytes(volume.mapped_bytes)
+        of_bound(volume.mapped_bytes, volume.logical_quota_bytes)
     )
 }
 
+/// Bytes in use, with their bound if there is one.
+fn of_bound(used: u64, bound: Option<u64>) -> String {
+    let bound = bound.map_or(String::new(), |bound| format!(" of {}", Bytes(bound)));
+    format!("{}{bound}", Bytes(used))
+}
+
+/// Level of use for people.
+fn room(level: RoomLevel) -> &'static str {
+    match level {
+        RoomLevel::Ok => "ok",
+        RoomLevel::Warning => "WARNING",
+        RoomLevel::Critical => "CRITICAL",
+        RoomLevel::Full => "FULL",
+    }
+}
+
 fn table_of(volumes: &[StoreVolume]) -> String {
-    let heading = ["volume", "size", "kind", "of", "domain", "holds", "charged", "host"];
+    let heading = ["volume", "size", "kind", "of", "domain", "holds", "charged", "quotas", "host"];
     let mut table = table::plain(heading);
     for volume in volumes {
         table.add_row(vec![
@@ -150,8 +206,12 @@ fn table_of(volumes: &[StoreVolume]) -> String {
             if volume.read_only { "snapshot" } else { "volume" }.to_string(),
             volume.origin.clone().unwrap_or("-".to_string()),
             volume.domain.to_string(),
-            Bytes(volume.mapped_bytes).to_string(),
-            Bytes(volume.charged_bytes).to_string(),
+            of_bound(volume.mapped_bytes, volume.logical_quota_bytes),
+            of_bound(volume.charged_bytes, volume.physical_quota_bytes),
+            match volume.logical_quota_bytes.or(volume.physical_quota_bytes) {
+                Some(_) => room(volume.room).to_string(),
+                None => "-".to_string(),
+            },
             volume.host.map_or("-".to_string(), |host| host.to_string()),
         ]);
     }
@@ -173,6 +233,16 @@ fn text(status: &StoreStatus) -> String {
         Bytes(status.mapped_bytes),
         Bytes(saved)
     );
+    if status.room > RoomLevel::Ok || status.refused_blocks > 0 {
+        let used = status.stored_bytes.saturating_sub(status.unreferenced_bytes);
+        let _ = writeln!(
+            text,
+            "its room is at {:.0} % ({}); {} found none since the start",
+            used as f64 / status.capacity_bytes.max(1) as f64 * 100.0,
+            room(status.room),
+            counted(status.refused_blocks, "written block")
+        );
+    }
     let _ = writeln!(
         text,
         "written: {} stored, {} were there already; {} damaged",

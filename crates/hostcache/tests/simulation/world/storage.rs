@@ -5,7 +5,9 @@
 use super::scene::{BLOCKS, bytes_of, hash_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use thermocline_hostcache::{Hash, MemoryStore, StoreAnswer, StoreItem, StoreRequest, VolumeInfo};
+use thermocline_hostcache::{
+    Hash, MemoryStore, Outcome, Shortage, StoreAnswer, StoreItem, StoreRequest, VolumeInfo,
+};
 use thermocline_units::Rng;
 use thermocline_units::situations::{met, met_if};
 
@@ -23,6 +25,8 @@ pub(super) struct Storage {
     has_slow_writes: bool,
     /// True if reads take so long that a sweep can come in between.
     has_slow_reads: bool,
+    /// Random numbers for the times without room; `None`: there is always room.
+    shortages: Option<Rng>,
     /// Hashes of the bytes that came in each domain.
     came: [BTreeSet<Hash>; 2],
 }
@@ -51,6 +55,7 @@ impl Storage {
             domains,
             has_slow_writes: false,
             has_slow_reads: false,
+            shortages: None,
             came,
         }
     }
@@ -58,6 +63,27 @@ impl Storage {
     pub(super) fn draw(&mut self, rng: &mut Rng, more: &mut Rng) {
         self.has_slow_reads = rng.below(5) == 0;
         self.has_slow_writes = more.below(3) == 0;
+    }
+
+    /// Says whether the store has no room now and then.
+    pub(super) fn draw_shortages(&mut self, mut rng: Rng) {
+        self.shortages = (rng.below(3) == 0).then_some(rng);
+    }
+
+    /// Begins or ends a time without room, perhaps.
+    pub(super) fn fill_or_empty(&mut self) {
+        let Some(rng) = &mut self.shortages else { return };
+        if rng.below(10) == 0 {
+            let kinds = [Shortage::Store, Shortage::Logical, Shortage::Physical];
+            let shortage = kinds.get(rng.below(6) as usize).copied();
+            self.store.set_shortage(shortage);
+        }
+    }
+
+    /// Has room from now on.
+    pub(super) fn mend(&mut self) {
+        self.shortages = None;
+        self.store.set_shortage(None);
     }
 
     /// A volume as the server knows it.
@@ -143,7 +169,7 @@ impl Storage {
     /// same domain.
     fn perform(&mut self, request: StoreRequest) -> StoreAnswer {
         let (volume, items) = match &request {
-            StoreRequest::Write { volume, items, .. } => (volume, items),
+            StoreRequest::Write { volume, items, .. } => (volume, items.clone()),
             StoreRequest::Sharers { .. } => {
                 let answer = self.store.perform(request);
                 return self.without_writes(answer);
@@ -155,16 +181,15 @@ impl Storage {
             return StoreAnswer::Failed;
         };
         let of_domain = &mut self.came[usize::from(domain)];
-        for item in items {
+        let answer = self.store.perform(request);
+        let StoreAnswer::Written(outcomes) = &answer else {
+            panic!("a write was answered otherwise")
+        };
+        for (item, outcome) in items.iter().zip(outcomes) {
+            let Outcome::Written(content) = outcome else { continue };
             if let StoreItem::Data(_, hash) = item {
                 of_domain.insert(*hash);
             }
-        }
-        let answer = self.store.perform(request);
-        let StoreAnswer::Written(contents) = &answer else {
-            panic!("a write was answered otherwise")
-        };
-        for content in contents.iter().flatten().flatten() {
             assert!(of_domain.contains(&content.hash), "content of another domain was known");
         }
         answer
