@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Scripts that need nothing but Python, by what they measure.
-const SCRIPTS: [(&str, &str); 12] = [
+const SCRIPTS: [(&str, &str); 13] = [
     ("nbd", "nbd.py"),
     ("moving", "nbd.py"),
     ("tiers", "tiers.py"),

@@ -4,6 +4,7 @@ use super::{Config, ConfigError, VolumeConfig, read};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use thermocline_policy::migration::Copying;
 use thermocline_policy::placement::{Sla, SlaClass};
 use thermocline_ports_os::objects::Limits;
 use thermocline_units::{Bytes, Nanos, Rng};
@@ -86,7 +87,11 @@ fn what_the_example_calls_a_default_is_one() {
     let smallest = read(SMALLEST).unwrap();
     assert_eq!(smallest.settings, Settings::default());
     let example = read(EXAMPLE).unwrap();
-    let changed = Settings { epoch: Settings::default().epoch, ..example.settings };
+    // These three follow the devices by default; a file can only name a number.
+    let by_device =
+        Copying { piece: None, outstanding: None, yield_above: None, ..example.settings.copying };
+    let changed =
+        Settings { epoch: Settings::default().epoch, copying: by_device, ..example.settings };
     assert_eq!(changed, Settings::default());
     assert_eq!(smallest.nbd.socket, Path::new("/etc/thermocline/pools/nbd.sock"));
     assert_eq!(smallest.http.socket, Path::new("/etc/thermocline/pools/http.sock"));

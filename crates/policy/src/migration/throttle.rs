@@ -1,8 +1,8 @@
 //! Throttle that keeps copies from getting in the way of clients.
 //!
-//! For each pool: bytes a second, requests in flight (by what its device serves at the same time and
-//! by the queue of its clients), and a place behind the foreground. A piece goes when every pool that
-//! it touches lets it; held back by the foreground alone, it goes when a tactic says
+//! For each pool: bytes a second, requests in flight (by what its device serves at the same time
+//! and by the queue of its clients), and a place behind the foreground. A piece goes when every
+//! pool that it touches lets it; held back by the foreground alone, it goes when a tactic says
 //! ([`crate::tactics::Yielding`]): after a bounded patience, or as soon as bytes are owed from what
 //! is reserved for operations (mClock's R tags: what they get while the foreground is idle is not
 //! counted against those), so that no operation starves. A far pool serves many requests at once:

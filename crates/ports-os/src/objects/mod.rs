@@ -4,8 +4,8 @@
 //! tells how; `upload_round` is what a flush does, `layer` what is in memory, `read_ahead` what is
 //! fetched before it is asked for, `format` the bytes in the bucket, `opening` how they are found
 //! again, `lease` and the log how two programs are kept apart, `memory` what this machine knows by
-//! itself. `worker` is the thread that talks to the store: `bucket` what it asks, `store` and `http`
-//! how, `pace` how fast, `traffic` what it counts.
+//! itself. `worker` is the thread that talks to the store: `bucket` what it asks, `store` and
+//! `http` how, `pace` how fast, `traffic` what it counts.
 //!
 //! A device is slow, and asked by the extent: put a block cache on a local device in front of it.
 
@@ -67,8 +67,8 @@ pub enum Purpose {
 pub struct ObjectSettings {
     /// Bytes of writes that are held in memory, at most; four extents and more.
     pub buffer: Bytes,
-    /// Bytes that are read ahead of a stream of reads, at most; 0: none. Four times as many are held
-    /// in memory, at most.
+    /// Bytes that are read ahead of a stream of reads, at most; 0: none. Four times as many are
+    /// held in memory, at most.
     pub read_ahead: Bytes,
     /// The file of what this machine remembers of the bucket; none: it believes the bucket.
     pub memory: Option<PathBuf>,

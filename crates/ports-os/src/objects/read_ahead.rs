@@ -1,14 +1,16 @@
-//! Reading ahead of streams: bytes that a client is about to ask for are asked of the bucket before.
+//! Reading ahead of streams: bytes that a client is about to ask for are asked of the bucket
+//! before.
 //!
 //! 1. A read that begins near the end of an earlier one goes on with that one's *stream*. Near, for
 //!    clients send several requests at once, and these overtake each other.
 //! 2. A stream that has read a quarter of a segment in at least two reads, and left out next to
 //!    nothing, is read ahead of: by as much as it has read, at most as much as the settings say.
-//! 3. Bytes are fetched and kept by *segments* of an object, [`SEGMENT_BLOCKS`] at most. A segment is
-//!    of one generation, which never changes: a newer one is asked for anew. It is dropped when all
-//!    of it was read, or when room is wanted, the one that was used longest ago first.
+//! 3. Bytes are fetched and kept by *segments* of an object, [`SEGMENT_BLOCKS`] at most. A segment
+//!    is of one generation, which never changes: a newer one is asked for anew. It is dropped when
+//!    all of it was read, or when room is wanted, the one that was used longest ago first.
 //! 4. What is dropped unread counts against reading beyond a stream's own object, as long as it is
-//!    more than what was read: chunks that follow each other in a volume need not do so on a device.
+//!    more than what was read: chunks that follow each other in a volume need not do so on a
+//!    device.
 //!
 //! State: [`STREAMS_MAX`] streams, and segments of [`WINDOWS`] times the settings' bytes at most.
 
@@ -39,7 +41,7 @@ pub(super) type Key = (u32, u32);
 /// A run of reads, one after the other.
 #[derive(Debug)]
 struct Stream {
-    /// Where it began, and the end of its farthest read, in bytes of the device.
+    /// Its beginning, and the end of its farthest read, in bytes of the device.
     start: u64,
     end: u64,
     /// Bytes that it has read.

@@ -75,7 +75,7 @@ fn reads_that_overtake_each_other_are_one_stream_and_several_streams_are_followe
             assert_eq!(wish.is_some(), n != 1 && n != 3, "stream {stream}, request {n}");
         }
     }
-    assert!(SLACK >= 4 * 128 * KIB, "four requests may overtake each other");
+    const { assert!(SLACK >= 4 * 128 * KIB, "four requests may overtake each other") };
 }
 
 #[test]
@@ -151,5 +151,5 @@ fn what_is_fetched_in_vain_costs_the_trust_and_what_is_read_brings_it_back() {
 fn bytes_are_cut_at_segments() {
     let cut: Vec<_> = cut_at_segments(&(512 << 10..(2 << 20) + 512)).collect();
     assert_eq!(cut, [512 << 10..1 << 20, 1 << 20..2 << 20, 2 << 20..(2 << 20) + 512]);
-    assert_eq!(cut_at_segments(&(0..1)).collect::<Vec<_>>(), [0..1]);
+    assert_eq!(cut_at_segments(&(0..1)).count(), 1);
 }
