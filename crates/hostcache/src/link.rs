@@ -32,7 +32,9 @@ pub enum LinkError {
     #[error(transparent)]
     Format(#[from] FormatError),
     /// The other end has another version of the layout or another protocol.
-    #[error("the other end speaks {theirs}, this end {ours}: configure the same protocol on both")]
+    #[error(
+        "the other end speaks {theirs}, this end {ours}: both need the same version of thermocline and the same protocol"
+    )]
     Protocol {
         /// This end's version and protocol.
         ours: String,

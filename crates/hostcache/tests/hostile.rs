@@ -229,7 +229,7 @@ fn ends_of_different_protocols_say_what_to_do() {
     let (mut one, mut other) =
         (link(Role::Connector, "seacache"), link(Role::Acceptor, "baseline"));
     let error = exchange(&mut one, &mut other).unwrap_err().to_string();
-    assert!(error.contains("configure the same protocol on both"), "{error}");
+    assert!(error.contains("both need the same version"), "{error}");
 }
 
 #[test]

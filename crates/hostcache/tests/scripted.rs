@@ -656,6 +656,52 @@ fn a_write_before_one_that_is_refused_on_the_next_connection_is_said_again() {
     assert_eq!(agent.outstanding(), 0);
 }
 
+/// A write that was answered waits for room after the server's restart; the guest's later writes of
+/// the block go before it, so that it can trim.
+#[test]
+fn a_block_that_waits_for_room_is_written_by_a_later_write() {
+    let mut agent = agent("seacache");
+    let volume = attach(&mut agent, 1, 0);
+    agent.write(NOW, volume, 5, &bytes_of(1), false).unwrap();
+    let (request, _) = asked_write(&mut agent, 5);
+    written(&mut agent, request, 1, id_of(1).0);
+    reconnect(&mut agent);
+    grant(&mut agent, 1, 0, BLOCKS);
+    events(&mut agent);
+    next(&mut agent);
+    let full = Shortage::Store.number();
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!(value, 1);
+    written(&mut agent, request, 2, full);
+    assert_eq!(next(&mut agent), None, "it waits");
+    agent.flush(NOW, volume).unwrap();
+    let other = agent.write(NOW, volume, 9, &bytes_of(4), false).unwrap();
+    let (request, _) = asked_write(&mut agent, 9);
+    written(&mut agent, request, 3, full);
+    let why = Gone::NoRoom(Shortage::Store);
+    assert_eq!(events(&mut agent), [Event::Failed { ticket: other, why }]);
+    let later = agent.write(NOW, volume, 5, &bytes_of(3), false).unwrap();
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!((value, next(&mut agent)), (3, None), "the flush waits for both");
+    written(&mut agent, request, 4, full);
+    assert_eq!(events(&mut agent), [Event::Failed { ticket: later, why }]);
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!((value, next(&mut agent)), (1, None), "what was answered is still owed");
+    written(&mut agent, request, 5, full);
+    agent.read(NOW, volume, 5, 1).unwrap();
+    assert_eq!(values(&events(&mut agent)), [1]);
+    let last = agent.write(NOW, volume, 5, &bytes_of(6), false).unwrap();
+    let (request, value) = asked_write(&mut agent, 5);
+    assert_eq!(value, 6);
+    written(&mut agent, request, 6, id_of(6).0);
+    assert_eq!(events(&mut agent), [Event::Done { ticket: last }]);
+    let Some(ToServer::Flush { request, .. }) = next(&mut agent) else { panic!("nothing is owed") };
+    hear(&mut agent, ToAgent::Flushed { request });
+    assert!(matches!(events(&mut agent)[..], [Event::Done { .. }]));
+    agent.tick(Nanos(NOW.0 + 1_000_000_000)).unwrap();
+    assert_eq!((next(&mut agent), agent.outstanding()), (None, 0));
+}
+
 /// A write of several blocks of which some find room fails once. The volume stays, and what was
 /// refused is read from the server as it is there.
 #[test]

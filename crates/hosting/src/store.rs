@@ -483,12 +483,14 @@ impl Core {
 
     /// Tells of writes that found no room.
     fn look_at_refusals(&mut self, now: Nanos) {
+        let mut blocks_of: BTreeMap<_, u64> = BTreeMap::new();
         for (volume, blocks, shortage) in self.backing.take_refused() {
-            let name = self.backing.name_of(volume).unwrap_or_default();
-            if let Some((severity, of, text)) =
-                self.room.refused(now, (volume, &name), blocks, shortage)
-            {
-                self.notes.note(severity, of, text);
+            *blocks_of.entry((volume, shortage)).or_default() += blocks;
+        }
+        for ((volume, shortage), blocks) in blocks_of {
+            if let Some((severity, text)) = self.room.refused(now, volume, blocks, shortage) {
+                let name = self.backing.name_of(volume).unwrap_or_default();
+                self.notes.note(severity, name, text);
             }
         }
     }

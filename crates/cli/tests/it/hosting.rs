@@ -662,7 +662,7 @@ fn strangers_and_garbage_are_dropped_and_the_others_go_on() {
     let other = Process::start(&scene.folder, &words);
     scene.wait_for("the refusal", || {
         let status = scene.status(7);
-        status["last_error"].as_str().is_some_and(|why| why.contains("configure the same protocol"))
+        status["last_error"].as_str().is_some_and(|why| why.contains("both need the same version"))
     });
     drop(other);
     // So does an NBD client that is none.

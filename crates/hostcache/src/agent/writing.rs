@@ -23,6 +23,8 @@ use thermocline_units::Nanos;
 use thermocline_units::mutants::mutant;
 use thermocline_units::situations::{met, met_if};
 
+/// Number of an answer to a write that no flush makes durable: it must be sent again.
+const NOT_DURABLE: u64 = u64::MAX;
 /// Time after which what found no room is sent again.
 const ROOM_AGAIN: Nanos = Nanos::from_secs(1);
 
@@ -102,14 +104,17 @@ impl Writes {
                 return;
             }
             let blocks = first.block..first.block + first.blocks.len() as u32;
-            let is_unanswered = |unflushed: &Unflushed| unflushed.answered.is_none();
+            // What waits for room is not on its way: a later write of the block may go first, so
+            // that a guest can still trim what it has.
+            let is_unanswered = |one: &Unflushed| one.answered.is_none() && !one.waits_for_room;
             let overlaps = volume.unflushed.range(blocks).any(|(_, one)| is_unanswered(one));
             if overlaps && !mutant("overlapping_writes_do_not_wait") {
                 met("a write waited for another of the same block");
                 return;
             }
             let unflushed = volume.unflushed.len() as u64;
-            if unflushed > most && !volume.is_flushing {
+            // What is sent again keeps flushes waiting, the host's own as well as the guest's.
+            if unflushed > most && !volume.is_flushing && volume.again == 0 {
                 met("a host flushed because much was not flushed");
                 volume.is_flushing = true;
                 self.send_flush(state, now, key, None);
@@ -141,20 +146,25 @@ impl Writes {
             });
             let volume = state.volumes.get_mut(&key).expect("it writes");
             let contents = &mut state.contents;
+            let before = volume.unflushed.remove(&block);
+            let has_waited = before.as_ref().is_some_and(|one| one.waits_for_room);
+            met_if(has_waited, "a write was of a block that waited for room");
             volume.map.begin_write(block);
             volume.map.set(block, known, |content, change| contents.change_refs(content, change));
             if let Known::Content(content) = known {
                 contents.change_refs(content, -1);
             }
-            let before = volume.unflushed.remove(&block);
-            let before = before
-                .and_then(|one| Some(Box::new(Before { data: one.data, answered: one.answered? })));
+            let before = before.and_then(|one| {
+                let answered = if has_waited { NOT_DURABLE } else { one.answered? };
+                Some(Box::new(Before { data: one.data, answered }))
+            });
             let one = Unflushed {
                 data,
                 ticket: Some(ticket),
                 fua: write.fua,
                 answered: None,
-                is_again: false,
+                // Flushes wait for what it replaces, as long as this one may be refused.
+                is_again: has_waited,
                 waits_for_room: false,
                 before,
             };
@@ -400,6 +410,9 @@ pub(super) fn write_again(state: &mut AgentState, now: Nanos, key: VolumeKey) {
     for (&block, one) in &mut volume.unflushed {
         met_if(one.answered.is_some(), "a write that was answered was said again");
         (one.answered, one.is_again, one.waits_for_room) = (None, true, false);
+        if let Some(before) = &mut one.before {
+            before.answered = NOT_DURABLE; // The server may have lost it, too.
+        }
         volume.map.begin_write(block);
     }
     (volume.again, volume.room_at) = (volume.unflushed.len(), None);

@@ -26,8 +26,10 @@ struct Volume {
     to: Option<HostId>,
     /// Writes that found no room since it was attached.
     refused: u64,
-    /// Room that was short last, and when that was told.
-    short: Option<(Shortage, Nanos)>,
+    /// Room that was short last.
+    short: Option<Shortage>,
+    /// Times at which it was told that room was short, by what was.
+    told: BTreeMap<Shortage, Nanos>,
 }
 
 /// Time between two events about refused writes of a volume.
@@ -141,11 +143,12 @@ impl Volumes {
     ) -> Option<String> {
         let (name, volume) = self.of(key)?;
         volume.refused += 1;
-        let told = volume.short;
-        if told.is_some_and(|(of, at)| of == shortage && now.saturating_sub(at) < TOLD_EVERY) {
+        volume.short = Some(shortage);
+        let told = volume.told.get(&shortage);
+        if told.is_some_and(|&at| now.saturating_sub(at) < TOLD_EVERY) {
             return None;
         }
-        volume.short = Some((shortage, now));
+        volume.told.insert(shortage, now);
         Some(name)
     }
 
@@ -216,7 +219,7 @@ impl Volumes {
             size_bytes: u64::from(volume.blocks) * BLOCK_BYTES as u64,
             fence: volume.key.map_or(0, &fence),
             refused_writes: volume.refused,
-            last_refusal: volume.short.map(|(shortage, _)| short_of(shortage).to_string()),
+            last_refusal: volume.short.map(|shortage| short_of(shortage).to_string()),
         });
         told.collect()
     }

@@ -68,8 +68,8 @@ pub(crate) type Told = (Severity, String, String);
 #[derive(Debug, Default)]
 struct Refused {
     blocks: u64,
-    /// Room that was short last, and when that was told.
-    told: Option<(Shortage, Nanos)>,
+    /// Times at which it was told that room was short, by what was.
+    told: BTreeMap<Shortage, Nanos>,
 }
 
 /// Events about room that were told.
@@ -81,29 +81,29 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Takes note that blocks of a volume found no room; the event, unless it was told lately.
+    /// Takes note that blocks of a volume found no room; what is to be told of it, unless that was
+    /// told lately.
     pub(crate) fn refused(
         &mut self,
         now: Nanos,
-        (volume, name): (u32, &str),
+        volume: u32,
         blocks: u64,
         shortage: Shortage,
-    ) -> Option<Told> {
+    ) -> Option<(Severity, String)> {
         assert!(blocks > 0, "something was refused");
         let it = self.refused.entry(volume).or_default();
         it.blocks += blocks;
-        let is_known =
-            it.told.is_some_and(|(of, at)| of == shortage && now.saturating_sub(at) < TOLD_EVERY);
-        if is_known {
+        let told = it.told.get(&shortage);
+        if told.is_some_and(|&at| now.saturating_sub(at) < TOLD_EVERY) {
             return None;
         }
-        it.told = Some((shortage, now));
+        it.told.insert(shortage, now);
         let what = match shortage {
             Shortage::Store => "the store is full".to_string(),
             bound => format!("its {} is used up", name_of(bound)),
         };
         let text = format!("a write was refused: {what}; {}", advice(shortage));
-        Some((Severity::Error, name.to_string(), text))
+        Some((Severity::Error, text))
     }
 
     /// Blocks of a volume that found no room since the start.

@@ -4,7 +4,7 @@
 //! The tag is mClock's R (Gulati et al., OSDI 2010): the moment at which operations are owed their
 //! next bytes. Bytes that they move while clients leave the pool alone are not counted against it.
 
-use super::{Copying, DISK_PIECE};
+use super::Copying;
 use thermocline_units::Nanos;
 
 /// Allowance of the operations on one pool.
@@ -16,18 +16,17 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Moment at which operations may move `bytes`: `now`, or a later one.
-    pub(crate) fn time_for(&mut self, now: Nanos, bytes: u32, copying: &Copying) -> Nanos {
+    /// Moment at which operations may move their next piece: `now`, or a later one. A piece may go
+    /// as soon as those before it are paid for, whatever its length is: a long one would otherwise
+    /// wait for ever beside short ones, which always take what is there.
+    pub(crate) fn time_for(&mut self, now: Nanos, copying: &Copying) -> Nanos {
         let Some(rate) = copying.rate_per_second else { return now };
         let rate = (rate.0 as f64).max(1.0);
-        // A tenth of a second's worth may be saved up, and at least two pieces.
-        let piece = copying.piece.unwrap_or(DISK_PIECE);
-        let burst = (rate / 10.0).max(2.0 * bytes.max(piece.0 as u32) as f64);
         let passed = now.saturating_sub(self.at).as_secs_f64();
-        self.bytes = (self.bytes + rate * passed).min(burst);
+        // A tenth of a second's worth may be saved up.
+        self.bytes = (self.bytes + rate * passed).min(rate / 10.0);
         self.at = now;
-        let missing = f64::from(bytes) - self.bytes;
-        if missing <= 0.0 { now } else { Nanos(now.0 + (missing / rate * 1e9) as u64 + 1) }
+        if self.bytes >= 0.0 { now } else { Nanos(now.0 + (-self.bytes / rate * 1e9) as u64 + 1) }
     }
 
     /// Moment at which operations are owed their next bytes; `None`: nothing is reserved for them.

@@ -154,6 +154,29 @@ fn what_is_reserved_goes_however_busy_clients_keep_the_pool() {
 }
 
 #[test]
+fn a_long_piece_does_not_starve_beside_short_ones() {
+    let limited = Copying { rate_per_second: Some(Bytes::from_mib(64)), ..copying() };
+    let (mut pool, mut now) = (One::default(), SECOND);
+    let (mut short, mut long) = (0_u64, 0_u64);
+    let tactic = &VolumeTactics::default().yielding;
+    // Short pieces ask all the time, a far pool's piece now and then.
+    for turn in 0..20_000_u64 {
+        now.0 += 100_000;
+        let bytes = if turn % 50 == 0 { 8 << 20 } else { 128 << 10 };
+        let mut throttle = Throttle::default();
+        let asked = (bytes, None);
+        let held = throttle.hold_back(&mut pool, &limited, now, &[PoolId(0)], asked, tactic);
+        if held == Held::Free {
+            *(if bytes > 1 << 20 { &mut long } else { &mut short }) += u64::from(bytes);
+        }
+    }
+    assert!(long > 0 && short > 0, "{long} and {short} bytes");
+    let both = Bytes(long + short);
+    let most = Bytes::from_mib(2 * 64 + 7 + 8);
+    assert!(both <= most, "{both} in two seconds at 64 MiB/s");
+}
+
+#[test]
 fn the_rate_falls_while_answers_are_late_and_comes_back() {
     let paced = Copying { rate_per_second: Some(Bytes::from_mib(64)), ..copying() };
     let tactic = &with("aqueduct:percentile=95").copy_rate;

@@ -77,8 +77,8 @@ impl Throttle {
         pool: PoolId,
         bytes: u32,
     ) -> bool {
-        let takes = has_place(pools, copying, pool)
-            && pools.allowance(pool).time_for(now, bytes, copying) <= now;
+        let takes =
+            has_place(pools, copying, pool) && pools.allowance(pool).time_for(now, copying) <= now;
         if takes {
             pools.allowance(pool).spend(bytes, copying);
         }
@@ -99,8 +99,7 @@ impl Throttle {
         if touched.iter().any(|&pool| !has_place(pools, copying, pool)) {
             return Held::Throttled; // Their completions come back here.
         }
-        let at =
-            touched.iter().map(|&pool| pools.allowance(pool).time_for(now, bytes, copying)).max();
+        let at = touched.iter().map(|&pool| pools.allowance(pool).time_for(now, copying)).max();
         if let Some(at) = at.filter(|&at| at > now) {
             self.wake_at(at);
             return Held::Throttled;

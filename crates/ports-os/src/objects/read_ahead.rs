@@ -4,7 +4,8 @@
 //! 1. A read that begins near the end of an earlier one goes on with that one's *stream*. Near, for
 //!    clients send several requests at once, and these overtake each other.
 //! 2. A stream that has read a quarter of a segment in at least two reads, and left out next to
-//!    nothing, is read ahead of: by as much as it has read, at most as much as the settings say.
+//!    nothing, is read ahead of: by as much as it has read, at most as much as the settings say,
+//!    and at most its share of half of the memory.
 //! 3. Bytes are fetched and kept by *segments* of an object, [`SEGMENT_BLOCKS`] at most. A segment
 //!    is of one generation, which never changes: a newer one is asked for anew. It is dropped when
 //!    all of it was read, or when room is wanted, the one that was used longest ago first.
@@ -197,7 +198,11 @@ impl ReadAhead {
             return None;
         }
         let is_one = has_read_enough && stream.is_dense();
-        is_one.then(|| stream.end..stream.end + stream.span().min(self.most))
+        let (end, span) = (stream.end, stream.span());
+        // What is fetched for one stream must not push out what others have not read yet.
+        let followed = self.streams.iter().filter(|stream| stream.reads >= 2 && stream.is_dense());
+        let share = self.most * WINDOWS / 2 / followed.count().max(1) as u64;
+        is_one.then(|| end..end + span.min(self.most).min(share))
     }
 
     /// True if something of an extent is kept or on its way.
@@ -288,7 +293,10 @@ impl ReadAhead {
         let State::Coming { waiting } = std::mem::replace(&mut segment.state, state) else {
             unreachable!("each segment comes once")
         };
-        if !is_there || segment.served >= bytes_in(&segment.blocks) {
+        if !is_there {
+            self.held -= bytes_in(&segment.blocks);
+            self.segments.remove(&key);
+        } else if segment.served >= bytes_in(&segment.blocks) {
             self.drop_segment(key);
         }
         (waiting, first)

@@ -43,6 +43,13 @@ pub(super) enum Job {
     List { digit: u32, after: Option<Path> },
 }
 
+impl Job {
+    /// True if it changes nothing.
+    fn is_read(&self) -> bool {
+        matches!(self, Job::Read { .. } | Job::List { .. })
+    }
+}
+
 /// The result of it.
 pub(super) enum Answer {
     Read {
@@ -192,20 +199,24 @@ impl Shop {
         let lease = Arc::new(Mutex::new(lease));
         let (shop, beaten) = (self.clone(), lease.clone());
         let beating = tokio::spawn(async move { shop.beat(&beaten, beats.every).await });
-        let mut tasks = JoinSet::new();
+        let (mut reads, mut tasks) = (JoinSet::new(), JoinSet::new());
         loop {
             tokio::select! {
                 job = inbox.recv() => match job {
                     Some(job) => {
                         let shop = self.clone();
-                        tasks.spawn(async move { shop.run(job).await });
+                        let to = if job.is_read() { &mut reads } else { &mut tasks };
+                        to.spawn(async move { shop.run(job).await });
                     }
                     None => break,
                 },
                 Some(_) = tasks.join_next() => {}
+                Some(_) = reads.join_next() => {}
             }
         }
         beating.abort();
+        // Nobody waits for these any more, and the lock shall not wait for them.
+        reads.abort_all();
         let farewell = async {
             while tasks.join_next().await.is_some() {}
             if let Some(lease) = lease.lock().await.take() {

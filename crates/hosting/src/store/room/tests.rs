@@ -59,11 +59,13 @@ fn what_goes_to_and_fro_is_told_once() {
 
 #[test]
 fn refusals_are_counted_and_told_now_and_then() {
-    let (mut watch, of) = (Watch::default(), (7, "vm"));
+    let mut watch = Watch::default();
     let at = Nanos::from_secs;
-    assert!(watch.refused(at(1), of, 3, Shortage::Logical).is_some());
-    assert_eq!(watch.refused(at(5), of, 2, Shortage::Logical), None);
-    assert!(watch.refused(at(6), of, 1, Shortage::Store).is_some(), "it is another reason");
-    assert!(watch.refused(at(17), of, 1, Shortage::Store).is_some());
-    assert_eq!((watch.refused_blocks(7), watch.refused_blocks(8)), (7, 0));
+    assert!(watch.refused(at(1), 7, 3, Shortage::Logical).is_some());
+    assert_eq!(watch.refused(at(5), 7, 2, Shortage::Logical), None);
+    assert!(watch.refused(at(6), 7, 1, Shortage::Store).is_some(), "it is another reason");
+    assert_eq!(watch.refused(at(7), 7, 1, Shortage::Logical), None, "both are known by now");
+    assert_eq!(watch.refused(at(8), 7, 1, Shortage::Store), None);
+    assert!(watch.refused(at(17), 7, 1, Shortage::Store).is_some());
+    assert_eq!((watch.refused_blocks(7), watch.refused_blocks(8)), (9, 0));
 }

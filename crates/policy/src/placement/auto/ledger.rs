@@ -6,9 +6,9 @@
 //!    what copies are priced at.
 //! 2. The bound: spent ≤ `spend` · waited + half of saved, each of them fading, by half in an hour
 //!    ([`FADE`]). So users never wait longer than 1 + `spend` times what they would without any
-//!    move, as far as prices are right, and what was gained can be lost again by half at most. It
-//!    fades so that a month of gains does not pay for an hour in which moves cost more than they
-//!    bring.
+//!    move, as far as prices are right, and what was gained lately can be lost again by half at
+//!    most. It fades so that a month of gains does not pay for an hour in which moves cost more
+//!    than they bring.
 //! 3. A *deal* is a pair that was moved; for the time that its class was known to last it is held
 //!    against what was promised. *Honour* is what came over what was promised, fading, at most 1;
 //!    all promises are lowered by it.
