@@ -66,24 +66,6 @@ fn a_backlog_in_front_of_the_queue_does_not_change_how_fast_a_disk_is() {
 }
 
 #[test]
-fn no_disk_is_slower_with_a_longer_queue() {
-    for name in ["hdd-7200", "hdd-15k", "smr-7200"] {
-        let profile = built_in(name);
-        let rate_at = |depth| {
-            let mut device = ModelDevice::new(&profile, 1);
-            let pattern = over(&profile, Pattern { depth, ..RANDOM_READ });
-            pattern::run(&mut device, &pattern, Nanos(0), 10_000, 1).iops()
-        };
-        let rates = [1, 2, 4, 8, 16, 32, 64, 128, 256].map(rate_at);
-        let mut best: f64 = 0.0;
-        for rate in rates {
-            assert!(rate > 0.97 * best, "{name}: {rate} IOPS, {best} before, of {rates:.0?}");
-            best = best.max(rate);
-        }
-    }
-}
-
-#[test]
 fn a_far_request_is_served_within_the_age_bound_of_a_near_stream() {
     let (disk, size) = disk_profile();
     let mut device = ModelDevice::new(&built_in("hdd-7200"), 1);
