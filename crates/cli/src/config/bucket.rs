@@ -98,7 +98,8 @@ fn read(
     if let Some(size) = keys.quantity("buffer", &wanted, fits)? {
         bucket.buffer = size.value;
     }
-    let wanted = "a size from 1MiB to 1GiB, or \"none\"".to_string();
+    let wanted =
+        "`read-ahead` must be a size from 1MiB to 1GiB, such as \"8MiB\", or \"none\"".to_string();
     let fits = |size: &Bytes| (Bytes::from_mib(1)..=Bytes::from_gib(1)).contains(size);
     if let Some(size) = quantity_or_none(&mut keys, "read-ahead", wanted, fits)? {
         bucket.read_ahead = size.unwrap_or(Bytes(0));

@@ -115,6 +115,7 @@ fn what_is_refused_leaves_nothing_behind() {
 #[test]
 fn operations_begin_in_their_order_and_a_bounded_number_at_once() {
     let mut bench = Bench::new(6);
+    bench.group.settings.copying.concurrent = 4;
     let free = bench.group.pools[FAST].slots.free();
     (0..6).for_each(|index| _ = bench.enqueue(5 - index));
     while bench.begin_next() {}

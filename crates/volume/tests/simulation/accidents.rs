@@ -41,7 +41,13 @@ fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
     Settings {
         chunk_size: Bytes::from_kib(chunk_kib),
         journal_blocks,
-        copying: Copying { rate_per_second: None, ..Copying::pieces_alone() },
+        copying: Copying {
+            rate_per_second: None,
+            concurrent: 4,
+            outstanding: Some(2),
+            yield_above: Some(1),
+            ..Copying::pieces_alone()
+        },
         ..Settings::default()
     }
 }
@@ -191,7 +197,13 @@ fn a_pool_that_holds_the_journal_is_not_yet_removed() {
         chunk_size: Bytes::from_kib(64),
         journal_blocks: 128,
         tactics: tactics(&["slowest-first"]),
-        copying: Copying { rate_per_second: None, ..Copying::pieces_alone() },
+        copying: Copying {
+            rate_per_second: None,
+            concurrent: 4,
+            outstanding: Some(2),
+            yield_above: Some(1),
+            ..Copying::pieces_alone()
+        },
         ..Settings::default()
     };
     let pools = vec![pool(8, 1_809), pool(63, 229), fast];
@@ -303,7 +315,13 @@ fn a_volume_stays_until_the_journal_has_heard_what_its_chunks_expect() {
         chunk_size: Bytes::from_kib(256),
         journal_blocks: 96,
         epoch: Nanos::from_micros(23_967),
-        copying: Copying { rate_per_second: None, ..Copying::pieces_alone() },
+        copying: Copying {
+            rate_per_second: None,
+            concurrent: 4,
+            outstanding: Some(2),
+            yield_above: Some(1),
+            ..Copying::pieces_alone()
+        },
         ..Settings::default()
     };
     let zeroes = |chunks, latency_us, reserve, zeroed| PoolPlan {

@@ -309,8 +309,8 @@ fn settings(dice: &mut Dice) -> Settings {
     let mut names = Vec::new();
     let copying = Copying {
         rate_per_second: dice.chance(0.5).then(|| Bytes::from_mib(dice.magnitude(1..=256))),
-        outstanding: dice.chance(0.7).then(|| dice.between(1..=4) as u32),
-        yield_above: dice.chance(0.8).then(|| dice.between(0..=8) as u32),
+        outstanding: Some(dice.between(1..=4) as u32).filter(|&n| n < 4),
+        yield_above: Some(dice.between(0..=8) as u32).filter(|&n| n < 8),
         patience: Nanos::from_micros(dice.magnitude(1..=20_000)),
         reserve_per_second: dice.chance(0.3).then(|| Bytes::from_mib(dice.magnitude(1..=64))),
         deadline: dice.chance(0.2).then(|| Nanos::from_micros(dice.magnitude(1..=100_000))),
@@ -318,7 +318,9 @@ fn settings(dice: &mut Dice) -> Settings {
             if dice.chance(0.3) {
                 names.push(format!("first-part:share={}", dice.between(1..=100)));
             }
-            dice.chance(0.9).then(|| Bytes::from_kib(4 * dice.magnitude(1..=chunk / 4)))
+            // Of the whole chunk: as the devices say.
+            let blocks = dice.magnitude(1..=chunk / 4);
+            (blocks < chunk / 4).then(|| Bytes::from_kib(4 * blocks))
         },
         concurrent: dice.between(1..=6) as u32,
         feeds: dice.chance(0.5),

@@ -104,8 +104,10 @@ fn a_quota_refuses_writes_until_it_is_raised() {
     no_room(&["write -s image.raw 12M 8M"]);
     let events = scene.get("1.sock", "/v1/events");
     assert!(events.contains("the volume's logical quota is used up"), "{events}");
-    let of_store = scene.get("thermocline-store.sock", "/v1/events");
-    assert!(of_store.contains("of its logical quota"), "{of_store}");
+    // The store looks at its volumes now and then.
+    scene.wait_for("a warning of the store", || {
+        scene.get("thermocline-store.sock", "/v1/events").contains("of its logical quota")
+    });
     let metrics = scene.get("thermocline-store.sock", "/metrics");
     for name in ["volume_logical_quota_bytes", "volume_physical_quota_bytes", "refused_blocks"] {
         assert!(metrics.contains(&format!("thermocline_store_{name}")), "{metrics}");

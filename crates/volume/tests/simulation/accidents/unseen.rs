@@ -32,6 +32,7 @@ fn a_table_is_found_on_the_second_copy_when_the_first_ones_pool_turns_out_dead()
         patience: Nanos(1000),
         piece: Some(Bytes::from_kib(4)),
         deadline: Some(Nanos(1_737_000)),
+        concurrent: 4,
         ..Copying::pieces_alone()
     };
     let settings = Settings {
@@ -218,6 +219,7 @@ fn the_side_that_stays_counts_when_a_write_fails_on_it() {
         patience: Nanos::from_micros(81),
         piece: Some(Bytes::from_kib(44)),
         concurrent: 6,
+        outstanding: Some(2),
         ..Copying::pieces_alone()
     };
     let settings = Settings { epoch: Nanos(74_472_000), copying, ..settings(64, 64) };

@@ -22,6 +22,7 @@ fn tables_are_made_no_faster_than_the_journal_takes_their_records() {
         patience: Nanos::from_micros(216),
         piece: Some(Bytes::from_kib(28)),
         concurrent: 1,
+        outstanding: Some(2),
         ..Copying::pieces_alone()
     };
     let settings = Settings {
@@ -301,6 +302,9 @@ fn a_checkpoint_takes_in_what_the_journal_has_no_room_for() {
         copying: Copying {
             rate_per_second: None,
             reserve_per_second: None,
+            concurrent: 4,
+            outstanding: Some(2),
+            yield_above: Some(1),
             ..Copying::pieces_alone()
         },
         limits,
