@@ -387,7 +387,7 @@ fn a_block_that_one_side_failed_is_written_after_the_journal_has_heard_of_it() {
         pools: pools.clone(),
         steps: steps.clone(),
     };
-    let plans = [55, 183, 271, 710, 884, 897].map(plan);
+    let plans = [211, 250, 370, 489, 496, 626].map(plan);
     plans.iter().for_each(plan_ends_well);
     fails_with("distrusted_block_written_at_once", &plans);
 }
