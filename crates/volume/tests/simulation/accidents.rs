@@ -36,18 +36,23 @@ fn write(sector: u32, sectors: u32, fua: bool) -> Step {
     Step::Write { span: span(sector, sectors), fua, patience: None }
 }
 
+/// Copies as fast as the devices do, as they were when these accidents happened.
+fn copying() -> Copying {
+    Copying {
+        rate_per_second: None,
+        concurrent: 4,
+        outstanding: Some(2),
+        yield_above: Some(1),
+        ..Copying::pieces_alone()
+    }
+}
+
 /// A group whose operations copy as fast as the devices do.
 fn settings(chunk_kib: u64, journal_blocks: u32) -> Settings {
     Settings {
         chunk_size: Bytes::from_kib(chunk_kib),
         journal_blocks,
-        copying: Copying {
-            rate_per_second: None,
-            concurrent: 4,
-            outstanding: Some(2),
-            yield_above: Some(1),
-            ..Copying::pieces_alone()
-        },
+        copying: copying(),
         ..Settings::default()
     }
 }
@@ -197,13 +202,7 @@ fn a_pool_that_holds_the_journal_is_not_yet_removed() {
         chunk_size: Bytes::from_kib(64),
         journal_blocks: 128,
         tactics: tactics(&["slowest-first"]),
-        copying: Copying {
-            rate_per_second: None,
-            concurrent: 4,
-            outstanding: Some(2),
-            yield_above: Some(1),
-            ..Copying::pieces_alone()
-        },
+        copying: copying(),
         ..Settings::default()
     };
     let pools = vec![pool(8, 1_809), pool(63, 229), fast];
@@ -315,13 +314,7 @@ fn a_volume_stays_until_the_journal_has_heard_what_its_chunks_expect() {
         chunk_size: Bytes::from_kib(256),
         journal_blocks: 96,
         epoch: Nanos::from_micros(23_967),
-        copying: Copying {
-            rate_per_second: None,
-            concurrent: 4,
-            outstanding: Some(2),
-            yield_above: Some(1),
-            ..Copying::pieces_alone()
-        },
+        copying: copying(),
         ..Settings::default()
     };
     let zeroes = |chunks, latency_us, reserve, zeroed| PoolPlan {

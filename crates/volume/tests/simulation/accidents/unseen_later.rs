@@ -299,14 +299,6 @@ fn a_checkpoint_takes_in_what_the_journal_has_no_room_for() {
         chunk_size: Bytes::from_kib(256),
         epoch: Nanos::from_micros(885),
         checksums: false,
-        copying: Copying {
-            rate_per_second: None,
-            reserve_per_second: None,
-            concurrent: 4,
-            outstanding: Some(2),
-            yield_above: Some(1),
-            ..Copying::pieces_alone()
-        },
         limits,
         ..settings(256, 96)
     };
