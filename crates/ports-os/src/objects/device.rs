@@ -342,10 +342,7 @@ impl ObjectDevice {
             return;
         }
         let Some(blocks) = span_of(&missing, blocks_of(&range).start) else { return };
-        let found = match self.ahead.knows(extent) {
-            true => self.ahead.find(extent, generation, &blocks),
-            false => Found::Nothing,
-        };
+        let found = self.ahead.find(extent, generation, &blocks);
         self.reads[read].outstanding += 1;
         let part = Part { read, extent, range, missing, blocks, generation };
         match found {

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use thermocline_units::Bytes;
+use thermocline_units::mutants::mutant;
 
 /// Blocks of a segment, at most: 1 MiB.
 pub(super) const SEGMENT_BLOCKS: u32 = 256;
@@ -219,8 +220,7 @@ impl ReadAhead {
     ) -> Found {
         let key = (extent, segment_of(blocks.start));
         let Some(segment) = self.segments.get_mut(&key) else { return Found::Nothing };
-        let is_other = segment.generation != generation
-            && !thermocline_units::mutants::mutant("read_ahead_of_any_generation");
+        let is_other = segment.generation != generation && !mutant("read_ahead_of_any_generation");
         let covers = segment.blocks.start <= blocks.start && blocks.end <= segment.blocks.end;
         if is_other || !covers {
             return Found::Nothing;
