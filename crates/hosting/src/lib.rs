@@ -28,6 +28,7 @@ mod line;
 mod mailbox;
 mod meeting;
 mod ranges;
+mod reminders;
 mod routes;
 mod store;
 

@@ -4,6 +4,7 @@
 //! Knows nothing of the agent: keys come in with what happened.
 
 use crate::api::HostVolume;
+use crate::reminders::Reminders;
 use std::collections::BTreeMap;
 use thermocline_hostcache::{BLOCK_BYTES, HostId, Shortage, VolumeKey};
 use thermocline_units::Nanos;
@@ -28,12 +29,8 @@ struct Volume {
     refused: u64,
     /// Room that was short last.
     short: Option<Shortage>,
-    /// Times at which it was told that room was short, by what was.
-    told: BTreeMap<Shortage, Nanos>,
+    told: Reminders<Shortage>,
 }
-
-/// Time between two events about refused writes of a volume.
-const TOLD_EVERY: Nanos = Nanos::from_secs(10);
 
 /// Meaning of a shortage, and what to do.
 pub(super) fn short_of(shortage: Shortage) -> &'static str {
@@ -144,12 +141,7 @@ impl Volumes {
         let (name, volume) = self.of(key)?;
         volume.refused += 1;
         volume.short = Some(shortage);
-        let told = volume.told.get(&shortage);
-        if told.is_some_and(|&at| now.saturating_sub(at) < TOLD_EVERY) {
-            return None;
-        }
-        volume.told.insert(shortage, now);
-        Some(name)
+        volume.told.is_due(shortage, now).then_some(name)
     }
 
     /// Takes note that it is lost; its name. It is asked for again at a time, or when somebody says

@@ -3,13 +3,12 @@
 //! Pure: figures come in, events for people come out.
 
 use crate::api::{RoomLevel, StoreVolume};
+use crate::reminders::Reminders;
 use std::collections::BTreeMap;
 use thermocline_admin::api::Severity;
 use thermocline_hostcache::Shortage;
 use thermocline_units::{Bytes, Nanos};
 
-/// Time between two events about refused writes of a volume.
-const TOLD_EVERY: Nanos = Nanos::from_secs(10);
 /// Percent of a bound at which there is a warning, and at which it is urgent.
 const WARNING_PERCENT: u64 = 80;
 const CRITICAL_PERCENT: u64 = 95;
@@ -68,8 +67,7 @@ pub(crate) type Told = (Severity, String, String);
 #[derive(Debug, Default)]
 struct Refused {
     blocks: u64,
-    /// Times at which it was told that room was short, by what was.
-    told: BTreeMap<Shortage, Nanos>,
+    told: Reminders<Shortage>,
 }
 
 /// Events about room that were told.
@@ -93,11 +91,9 @@ impl Watch {
         assert!(blocks > 0, "something was refused");
         let it = self.refused.entry(volume).or_default();
         it.blocks += blocks;
-        let told = it.told.get(&shortage);
-        if told.is_some_and(|&at| now.saturating_sub(at) < TOLD_EVERY) {
+        if !it.told.is_due(shortage, now) {
             return None;
         }
-        it.told.insert(shortage, now);
         let what = match shortage {
             Shortage::Store => "the store is full".to_string(),
             bound => format!("its {} is used up", name_of(bound)),
