@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import tempfile
 import time
 import urllib.request
 
+from balance_processes import free_ports
 from live import Live
 
 CONFIG = """
@@ -50,9 +50,7 @@ class Store:
     """moto's server with a bucket `cold`."""
 
     def __enter__(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        [self.port] = free_ports(1)
         try:
             self.process = subprocess.Popen(["moto_server", "-H", "127.0.0.1", "-p", str(self.port)], stdout=subprocess.DEVNULL,
                                             stderr=subprocess.DEVNULL)

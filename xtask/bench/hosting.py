@@ -24,7 +24,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,7 @@ import tempfile
 import time
 import zlib
 
+from balance_processes import free_ports
 from nbd import cpu_seconds, wait_for
 
 CLIENT = pathlib.Path(__file__).with_name("hosting_client.py")
@@ -94,12 +94,6 @@ def make_record(place, image, files):
     return record, len(reads), total
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 class Site:
     """A store and its hosts, in a folder; they end when it is left."""
 
@@ -111,7 +105,8 @@ class Site:
     def __enter__(self):
         for left in self.place.glob("*.sock"):
             left.unlink()
-        port, ports = free_port(), {host: free_port() for host in self.hosts}
+        port, *listen = free_ports(1 + len(self.hosts))
+        ports = dict(zip(self.hosts, listen))
         lines = [f'device = "{self.args.store}"', f'listen = "127.0.0.1:{port}"', f'protocol = "{self.protocol}"', f'lookup = "{self.lookup}"',
                  'lease = "1s"', f'socket = "{self.place}/store.sock"']
         self.store = self.start("store", lines, "store.sock")
