@@ -182,8 +182,10 @@ fn tell(encoder: &mut Encoder) {
         encoder.answered(number, Nanos(90_000), turn != 1);
         let (length, pools) = (Some(Nanos(1_000_000_000)), vec![pool.clone(); 3]);
         encoder.epoch(&Epoch { at, budget: u64::MAX, volumes: 1, length, pools });
-        let (pool, mirror) = (PoolId(turn as u16 % 3), (turn == 2).then_some(PoolId(0)));
-        encoder.homes(&Homes { chunk: chunk(0), count: 3, pool: Some(pool), mirror });
+        let pool = PoolId(turn as u16 % 3);
+        let second = [None, Some(SecondCopy::Kept(PoolId(2))), Some(SecondCopy::Mirror(PoolId(0)))];
+        let second = second[turn as usize];
+        encoder.homes(&Homes { chunk: chunk(0), count: 3, pool: Some(pool), second });
         encoder.proposed(chunk(1), PoolId(0), turn == 2);
         encoder.epoch_ended();
     }

@@ -6,24 +6,32 @@
 
 use std::collections::BTreeMap;
 use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
-use thermocline_trace::recording::{CHUNKS_MAX, Epoch, Homes as Run, PoolFill, VOLUMES_MAX};
+use thermocline_trace::recording::{
+    CHUNKS_MAX, Epoch, Homes as Run, PoolFill, SecondCopy, VOLUMES_MAX,
+};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Nowhere.
 const NOWHERE: u16 = u16::MAX;
-/// Above the pool stands that of the other side, plus one, of a mirrored chunk.
-const MIRROR_SHIFT: u32 = 8;
+/// Above the pool stands that of a second copy, plus one, and [`KEPT`] if a move has left it.
+const SECOND_SHIFT: u32 = 8;
+const KEPT: u16 = 0x80;
 
-const _: () = assert!(thermocline_volume::settings::POOLS_MAX < 1 << MIRROR_SHIFT);
+const _: () = assert!(thermocline_volume::settings::POOLS_MAX < KEPT as usize - 1);
 
-/// The pool, and that of the other side, of an entry.
-fn places(home: u16) -> (Option<PoolId>, Option<PoolId>) {
+/// The pool of an entry, and its second copy.
+fn places(home: u16) -> (Option<PoolId>, Option<SecondCopy>) {
     if home == NOWHERE {
         return (None, None);
     }
-    let (pool, mirror) = (home & ((1 << MIRROR_SHIFT) - 1), home >> MIRROR_SHIFT);
-    (Some(PoolId(pool)), mirror.checked_sub(1).map(PoolId))
+    let (pool, second) = (home & ((1 << SECOND_SHIFT) - 1), home >> SECOND_SHIFT);
+    let second = (second & !KEPT).checked_sub(1).map(|other| match second & KEPT {
+        0 => SecondCopy::Mirror(PoolId(other)),
+        _ => SecondCopy::Kept(PoolId(other)),
+    });
+    (Some(PoolId(pool)), second)
 }
+
 /// Entries of all tables together: 512 MiB of memory, which is 256 TiB in chunks of 1 MiB.
 const ENTRIES_MAX: usize = 1 << 28;
 
@@ -63,13 +71,26 @@ impl Homes {
         true
     }
 
-    /// The other sides of `count` chunks from `first` on, which live somewhere, are on `mirror`.
-    pub(super) fn mirror(&mut self, first: ChunkId, count: u32, mirror: PoolId) {
+    /// `count` chunks from `first` on, which live somewhere and have no second copy yet, have this
+    /// one.
+    pub(super) fn set_second(&mut self, first: ChunkId, count: u32, second: SecondCopy) {
+        let kept = if matches!(second, SecondCopy::Kept(_)) { KEPT } else { 0 };
+        let bits = (second.pool().0 + 1 | kept) << SECOND_SHIFT;
         let homes = &mut self.volumes[first.volume.0 as usize];
         let from = first.index as usize;
-        homes[from..from + count as usize]
-            .iter_mut()
-            .for_each(|home| *home |= (mirror.0 + 1) << MIRROR_SHIFT);
+        homes[from..from + count as usize].iter_mut().for_each(|home| *home |= bits);
+    }
+
+    /// Shows every chunk that has a second copy, by ascending id.
+    fn visit_seconds(&self, visit: &mut dyn FnMut(ChunkId, SecondCopy)) {
+        for (number, homes) in self.volumes.iter().enumerate() {
+            let volume = VolumeId(number as u32);
+            for (index, &home) in homes.iter().enumerate() {
+                if let (Some(_), Some(second)) = places(home) {
+                    visit(ChunkId { volume, index: index as u32 }, second);
+                }
+            }
+        }
     }
 
     #[inline]
@@ -97,14 +118,14 @@ impl Homes {
             for index in 0..now.len().max(then.len()) {
                 let home = at(now, index);
                 let chunk = ChunkId { volume, index: index as u32 };
-                let (pool, mirror) = places(home);
+                let (pool, second) = places(home);
                 let changed = home != at(then, index);
                 match &mut run {
-                    Some(run) if changed && (run.pool, run.mirror) == (pool, mirror) => {
+                    Some(run) if changed && (run.pool, run.second) == (pool, second) => {
                         run.count += 1;
                     }
                     _ => {
-                        let next = changed.then_some(Run { chunk, count: 1, pool, mirror });
+                        let next = changed.then_some(Run { chunk, count: 1, pool, second });
                         std::mem::replace(&mut run, next).into_iter().for_each(&mut tell);
                     }
                 }
@@ -239,13 +260,18 @@ impl VolumeView for RecordedView {
     }
 
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
-        for (number, homes) in self.homes.volumes.iter().enumerate() {
-            let volume = VolumeId(number as u32);
-            for (index, &home) in homes.iter().enumerate() {
-                if let (Some(_), Some(mirror)) = places(home) {
-                    visit(ChunkId { volume, index: index as u32 }, mirror);
-                }
+        self.homes.visit_seconds(&mut |chunk, second| {
+            if let SecondCopy::Mirror(pool) = second {
+                visit(chunk, pool);
             }
-        }
+        });
+    }
+
+    fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        self.homes.visit_seconds(&mut |chunk, second| {
+            if let SecondCopy::Kept(pool) = second {
+                visit(chunk, pool);
+            }
+        });
     }
 }

@@ -13,7 +13,9 @@
 use super::homes::Homes;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::{ChunkAccess, How, Move, PoolLoad, Route, Sla, VolumeView};
-use thermocline_trace::recording::{self, Access, Ask, Asked, Encoder, Epoch, PoolFill, Routed};
+use thermocline_trace::recording::{
+    self, Access, Ask, Asked, Encoder, Epoch, PoolFill, Routed, SecondCopy,
+};
 use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 use thermocline_volume::settings;
 use thermocline_volume::{Action, Decision, Group, Observer, Request, RequestId};
@@ -82,7 +84,12 @@ impl<S: Sink> Recorder<S> {
                 assert!(kept, "a group has no chunk {chunk}");
             });
         }
-        view.visit_mirrors(&mut |chunk, mirror| self.looked.mirror(chunk, 1, mirror));
+        view.visit_mirrors(&mut |chunk, pool| {
+            self.looked.set_second(chunk, 1, SecondCopy::Mirror(pool));
+        });
+        view.visit_kept(&mut |chunk, pool| {
+            self.looked.set_second(chunk, 1, SecondCopy::Kept(pool));
+        });
         for volume in (0..view.volume_count()).map(VolumeId) {
             let (now, then) = (view.sla(volume), self.slas.get(&volume).copied());
             if now != then {

@@ -333,11 +333,11 @@ impl Replay {
         if !self.view.homes.set(homes.chunk, homes.count, homes.pool) {
             return Err(self.wrong("it has more chunks than are believed"));
         }
-        if let Some(mirror) = homes.mirror {
-            if usize::from(mirror.0) >= self.view.pools.len() {
-                return Err(self.wrong("a chunk is mirrored on a pool that there is not"));
+        if let Some(second) = homes.second {
+            if usize::from(second.pool().0) >= self.view.pools.len() {
+                return Err(self.wrong("a chunk's second copy is on a pool that there is not"));
             }
-            self.view.homes.mirror(homes.chunk, homes.count, mirror);
+            self.view.homes.set_second(homes.chunk, homes.count, second);
         }
         Ok(())
     }

@@ -165,6 +165,11 @@ pub trait VolumeView {
     /// used.
     fn visit_mirrors(&self, _visit: &mut dyn FnMut(ChunkId, PoolId)) {}
 
+    /// Shows every chunk once, by ascending id, of which a move to a faster pool has left a copy
+    /// behind that no write has made old yet, with that copy's pool: a move back there copies
+    /// nothing. Such copies give way, and do not count as used; none where nobody keeps any.
+    fn visit_kept(&self, _visit: &mut dyn FnMut(ChunkId, PoolId)) {}
+
     /// True if the chunk has further copies, each on another pool, which stay where somebody wanted
     /// them: a move to one of these pools is refused. False where nobody knows of copies.
     fn is_replicated(&self, _chunk: ChunkId) -> bool {

@@ -234,7 +234,7 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
         chunk: ChunkId::default(),
         count: 1,
         pool: Some(PoolId(pool)),
-        mirror: None,
+        second: None,
     };
     let says = |file: Vec<u8>, part: &str| {
         let error = replay(&file, None).err().unwrap().to_string();
@@ -311,7 +311,7 @@ fn a_replayed_placement_sees_what_volumes_were_promised() {
                 let at = Nanos::from_secs(at * 10);
                 e.epoch(&Epoch { at, length: Some(Nanos::from_secs(10)), ..epoch(2) });
                 e.promised(VolumeId(0), figures);
-                e.homes(&Homes { chunk, count: 1, pool: Some(PoolId(0)), mirror: None });
+                e.homes(&Homes { chunk, count: 1, pool: Some(PoolId(0)), second: None });
                 e.epoch_ended();
             }
         });

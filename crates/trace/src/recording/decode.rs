@@ -259,11 +259,11 @@ impl Decoder {
         let room = (CHUNKS_MAX - chunk.index).min(RUN_MAX);
         let count = records.bounded("chunks in a run, less one:", u64::from(room) - 1)? as u32 + 1;
         let code = records.number()?;
-        let (pool, mirror) = places_of(code).ok_or_else(|| {
+        let (pool, second) = places_of(code).ok_or_else(|| {
             format!("chunks on the pools of code {code}; there are {POOLS_MAX} pools")
         })?;
         self.last.chunk += u64::from(count) - 1;
-        Ok(Homes { chunk, count, pool, mirror })
+        Ok(Homes { chunk, count, pool, second })
     }
 
     fn routed(&mut self, records: &mut Records<'_>) -> Decoded<Routed> {

@@ -162,7 +162,7 @@ impl Encoder {
             self.begin(tag::HOMES, homes.chunk.volume);
             self.put_chunk(homes.chunk);
             put(&mut self.block, u64::from(count - 1));
-            put(&mut self.block, places_code(homes.pool, homes.mirror));
+            put(&mut self.block, places_code(homes.pool, homes.second));
             self.last.chunk += u64::from(count - 1);
             self.close_if_full(None);
             homes.chunk.index += count;

@@ -8,15 +8,16 @@
 
 #![deny(clippy::indexing_slicing, clippy::expect_used)]
 
-use super::{CHUNKS_MAX, VOLUMES_MAX};
+use super::{CHUNKS_MAX, SecondCopy, VOLUMES_MAX};
 use thermocline_units::PoolId;
 use thermocline_units::fields::{put_at, u32_at};
 
 /// The bytes a recording begins with: no text does, and a copy that "repaired" line ends shows.
 pub(crate) const MAGIC: &[u8; 8] = b"\x89TCR\r\n\x1a\n";
 /// The version written; those before it are read too. Version 1 knew neither figures of pools nor
-/// where in a chunk an access begins, version 2 neither mirrored chunks nor promises.
-pub(crate) const VERSION: u16 = 3;
+/// where in a chunk an access begins, version 2 neither mirrored chunks nor promises, version 3 no
+/// kept copies.
+pub(crate) const VERSION: u16 = 4;
 const OLDEST: u16 = 1;
 /// Bytes of the file's head: magic, version, zero, CRC-32 of what stands before it.
 pub(crate) const FILE_HEAD: usize = 16;
@@ -79,18 +80,31 @@ pub(crate) mod tag {
     pub(crate) const SEEN: u8 = 0x80;
 }
 
-/// A chunk's places as one number, 0 for none: mirrored ones name a second pool.
-pub(crate) fn places_code(pool: Option<PoolId>, mirror: Option<PoolId>) -> u64 {
-    let [pool, mirror] = [pool, mirror].map(|pool| pool.map_or(0, |pool| u64::from(pool.0) + 1));
-    pool + mirror * (POOLS_MAX + 1)
+/// A chunk's places as one number, 0 for none: those with a second copy name its pool, and those of
+/// a kept copy come behind those of a mirror.
+pub(crate) fn places_code(pool: Option<PoolId>, second: Option<SecondCopy>) -> u64 {
+    let number = |pool: PoolId| u64::from(pool.0) + 1;
+    let second = match second {
+        None => 0,
+        Some(SecondCopy::Mirror(pool)) => number(pool),
+        Some(SecondCopy::Kept(pool)) => POOLS_MAX + number(pool),
+    };
+    pool.map_or(0, number) + second * (POOLS_MAX + 1)
 }
 
-/// Pools that [`places_code`] encoded.
-pub(crate) fn places_of(code: u64) -> Option<(Option<PoolId>, Option<PoolId>)> {
-    let [pool, mirror] = [code % (POOLS_MAX + 1), code / (POOLS_MAX + 1)];
-    let known = mirror <= POOLS_MAX && (mirror == 0 || pool > 0 && mirror != pool);
-    let place = |number: u64| number.checked_sub(1).map(|pool| PoolId(pool as u16));
-    known.then_some((place(pool), place(mirror)))
+/// Places that [`places_code`] encoded.
+pub(crate) fn places_of(code: u64) -> Option<(Option<PoolId>, Option<SecondCopy>)> {
+    let [pool, second] = [code % (POOLS_MAX + 1), code / (POOLS_MAX + 1)];
+    let place = |number: u64| PoolId((number - 1) as u16);
+    let second = match second {
+        0 => None,
+        1..=POOLS_MAX => Some(SecondCopy::Mirror(place(second))),
+        _ if second <= 2 * POOLS_MAX => Some(SecondCopy::Kept(place(second - POOLS_MAX))),
+        _ => return None,
+    };
+    let first = (pool > 0).then(|| place(pool));
+    let differ = second.is_none_or(|second| first.is_some_and(|first| first != second.pool()));
+    differ.then_some((first, second))
 }
 
 /// CRC-32 of IEEE 802.3.

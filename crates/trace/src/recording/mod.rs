@@ -148,8 +148,26 @@ pub struct Homes {
     pub count: u32,
     /// Their pool; `None`: nowhere any more.
     pub pool: Option<PoolId>,
-    /// Pool of the other side of chunks that are mirrored; never without a pool.
-    pub mirror: Option<PoolId>,
+    /// Their second copy, if they have one; never without a pool.
+    pub second: Option<SecondCopy>,
+}
+
+/// A second copy of a chunk, and the pool that it is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecondCopy {
+    /// The other side of a mirrored chunk.
+    Mirror(PoolId),
+    /// What a move to a faster pool has left behind, and no write has made old yet.
+    Kept(PoolId),
+}
+
+impl SecondCopy {
+    /// Its pool.
+    pub fn pool(self) -> PoolId {
+        match self {
+            SecondCopy::Mirror(pool) | SecondCopy::Kept(pool) => pool,
+        }
+    }
 }
 
 /// A question to a placement's router, and its answer.

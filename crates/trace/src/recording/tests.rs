@@ -100,10 +100,12 @@ fn a_life() -> Vec<Event> {
     let figures = vec![1_000_000, 0];
     events.push(Event::Promised { volume: VolumeId(1), figures });
     events.push(Event::Promised { volume: VolumeId(0), figures: Vec::new() });
-    let (pool, mirror) = (Some(PoolId(1)), Some(PoolId(63)));
-    events.push(Event::Homes(Homes { chunk: chunk(0, 0), count: 2, pool, mirror: None }));
-    events.push(Event::Homes(Homes { chunk: chunk(1, 70), count: 1, pool: None, mirror: None }));
-    events.push(Event::Homes(Homes { chunk: chunk(1, 90), count: 1, pool, mirror }));
+    let (pool, last) = (Some(PoolId(1)), PoolId(63));
+    let [mirror, kept] = [SecondCopy::Mirror(last), SecondCopy::Kept(last)].map(Some);
+    events.push(Event::Homes(Homes { chunk: chunk(0, 0), count: 2, pool, second: None }));
+    events.push(Event::Homes(Homes { chunk: chunk(1, 70), count: 1, pool: None, second: None }));
+    events.push(Event::Homes(Homes { chunk: chunk(1, 90), count: 1, pool, second: mirror }));
+    events.push(Event::Homes(Homes { chunk: chunk(1, 91), count: 3, pool, second: kept }));
     events.push(Event::Proposed { chunk: chunk(0, 1), to: PoolId(0), mirror: false });
     events.push(Event::Proposed { chunk: chunk(1, 3), to: PoolId(1), mirror: true });
     events.push(Event::EpochEnded);
@@ -298,9 +300,9 @@ fn a_recording_of_version_1_is_read_without_what_it_did_not_know() {
 fn another_version_or_file_is_told_from_a_recording() {
     let file = pack(&a_life()).concat();
     let mut newer = file.clone();
-    set_version(&mut newer, 4);
+    set_version(&mut newer, 5);
     let error = read(&newer).unwrap_err().to_string();
-    assert!(error.contains("version 4; this program reads versions 1 to 3"), "{error}");
+    assert!(error.contains("version 5; this program reads versions 1 to 4"), "{error}");
     assert!(read(b"a,b,c,d,e,f,g,h,i").unwrap_err().to_string().contains("not a recording"));
 }
 
@@ -375,9 +377,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
                 vec![Event::Accessed(Access { at: Nanos(at), chunk, offset, bytes, write })]
             }
         ),
-        1 => (chunks.clone(), 1u32..99, 0u16..5, 5u16..64).prop_map(|(chunk, count, pool, mirror)| {
-            let mirror = Some(PoolId(mirror)).filter(|_| pool > 0 && count % 2 == 0);
-            vec![Event::Homes(Homes { chunk, count, pool: pool.checked_sub(1).map(PoolId), mirror })]
+        1 => (chunks.clone(), 1u32..99, 0u16..5, 5u16..64).prop_map(|(chunk, count, pool, other)| {
+            let other = [SecondCopy::Mirror, SecondCopy::Kept][count as usize % 4 / 2](PoolId(other));
+            let second = Some(other).filter(|_| pool > 0 && count % 2 == 0);
+            vec![Event::Homes(Homes { chunk, count, pool: pool.checked_sub(1).map(PoolId), second })]
         }),
         1 => (chunks, 0u16..64, any::<bool>()).prop_map(|(chunk, to, mirror)| {
             vec![Event::Proposed { chunk, to: PoolId(to), mirror }]

@@ -105,6 +105,15 @@ impl VolumeView for View<'_> {
         }
     }
 
+    fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        let several = self.group.map.chunks().filter(|&chunk| !self.group.map.is_simple(chunk));
+        for chunk in several {
+            if let Some(place) = self.group.map.kept_copy(chunk) {
+                visit(chunk, self.group.pools.ranks().rank_of(place.pool));
+            }
+        }
+    }
+
     fn is_replicated(&self, chunk: ChunkId) -> bool {
         self.group.map.has(chunk)
             && self.group.map.copies(chunk).filter(|copy| !copy.gives_way()).count() > 1

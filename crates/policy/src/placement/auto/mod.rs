@@ -26,7 +26,7 @@
 //! and Modha, FAST 2003); a lower confidence bound as price of admission from bandits (Auer et al.,
 //! 2002).
 //!
-//! State: 82 B a chunk, the watched pairs, at most 0.6 MiB a pool, and at most 2 MiB of `division`.
+//! State: 84 B a chunk, the watched pairs, at most 0.6 MiB a pool, and at most 2 MiB of `division`.
 //! O(1) an access, but for those that `division` samples; O(chunks met + n log n over
 //! [`CONSIDERED`] a pool) an epoch.
 
@@ -82,7 +82,7 @@ const TRUST: Setting = Setting {
 };
 const LINES: Setting = Setting {
     name: "lines",
-    default: "0",
+    default: "gain",
     unit: "gain, or a share from 0 to 1",
     help: "slots of the fastest pool that hold lines of 4 KiB: as many as gain most, or a share",
 };
@@ -103,11 +103,11 @@ pub(crate) const ORACLE: Entry = Entry {
     build: Build::Foreseeing(|_, foresight| Ok(Box::new(Auto::foreseeing(foresight)))),
 };
 
-/// Time between two decisions where nobody says otherwise: its memories are 10 s, 80 s and 11 min
+/// Time between two decisions where nobody says otherwise: its memories are 5 s, 40 s and 5 min
 /// long.
-pub const EPOCH: Nanos = Nanos::from_secs(10);
+pub const EPOCH: Nanos = Nanos::from_secs(5);
 /// [`EPOCH`], as it is written.
-pub const EPOCH_TEXT: &str = "10s";
+pub const EPOCH_TEXT: &str = "5s";
 
 /// Chunks that a predictor looks at for one pool, on either side.
 const CONSIDERED: usize = 4096;
@@ -125,8 +125,9 @@ struct Auto {
     ledger: Ledger,
     division: Division,
     refusals: Refusals,
-    /// Places of chunks at the last epoch's end.
+    /// Places of chunks at the last epoch's end, and of their kept copies.
     before: Vec<u8>,
+    kept_before: Vec<u8>,
     /// The last epoch's decision, for `explain`.
     last: Decision,
     /// The future, for an oracle.
@@ -191,6 +192,7 @@ impl Auto {
             division: Division::default(),
             refusals: Refusals::default(),
             before: Vec::new(),
+            kept_before: Vec::new(),
             last: Decision::default(),
             ahead: None,
         }
@@ -223,7 +225,9 @@ impl Auto {
             let before = self.before.get(number as usize).map_or(home, |&home| usize::from(home));
             if home != before && before < count {
                 self.ledger.moved += 1;
-                self.ledger.spent += self.copy_cost(bytes, before, home);
+                if !self.went_back(number, home) {
+                    self.ledger.spent += self.copy_cost(bytes, before, home);
+                }
             }
             let first = self.pulse.first_home(number);
             if home != first {
@@ -239,6 +243,8 @@ impl Auto {
         }
         self.before.clear();
         self.before.extend((0..self.pulse.len()).map(|number| self.pulse.pool_of(number) as u8));
+        self.kept_before.clear();
+        self.kept_before.extend_from_slice(self.pulse.kept());
         self.ledger.settle(&self.pulse, &self.prices, seconds);
         self.ghosts.judge(&self.pulse, &self.prices);
         self.pulse.fade();
@@ -247,6 +253,17 @@ impl Auto {
     /// Seconds that users wait for a copy from one pool to another.
     fn copy_cost(&self, bytes: f64, from: usize, to: usize) -> f64 {
         self.prices[from].copy(bytes, 0) + self.prices[to].copy(bytes, 1)
+    }
+
+    /// True if a chunk that came to a pool in this epoch had a copy there, so that nothing was
+    /// copied. A write that made it old before is not seen.
+    fn went_back(&self, number: u32, home: usize) -> bool {
+        self.kept_before.get(number as usize).is_some_and(|&kept| usize::from(kept) == home)
+    }
+
+    /// Seconds that users wait for a move of a chunk: nothing where a copy of it has been kept.
+    fn move_cost(&self, bytes: f64, number: u32, from: usize, to: usize) -> f64 {
+        if self.pulse.is_kept_on(number, to) { 0.0 } else { self.copy_cost(bytes, from, to) }
     }
 
     /// Requests that a predictor expects for a chunk.
@@ -276,8 +293,8 @@ impl Auto {
         let promised = f64::from(pair.predicted) * earned;
         let [from, to] = [pair.from, pair.to].map(usize::from);
         let mut cost = self.copy_cost(bytes, from, to);
-        if pair.victim.is_some() {
-            cost += self.copy_cost(bytes, to, from);
+        if let Some(victim) = pair.victim {
+            cost += self.move_cost(bytes, victim, to, from);
         }
         let net = promised * seconds * horizon - self.margin * cost;
         (promised > 0.0 && net > 0.0).then_some(Deal { pair, net, cost, promised, horizon })
@@ -393,7 +410,7 @@ impl Auto {
             let Some(to) = rooms.below(PoolId(0)) else { break };
             settled[number as usize] = true;
             rooms.carry(PoolId(0), to);
-            purse -= self.copy_cost(view.chunk_size().0 as f64, 0, usize::from(to.0));
+            purse -= self.move_cost(view.chunk_size().0 as f64, number, 0, usize::from(to.0));
             plan.wish(self.pulse.chunks.id(number), PoolId(0), to);
         }
         for deal in deals {
@@ -492,7 +509,8 @@ impl Placement for Auto {
     fn footprint(&self) -> Footprint {
         let own = self.pulse.bytes() + self.ghosts.bytes() + self.ledger.bytes();
         let own = own + self.division.bytes() + self.refusals.bytes();
-        Footprint { resident: 0, index: own + self.before.capacity() as u64 }
+        let before = self.before.capacity() + self.kept_before.capacity();
+        Footprint { resident: 0, index: own + before as u64 }
     }
 }
 

@@ -2,7 +2,8 @@
 //! it.
 //!
 //! Who would go is judged by what speaks most for it: of all memories the one that would miss it
-//! most. So a chunk that was busy an hour ago and may be again goes after one that never was.
+//! most. So a chunk that was busy an hour ago and may be again goes after one that never was. Of
+//! those that are missed alike, one whose slow copy was kept goes first: its going costs nothing.
 
 use super::ghosts::Pair;
 use super::pulse::LANES;
@@ -49,7 +50,11 @@ impl Auto {
             }
         }
         first(&mut coming, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        first(&mut going, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        // Of those that lose as little, whoever can leave without a copy goes first.
+        let stays = |weighed: &Weighed| !self.pulse.has_kept(weighed.1);
+        first(&mut going, |a, b| {
+            a.0.total_cmp(&b.0).then_with(|| stays(a).cmp(&stays(b))).then(a.1.cmp(&b.1))
+        });
         let free = rooms.free(PoolId(to as u16)).max(0);
         let mut victims = going.into_iter();
         let mut pairs = Vec::new();

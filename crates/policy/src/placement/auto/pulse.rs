@@ -11,7 +11,8 @@
 //! 3. `fade` takes the epoch into the three [`LANES`], moving averages with half-lives of 1, 8 and
 //!    64 epochs. A lane that has seen less than its half-life weighs all that it has seen alike.
 //!
-//! State: 82 B a chunk: 12 of address, 20 of counters, 2 for where it is and was, 48 of averages.
+//! State: 83 B a chunk: 12 of address, 20 of counters, 3 for where it is, was, and has left a copy,
+//! 48 of averages.
 //! O(1) an access, O(chunks met) an epoch.
 
 use super::format::Remembered;
@@ -46,6 +47,8 @@ pub(super) struct Pulse {
     pub(super) chunks: Chunks,
     counts: Vec<Count>,
     pools: Vec<u8>,
+    /// Pool on which a move has left a copy that is still good; [`NOWHERE`]: there is none.
+    kept: Vec<u8>,
     firsts: Vec<u8>,
     lanes: [Vec<Ask>; LANES.len()],
     /// Ends of the last accesses by volume.
@@ -58,7 +61,7 @@ pub(super) struct Pulse {
 /// See [`Count::end`].
 const SPARED: u32 = 1 << 31;
 
-/// A chunk that is on no pool yet.
+/// A chunk that is on no pool yet, or of which no copy is kept.
 const NOWHERE: u8 = u8::MAX;
 
 impl Default for Pulse {
@@ -67,6 +70,7 @@ impl Default for Pulse {
             chunks: Chunks::default(),
             counts: Vec::new(),
             pools: Vec::new(),
+            kept: Vec::new(),
             firsts: Vec::new(),
             lanes: Default::default(),
             tails: Vec::new(),
@@ -138,6 +142,13 @@ impl Pulse {
         // What was met and is nowhere counts as on the slowest pool, as the view has it.
         self.pools.iter_mut().filter(|home| **home == NOWHERE).for_each(|h| *h = slowest as u8);
         self.counts.resize(count, Count::default());
+        self.kept.clear();
+        self.kept.resize(count, NOWHERE);
+        view.visit_kept(&mut |chunk, pool| {
+            if let Some(number) = self.chunks.find(chunk) {
+                self.kept[number as usize] = pool.0 as u8;
+            }
+        });
         let known = self.firsts.len();
         self.firsts.extend_from_slice(&self.pools[known..]);
         self.firsts.iter_mut().for_each(|first| *first = (*first).min(slowest as u8));
@@ -238,6 +249,24 @@ impl Pulse {
         self.pools.get(number as usize).map_or(usize::MAX, |&home| usize::from(home))
     }
 
+    /// Pools of kept copies, by chunk.
+    pub(super) fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
+    /// True if a move of the chunk to a pool copies nothing: its last one has left a copy there, as
+    /// of the last `look`.
+    #[inline]
+    pub(super) fn is_kept_on(&self, number: u32, pool: usize) -> bool {
+        self.kept.get(number as usize).is_some_and(|&kept| usize::from(kept) == pool)
+    }
+
+    /// True if a copy of the chunk is kept on any pool.
+    #[inline]
+    pub(super) fn has_kept(&self, number: u32) -> bool {
+        self.kept.get(number as usize).is_some_and(|&kept| kept != NOWHERE)
+    }
+
     /// Pool on which it would be if nothing had been moved.
     #[inline]
     pub(super) fn first_home(&self, number: u32) -> usize {
@@ -275,6 +304,7 @@ impl Pulse {
         let vectors = lanes
             + self.counts.capacity() * size_of::<Count>()
             + self.pools.capacity()
+            + self.kept.capacity()
             + self.firsts.capacity()
             + self.tails.capacity() * 8;
         self.chunks.bytes() + vectors as u64

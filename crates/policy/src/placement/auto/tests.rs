@@ -21,6 +21,8 @@ struct Measured {
     sla: Option<Sla>,
     /// Chunks that an administrator pinned.
     pinned: Vec<ChunkId>,
+    /// Chunks on the fastest pool whose slow copies were kept.
+    kept: Vec<ChunkId>,
 }
 
 impl Measured {
@@ -30,7 +32,14 @@ impl Measured {
         machine.flash = (0..PLACES as u32).map(|index| chunk(volume, index)).collect();
         machine.chunks = CHUNKS.into();
         let epoch = Nanos::from_secs(10);
-        Measured { machine, loads: Default::default(), epoch, sla: None, pinned: Vec::new() }
+        Measured {
+            machine,
+            loads: Default::default(),
+            epoch,
+            sla: None,
+            pinned: Vec::new(),
+            kept: Vec::new(),
+        }
     }
 }
 
@@ -55,6 +64,9 @@ impl VolumeView for Measured {
     }
     fn is_pinned(&self, chunk: ChunkId) -> bool {
         self.pinned.contains(&chunk)
+    }
+    fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
+        self.kept.iter().for_each(|&chunk| visit(chunk, PoolId(1)));
     }
     fn pool_count(&self) -> u16 {
         2
@@ -384,11 +396,8 @@ fn bytes_that_it_has_not_written_change_nothing() {
 #[test]
 fn only_who_divides_says_how_many_slots_are_lent() {
     let lines = |text: &str| build(text).lines();
-    assert_eq!([lines("auto"), lines("auto:lines=0")], [None, None]);
-    assert_eq!(
-        [lines("auto:lines=gain"), lines("auto:mode=recommend:lines=gain")],
-        [Some(0), None]
-    );
+    assert_eq!([lines("auto:mode=recommend"), lines("auto:lines=0")], [None, None]);
+    assert_eq!([lines("auto"), lines("auto:mode=recommend:lines=gain")], [Some(0), None]);
 }
 
 /// Reading its averages, which it had not, ended the engine: by a command that only reads.
@@ -474,4 +483,49 @@ fn nothing_leaves_for_lines_to_a_pool_that_is_overloaded() {
     };
     assert!(wanted(1) >= 4, "{}", wanted(1));
     assert_eq!(wanted(200), 0);
+}
+
+/// Who has a copy below already leaves for nothing: of chunks that nobody asks for, these go first,
+/// and all of them before any other.
+#[test]
+fn whoever_left_a_copy_behind_goes_first_and_for_nothing() {
+    let (mut view, mut rng) = (Measured::full_of(0), Rng::seeded(5));
+    // The last ten of the fastest pool, which would go last otherwise.
+    view.kept = (PLACES as u32 - 10..PLACES as u32).map(|index| chunk(0, index)).collect();
+    let mut auto = build("auto:lines=0");
+    let mut left = Vec::new();
+    for _ in 0..40 {
+        let before = view.machine.flash.clone();
+        run_on(auto.as_mut(), &mut view, 1, &mut rng, |rng, _| 100 + 7 * rng.below(30) as u32);
+        left.extend(before.iter().filter(|chunk| !view.machine.flash.contains(chunk)).copied());
+        view.kept.retain(|chunk| view.machine.flash.contains(chunk));
+        if !left.is_empty() {
+            break;
+        }
+    }
+    let free = left.iter().filter(|chunk| chunk.index >= PLACES as u32 - 10).count();
+    assert!(free > 0 && free == left.len().min(10), "{left:?}");
+}
+
+#[test]
+fn going_back_to_a_kept_copy_is_not_counted_as_spent() {
+    let spent = |keeps: bool| {
+        let (mut view, mut rng) = (Measured::full_of(0), Rng::seeded(5));
+        let mut auto = build("auto:lines=0");
+        for now in 0..40 {
+            if keeps {
+                view.kept = view.machine.flash.iter().copied().collect();
+            }
+            run_on(auto.as_mut(), &mut view, 1, &mut rng, |rng, _| hot(rng, now));
+        }
+        let account = auto.account().expect("auto keeps one");
+        (account.moved_chunks, account.spent)
+    };
+    let ((moved, spent), (moved_kept, spent_kept)) = (spent(false), spent(true));
+    assert!(moved > 20 && moved_kept >= moved, "{moved} and {moved_kept}");
+    let ratio = (spent_kept / moved_kept as f64) / (spent / moved as f64);
+    assert!(
+        (0.3..0.6).contains(&ratio),
+        "half of the copies, those that go down, are free: {ratio}"
+    );
 }

@@ -18,13 +18,13 @@
 //! State: 24 B a case, and 32 B while it is placed. O(cases × levels), O(n log n) over those that
 //! some pool takes.
 
-use super::library::Library;
+use super::library::{Library, Tier, WEIGHTS};
 use super::pools::{Refusal, Status};
-use super::settings::{Accept, Options};
+use super::settings::{Accept, Measured, Options};
 use super::taxonomy::{Profile, Taxonomy};
 use crate::placement::activity::{Activity, Counts};
 use crate::placement::demand::Demand;
-use crate::placement::{VolumeView, order};
+use crate::placement::{Pattern, VolumeView, order};
 use thermocline_units::{Bytes, PoolId, prefetch};
 
 /// The cases to classify, by number.
@@ -154,10 +154,33 @@ impl Classifier {
     pub(super) fn begin(&mut self, view: &dyn VolumeView, cases: usize) {
         self.pools = view.pool_count();
         self.taxonomy.set_pools(self.pools);
+        self.weigh(view);
         self.per_second = 1.0 / view.epoch().as_secs_f64();
         let chunk = view.chunk_size().0 as f64;
         self.scale = self.options.of.map_or(1.0, |of| of.0 as f64 / chunk);
         self.verdicts.resize(cases, Verdict::default());
+    }
+
+    /// Takes those weights that are measured from the pool in the middle, of two pools the fastest:
+    /// the case study asks with its weights whether a chunk is too much for that one.
+    fn weigh(&mut self, view: &dyn VolumeView) {
+        let Measured { write, random } = self.options.measured;
+        if write.is_none() && !random {
+            return;
+        }
+        let middle = Tier::Middle.pools(self.pools).next().expect("there is always one");
+        let (traits, library) = (view.traits(middle), self.taxonomy.library());
+        let takes = |pattern: Pattern| 1.0 / traits.of(pattern).per_second.max(1) as f64;
+        let ratio = |dear: f64, cheap: f64| (dear / cheap).clamp(*WEIGHTS.start(), *WEIGHTS.end());
+        let write = write.map_or(library.write, |wear| {
+            let wear = if traits.overwrites.is_some() { wear } else { 1.0 };
+            ratio(takes(Pattern::RandomWrite) * wear, takes(Pattern::RandomRead))
+        });
+        let random = match random {
+            true => ratio(takes(Pattern::RandomRead), takes(Pattern::SequentialRead)),
+            false => library.random,
+        };
+        self.taxonomy.weigh(write, random);
     }
 
     /// The last verdict about a case.

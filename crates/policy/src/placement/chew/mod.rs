@@ -28,13 +28,14 @@ mod spelling;
 mod taxonomy;
 
 pub(super) use runs::ENTRY as RUNS;
-pub use settings::{Accept, Demote, Options};
+pub use settings::{Accept, Demote, Measured, Options};
 
 use self::classify::Classifier;
 use self::library::{Library, LibraryError};
 use self::pools::Status;
 use self::settings::{
-    ACCEPT, DEMOTE, LIBRARY, LOW, OF, OVERWRITE, PEAK, RANDOM, TOP, VERY, WRITE, read, scaled_from,
+    ACCEPT, DEMOTE, LIBRARY, LOW, OF, OVERWRITE, PEAK, RANDOM, TOP, VERY, WEAR, WRITE, read,
+    scaled_from,
 };
 use super::activity::Activity;
 use super::plan::Plan;
@@ -47,7 +48,7 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "chew",
     summary: "classifies chunks by intensity, writes, randomness and overwrites until a pool fits",
     source: "ChewAnalyzer, Ge 2017 ch. 3",
-    settings: &[LIBRARY, TOP, LOW, VERY, OF, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT, DEMOTE],
+    settings: &[LIBRARY, TOP, LOW, VERY, OF, WRITE, RANDOM, WEAR, OVERWRITE, PEAK, ACCEPT, DEMOTE],
     build: Build::Placement(|settings| {
         let (library, options) = read(settings)?;
         let options = Options { of: scaled_from(settings)?, ..options };

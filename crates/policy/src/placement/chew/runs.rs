@@ -25,7 +25,7 @@
 use super::classify::{Cases, Classifier, Found};
 use super::pools::Status;
 use super::settings::{
-    ACCEPT, DEMOTE, LIBRARY, LOW, OVERWRITE, Options, PEAK, RANDOM, TOP, VERY, WRITE, read,
+    ACCEPT, DEMOTE, LIBRARY, LOW, OVERWRITE, Options, PEAK, RANDOM, TOP, VERY, WEAR, WRITE, read,
 };
 use super::wish;
 use crate::Footprint;
@@ -61,7 +61,7 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "chew over runs of chunks: splits runs on fast pools, merges what is stable",
     source: "ChewAnalyzer++, Ge 2017 §3.3.4",
     settings: &[
-        SPAN, PARTS, STABLE, LIBRARY, TOP, LOW, VERY, WRITE, RANDOM, OVERWRITE, PEAK, ACCEPT,
+        SPAN, PARTS, STABLE, LIBRARY, TOP, LOW, VERY, WRITE, RANDOM, WEAR, OVERWRITE, PEAK, ACCEPT,
         DEMOTE,
     ],
     build: Build::Placement(|settings| Ok(Box::new(ChewRuns::from_settings(settings)?))),

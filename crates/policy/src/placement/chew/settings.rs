@@ -23,13 +23,23 @@ pub(super) const VERY: Setting = Setting {
     unit: "weight",
     help: "weight from which on reads, too, belong on the fastest pool",
 };
-pub(super) const WRITE: Setting =
-    Setting { name: "write", default: "2", unit: "reads", help: "what a write weighs" };
+pub(super) const WRITE: Setting = Setting {
+    name: "write",
+    default: "2",
+    unit: "reads, or measured",
+    help: "what a write weighs; measured: as the profile of the pool in the middle says",
+};
 pub(super) const RANDOM: Setting = Setting {
     name: "random",
     default: "2",
-    unit: "sequential accesses",
-    help: "what a random access weighs",
+    unit: "sequential accesses, or measured",
+    help: "what a random access weighs; measured: as the profile of the pool in the middle says",
+};
+pub(super) const WEAR: Setting = Setting {
+    name: "wear",
+    default: "1",
+    unit: "factor",
+    help: "by which a measured weight of writes is raised where the pool in the middle wears (w0)",
 };
 pub(super) const OVERWRITE: Setting = Setting {
     name: "overwrite",
@@ -71,6 +81,8 @@ pub(super) const LIBRARY: Setting = Setting {
     unit: "three-pools or a TOML file",
     help: "taxonomy, thresholds and pools by pattern; top, low, weights are those of three-pools",
 };
+/// Value of a weight that the pools tell.
+const MEASURED: &str = "measured";
 /// The library whose thresholds and weights are settings.
 pub(super) const CASE_STUDY: &str = "three-pools";
 
@@ -85,11 +97,30 @@ pub struct Options {
     pub demote: Demote,
     /// Size of the chunks that the library's intensities are for; `None`: of whatever size.
     pub of: Option<Bytes>,
+    /// Weights that pools tell.
+    pub measured: Measured,
+}
+
+/// Weights that are read off a pool's traits in place of the library's (Ge 2017 §3.4.3, weight
+/// measurement).
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Measured {
+    /// The weight of writes, times this factor where the pool wears (w0, eq. 3.2), at least 1;
+    /// `None`: it is the library's.
+    pub write: Option<f64>,
+    /// The weight of random accesses.
+    pub random: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { peak: 1.0, accept: Accept::Chunk, demote: Demote::Needed, of: None }
+        Options {
+            peak: 1.0,
+            accept: Accept::Chunk,
+            demote: Demote::Needed,
+            of: None,
+            measured: Measured::default(),
+        }
     }
 }
 
@@ -123,6 +154,7 @@ pub(super) fn read(settings: &Settings) -> Result<(Library, Options), SettingsEr
         demote: [Demote::Needed, Demote::Always]
             [settings.choice("demote", &["needed", "always"])?],
         of: None,
+        measured: measured_from(settings)?,
     };
     Ok((library, options))
 }
@@ -146,6 +178,17 @@ pub(super) fn scaled_from(settings: &Settings) -> Result<Option<Bytes>, Settings
     size.map(Some).ok_or_else(wrong)
 }
 
+/// Weights that are not numbers but measured.
+fn measured_from(settings: &Settings) -> Result<Measured, SettingsError> {
+    let measured = |setting: Setting| settings.text(setting.name) == MEASURED;
+    let wear = settings.number(WEAR.name, 1.0, 1e6)?;
+    if !measured(WRITE) && settings.text(WEAR.name) != WEAR.default {
+        let expected = "1 where the weight of writes is not measured".to_string();
+        return Err(settings.wrong(WEAR.name, expected));
+    }
+    Ok(Measured { write: measured(WRITE).then_some(wear), random: measured(RANDOM) })
+}
+
 /// # Errors
 /// When one of these settings is given beside a library of one's own.
 fn stands_alone(settings: &Settings, these: &[Setting]) -> Result<(), SettingsError> {
@@ -166,16 +209,21 @@ fn library_from(settings: &Settings) -> Result<Library, SettingsError> {
         });
     }
     let threshold = |key| settings.number(key, 0.0, 1e12);
-    let weight = |key| settings.number(key, 1.0, 1e6);
+    let case_study = Library::three_pools(Thresholds::default());
+    // What is measured begins as the case study has it, until there is a pool to read.
+    let weight = |setting: Setting, begins: f64| match settings.text(setting.name) {
+        MEASURED => Ok(begins),
+        _ => settings.number(setting.name, 1.0, 1e6),
+    };
     let thresholds = Thresholds {
         low: threshold("low")?,
         top: threshold("top")?,
         very_intense: threshold("very-intense")?,
     };
     Ok(Library {
-        write: weight("write")?,
-        random: weight("random")?,
-        overwrite: weight("overwrite")?,
+        write: weight(WRITE, case_study.write)?,
+        random: weight(RANDOM, case_study.random)?,
+        overwrite: settings.number(OVERWRITE.name, 1.0, 1e6)?,
         ..Library::three_pools(thresholds)
     })
 }

@@ -69,6 +69,17 @@ impl Taxonomy {
         Taxonomy { library, levels, pools: 0 }
     }
 
+    /// Gives writes and random accesses other weights, as pools have shown them.
+    pub(super) fn weigh(&mut self, write: f64, random: f64) {
+        if (self.library.write, self.library.random) == (write, random) {
+            return;
+        }
+        (self.library.write, self.library.random) = (write, random);
+        for (ready, level) in self.levels.iter_mut().zip(&self.library.levels) {
+            ready.cold_below = cold_below(&self.library, level);
+        }
+    }
+
     pub(super) fn library(&self) -> &Library {
         &self.library
     }

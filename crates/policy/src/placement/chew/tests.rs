@@ -5,7 +5,7 @@ use super::taxonomy::{Profile, Taxonomy};
 use super::{Options, build as build_from};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose_to};
-use crate::placement::{ChunkAccess, Placement};
+use crate::placement::{ChunkAccess, Pattern, Placement};
 use crate::registry::{Build, PolicySpec};
 use expect_test::{Expect, expect};
 use thermocline_units::{Bytes, Nanos, Rng};
@@ -358,4 +358,50 @@ fn a_cold_chunk_that_its_only_pool_refuses_is_told_so_on_every_level() {
             level 2, reads and writes: weight 8.0, low I/Os, for the slowest pool: no time left
             left over, by weight 8.0: pool 0 takes it"#]],
     );
+}
+
+#[test]
+fn weights_are_what_the_pool_in_the_middle_shows() {
+    // A chunk of 320 units a second of random writes on three pools, by a weight of 2: 640, very
+    // intensive. The pool in the middle serves a write as fast as a read, then a fifth as fast.
+    let first_reason = |settings: &str, writes_per_s: u64, wears: bool| {
+        let mut chew = chew(settings);
+        let mut view = pools(0, 500);
+        view.traits[1].services[Pattern::RandomRead as usize].per_second = 10_000;
+        view.traits[1].services[Pattern::RandomWrite as usize].per_second = writes_per_s;
+        view.traits[1].overwrites = wears.then_some(3000);
+        ask(chew.as_mut(), 0, 40, true);
+        propose_to(chew.as_mut(), &view);
+        chew.explain(chunk(0)).into_iter().find(|line| line.contains("reads and writes")).unwrap()
+    };
+    assert!(first_reason("", 10_000, false).contains("weight 640.0"));
+    assert!(first_reason(":write=measured", 10_000, false).contains("weight 320.0"));
+    assert!(first_reason(":write=measured", 2_000, false).contains("weight 1600.0"));
+    // What wears is spared by w0, what does not wear is not.
+    assert!(first_reason(":write=measured:wear=2", 2_000, true).contains("weight 3200.0"));
+    assert!(first_reason(":write=measured:wear=2", 2_000, false).contains("weight 1600.0"));
+}
+
+#[test]
+fn random_accesses_weigh_what_the_pool_in_the_middle_shows() {
+    let reason = |settings: &str| {
+        let mut chew = chew(settings);
+        let mut view = pools(0, 0);
+        view.traits[1].services[Pattern::RandomRead as usize].per_second = 10_000;
+        view.traits[1].services[Pattern::SequentialRead as usize].per_second = 30_000;
+        ask(chew.as_mut(), 0, 40, false);
+        propose_to(chew.as_mut(), &view);
+        chew.explain(chunk(0)).into_iter().find(|line| line.contains("randomness")).unwrap()
+    };
+    assert!(reason("").contains("weight 640.0"));
+    assert!(reason(":random=measured").contains("weight 960.0"), "{}", reason(":random=measured"));
+}
+
+#[test]
+fn a_factor_for_wear_without_a_measured_weight_is_refused() {
+    let spec = PolicySpec::parse("chew:wear=3").unwrap();
+    let error = spec.build_placement().err().expect("it has nothing to raise").to_string();
+    assert!(error.contains("wear") && error.contains("not measured"), "{error}");
+    assert!(PolicySpec::parse("chew:write=measured:wear=0.5").unwrap().build_placement().is_err());
+    assert!(PolicySpec::parse("chew:write=weighed").unwrap().build_placement().is_err());
 }

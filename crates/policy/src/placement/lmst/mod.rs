@@ -3,7 +3,8 @@
 //! At the end of a window (epoch):
 //! 1. *Load.* Each chunk's rate is λ_A = mean + α·σ of its rates in past windows (eq. 4), here
 //!    exponentially weighted. A pool's rate λ_D is the sum over its chunks, its service rate µ_D
-//!    the mean over the patterns it serves (eq. 5). See `queue`.
+//!    what its completions in the window show, or, of few or by `service=profile`, the mean over the
+//!    patterns it serves (eq. 5). See `queue`.
 //! 2. *Selection.* A chunk with more than `hot` on any but the fastest tier is a forward candidate;
 //!    one with less than `cold` above the slowest, whose volume's SLA is at least `loose`, a
 //!    backward one. Its destination is the least loaded pool with room of a faster (or slower)
@@ -102,11 +103,18 @@ const SHARE: Setting = Setting {
     help: "what of a pool's spare rate a migration takes, with form=corrected",
 };
 
+const SERVICE: Setting = Setting {
+    name: "service",
+    default: "measured",
+    unit: "measured or profile",
+    help: "where a pool's service rate comes from: requests that it completed, or its profile",
+};
+
 pub(crate) const ENTRY: Entry = Entry {
     name: "lmst",
     summary: "moves chunks when both pools keep their service levels and responses get faster",
     source: "LMsT, Tai 2015 §4.1",
-    settings: &[ALPHA, MEMORY, HOT, COLD, SLA, LOOSE, TAIL, E, BETA, SHARE, FORM],
+    settings: &[ALPHA, MEMORY, HOT, COLD, SLA, LOOSE, TAIL, E, BETA, SHARE, SERVICE, FORM],
     build: Build::Placement(|settings| Ok(Box::new(Lmst::new(settings)?))),
 };
 
@@ -154,6 +162,8 @@ struct Lmst {
     e: f64,
     beta: f64,
     share: f64,
+    /// True if service rates are read off completions.
+    measures: bool,
     form: Form,
     activity: Activity,
     rates: Vec<Rate>,
@@ -185,6 +195,7 @@ impl Lmst {
             e: settings.number("e", -1000.0, 1.0)?,
             beta: settings.number("beta", 1.0, 100.0)?,
             share: settings.number("share", 0.01, 0.99)?,
+            measures: settings.choice("service", &["measured", "profile"])? == 0,
             form: Form::read(settings)?,
             activity: Activity::default(),
             rates: Vec::new(),
@@ -235,8 +246,13 @@ impl Lmst {
             mixes[usize::from(self.activity.pool_of(number).0)].add(self.activity.counts(number));
         }
         let all = mixes.iter().fold(Mix::default(), |all, mix| all.and(mix));
-        let of = |(pool, mix): (u16, &Mix)| Queue::new(&view.traits(PoolId(pool)), mix.or(&all));
-        let mut queues: Vec<Queue> = (0..).zip(&mixes).map(of).collect();
+        let seconds = view.epoch().as_secs_f64();
+        let of = |(pool, mix): (PoolId, &Mix)| {
+            let traits = view.traits(pool);
+            let queue = Queue::new(&traits, mix.or(&all));
+            if self.measures { queue.measured(&traits, &view.load(pool), seconds) } else { queue }
+        };
+        let mut queues: Vec<Queue> = (0..).map(PoolId).zip(&mixes).map(of).collect();
         for number in 0..self.rates.len() as u32 {
             let rate = self.expected(number);
             if rate > 0.0 {

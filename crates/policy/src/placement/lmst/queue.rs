@@ -4,12 +4,16 @@
 //! (eq. 5); a random request of s bytes takes 1/rate and, beyond 4 KiB, what a stream takes. The
 //! mean response time is s / (µ − λ) (eq. 9), the bytes that wait λ̄ / (µ − λ̄) · s (eq. 6), λ̄ the
 //! rates of all classes whose SLA is at least as strict.
+//!
+//! µ may also be read off what the pool completed ([`Queue::measured`]).
 
 use crate::placement::activity::Counts;
 use crate::placement::zones::Form;
-use crate::placement::{Pattern, PoolTraits};
+use crate::placement::{Pattern, PoolLoad, PoolTraits};
 
 const UNIT: f64 = 4096.0;
+/// Completions in a window from which on their mean latency tells a pool's rate.
+const COMPLETIONS_MIN: u64 = 30;
 
 /// Requests by pattern, in the order of [`Pattern::ALL`], and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +81,22 @@ impl Queue {
         };
         let service = (0..4).map(|at| part(at) * rates[at]).sum();
         Queue { size, service, rate: 0.0, classes: Vec::new() }
+    }
+
+    /// The same pool with the rate that its completions in a window of so many seconds show, where
+    /// there are [`COMPLETIONS_MIN`] of them: µ = λ + c · s / T, eq. 9 read backwards, for c
+    /// requests served at once. On a device that serves one at a time, c is 1, and the queue
+    /// answers as slowly as it was measured. A pool that is slower than its profile says, because
+    /// it ages, is shared or collects garbage, is thereby known to be.
+    pub(super) fn measured(self, traits: &PoolTraits, load: &PoolLoad, seconds: f64) -> Queue {
+        let (count, latency) = (load.requests(), load.latency().map_or(0.0, |t| t.as_secs_f64()));
+        if count < COMPLETIONS_MIN || latency <= 0.0 || seconds <= 0.0 {
+            return self;
+        }
+        let bytes = load.read_bytes.0.saturating_add(load.written_bytes.0) as f64;
+        let size = (bytes / count as f64).max(512.0);
+        let service = bytes / seconds + f64::from(traits.at_once()) * size / latency;
+        Queue { size, service, ..self }
     }
 
     /// A chunk of `rate` with an SLA of `sla` seconds joins.

@@ -4,7 +4,7 @@ use super::queue::{Migration, Mix, Queue};
 use super::{Form, Rate};
 use crate::placement::tests::pools::{Pools, chunk};
 use crate::placement::tests::{build, propose_to};
-use crate::placement::{ChunkAccess, Placement, PoolTraits, Service, Sla, SlaClass};
+use crate::placement::{ChunkAccess, Placement, PoolLoad, PoolTraits, Service, Sla, SlaClass};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// A pool that serves so many bytes a second, whatever the pattern.
@@ -44,6 +44,50 @@ fn a_queue_waits_and_answers_as_eq_6_to_9_say() {
     assert!((queue.bearable(0.02) - 20.0 * 4096.0).abs() < 1e-6);
     queue.leave(400.0 * 4096.0, 0.02);
     assert!((queue.spare(0.0) - 600.0 * 4096.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_queue_is_as_fast_as_what_it_completed_shows() {
+    let serves = |latency: Nanos| Service { latency, per_second: 1000 };
+    let load = |latency_ms: u64| PoolLoad {
+        reads: 600,
+        read_bytes: Bytes(600 * 4096),
+        read_latency: Nanos::from_micros(latency_ms * 1000),
+        ..PoolLoad::default()
+    };
+    // One at a time: 60 a second that take 10 ms each leave 100 a second, in all 160.
+    let disk =
+        PoolTraits { services: [serves(Nanos::from_micros(1 * 1000)); 4], ..serving(1 << 30) };
+    let of = |traits: &PoolTraits, load: PoolLoad| {
+        Queue::new(traits, &Mix::default()).measured(traits, &load, 10.0)
+    };
+    assert!((of(&disk, load(10)).spare(0.0) - 160.0 * 4096.0).abs() < 1e-6);
+    // Four at once leave four times as many.
+    let flash = PoolTraits { services: [serves(Nanos::from_micros(4 * 1000)); 4], ..disk };
+    assert!((of(&flash, load(10)).spare(0.0) - 460.0 * 4096.0).abs() < 1e-6);
+    // Too few tell nothing: the profile counts.
+    let few = PoolLoad { reads: 29, ..load(10) };
+    assert!((of(&disk, few).spare(0.0) - 1000.0 * 4096.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_pool_that_is_slower_than_its_profile_takes_no_more() {
+    let moves = |policy: &str| {
+        let mut lmst = build(policy);
+        let mut view = tiers(&[(0, 0), (1, 1)]);
+        // The fastest pool answers in half a second, its profile says two milliseconds.
+        view.loads[0] = PoolLoad {
+            reads: 1000,
+            read_bytes: Bytes::from_mib(100),
+            read_latency: Nanos::from_micros(500 * 1000),
+            ..PoolLoad::default()
+        };
+        read(lmst.as_mut(), 1, 50);
+        let moves = propose_to(lmst.as_mut(), &view);
+        moves.into_iter().filter(|(_, to)| *to == 0).collect::<Vec<_>>()
+    };
+    assert_eq!(moves("lmst:memory=0:service=profile"), [(1, 0)]);
+    assert_eq!(moves("lmst:memory=0"), []);
 }
 
 #[test]
