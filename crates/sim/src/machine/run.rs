@@ -179,6 +179,9 @@ pub enum MachineError {
     /// A policy is no placement, has too few pools, or a setting of it is wrong.
     #[error(transparent)]
     Policy(#[from] SpecError),
+    /// A placement from outside failed, or proposed what makes no sense.
+    #[error("policy `{0}`: {1}")]
+    Failed(String, String),
     /// The trace has fewer volumes.
     #[error("there is no volume {0}; the trace has {1}, counted from 0")]
     NoVolume(u32, usize),
@@ -217,7 +220,7 @@ pub enum MachineError {
 ///
 /// # Errors
 /// When an option, a policy or the pools cannot be used (found before anything runs), or the
-/// machine fails.
+/// machine or a placement fails.
 pub fn run(
     load: &Load,
     pools: &[PoolPlan],
@@ -225,19 +228,32 @@ pub fn run(
     options: &MachineOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Run>, MachineError> {
+    run_each(load, pools, specs, options, progress)?.into_iter().collect()
+}
+
+/// Runs as [`run`] does; a run that fails in its middle leaves the others alone. One result a
+/// policy, in their order.
+///
+/// # Errors
+/// When an option, a policy or the pools cannot be used; found before anything runs.
+pub fn run_each(
+    load: &Load,
+    pools: &[PoolPlan],
+    specs: &[PolicySpec],
+    options: &MachineOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Result<Run, MachineError>>, MachineError> {
     options.check()?;
     let placements = specs.iter().map(|spec| placement(spec, pools.len(), (load, options)));
     let placements = placements.collect::<Result<Vec<_>, _>>()?;
     let (touched, chunks) = places(load, pools, options)?;
     let jobs: Vec<_> = specs.iter().zip(placements).collect();
-    jobs.into_par_iter()
-        .with_max_len(1)
-        .map(|(spec, placement)| {
-            let options = &options.asked_by(&*placement);
-            let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-            one(&scene, &spec.label, Cast::new(spec, placement), progress)
-        })
-        .collect()
+    let runs = jobs.into_par_iter().with_max_len(1).map(|(spec, placement)| {
+        let options = &options.asked_by(&*placement);
+        let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
+        one(&scene, &spec.label, Cast::new(spec, placement), progress)
+    });
+    Ok(runs.collect())
 }
 
 /// The placement that a specification names; one that must know the future is told the load.
