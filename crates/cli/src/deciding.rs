@@ -37,15 +37,7 @@ fn policy(text: &str) -> Result<Wish, String> {
     if text == "none" {
         return Ok(Wish(None));
     }
-    let spec = library::policy(text)?;
-    if spec.is_foreign() {
-        return Err(
-            "placements of shared libraries run in the laboratory (`lab volume`) only; the \
-                    engine takes those of `thermocline policies placement`"
-                .to_string(),
-        );
-    }
-    spec.build_placement().map_err(|error| error.to_string())?;
+    let spec = library::engine_placement(text)?;
     Ok(Wish(Some(spec)))
 }
 

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! cargo build --release -p thermocline-plugins --example recent_placement
-//! thermocline lab volume web.csv.gz --policy ./target/release/examples/librecent_placement.so:recent
+//! mv target/release/examples/librecent_placement.so recent.so
+//! thermocline lab volume web.csv.gz --policy static,./recent.so:recent
 //! ```
 //!
 //! Declares the interface itself, as a crate of its own would. State: none between epochs.

@@ -13,7 +13,7 @@ mod placement;
 use library::{Library, Named};
 use std::path::Path;
 use std::sync::Arc;
-use thermocline_policy::registry::{PolicySpec, filters};
+use thermocline_policy::registry::{FilterSpec, PolicySpec, SpecError, filters};
 
 /// Separator between a library's path and the policy's name.
 const MARK: &str = ".so:";
@@ -37,12 +37,22 @@ pub fn split(text: &str) -> Option<(&str, &str)> {
     Some((&text[..at + MARK.len() - 1], &text[at + MARK.len()..]))
 }
 
+/// Checks the filter of a text `[FILTER+]PATH.so:NAME[:SETTINGS]`, without opening the library.
+///
+/// # Errors
+/// When its settings are wrong.
+pub fn check_filter(text: &str) -> Result<(), SpecError> {
+    let Some(filter) = split_filter(text).0 else { return Ok(()) };
+    FilterSpec::parse(filter).map(drop)
+}
+
 /// The policy or placement that `text` names, `[FILTER+]PATH.so:NAME[:SETTINGS]`; `None` when it
 /// names none of a library.
 ///
 /// # Errors
 /// When the library cannot be loaded, keeps another version of the interface, or has no such
-/// policy, when the filter's settings are wrong, or a filter stands before a placement. The message names the library and what it has.
+/// policy, when the filter's settings are wrong, or a filter stands before a placement. The message
+/// names the library and what it has.
 pub fn policy(text: &str) -> Option<Result<PolicySpec, String>> {
     let (path, _) = split(text)?;
     policy_in(Path::new(path), text)

@@ -15,7 +15,8 @@ use thermocline_policy::cache::{ForeignCache, ForeignPolicy, Outcome, Tag};
 use thermocline_policy::registry::Geometry;
 use thermocline_units::{LineId, Nanos};
 
-/// Policies of a library, or placements, at most: a table without its null pointer is not read for ever.
+/// Policies of a library, or placements, at most: tables without a null pointer at their end are
+/// not read for ever.
 const POLICIES_MAX: usize = 256;
 
 /// Bytes of an error message of a library, with its zero.
@@ -130,7 +131,7 @@ pub(crate) struct Library {
     placements: Vec<(String, placement::Functions)>,
 }
 
-/// What a name of a library stands for.
+/// A policy or a placement that a name of a library stands for.
 pub(crate) enum Named {
     Policy(LoadedPolicy),
     Placement(LoadedPlacements),

@@ -1,11 +1,11 @@
-//! Placements in C and Rust beside the built-in ones: the same moves in every epoch, and nonsense of
-//! every kind refused. Without a C compiler those in C say SKIPPED.
+//! Placements in C and Rust beside the built-in ones: the same moves in every epoch, and nonsense
+//! of every kind refused. Without a C compiler those in C say SKIPPED.
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on stops where it is.
 
-mod common;
+mod libraries;
 
-use common::{compiled, example};
+use libraries::{compiled, example};
 use std::collections::BTreeMap;
 use std::path::Path;
 use thermocline_policy::placement::{

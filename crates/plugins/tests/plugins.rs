@@ -3,9 +3,9 @@
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on stops where it is.
 
-mod common;
+mod libraries;
 
-use common::{compiled, example};
+use libraries::{compiled, example};
 use std::path::Path;
 use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};

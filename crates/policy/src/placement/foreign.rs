@@ -81,12 +81,13 @@ pub struct ChunkFacts {
 }
 
 impl ChunkFacts {
-    /// It holds nothing: it was read before it was written, or discarded. A move of it is refused
-    /// by the volume, without harm.
+    /// Nothing is in the chunk: it was read before it was written, or discarded. A move of it is
+    /// refused by the volume, without harm.
     pub const EMPTY: u16 = 1;
-    /// An administrator pinned it: a move of it is refused by the volume, without harm.
+    /// An administrator pinned the chunk: a move of it is refused by the volume, without harm.
     pub const PINNED: u16 = 2;
-    /// It has further copies: a move to one of their pools is refused by the volume, without harm.
+    /// The chunk has further copies: a move to one of their pools is refused by the volume, without
+    /// harm.
     pub const REPLICATED: u16 = 4;
 }
 

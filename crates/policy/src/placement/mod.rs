@@ -335,8 +335,8 @@ pub trait Placement: Send {
         None
     }
 
-    /// Why it proposes nothing any more; `None`: it works. Only placements from outside fail, and
-    /// whoever runs one ends the run then.
+    /// Reason for which it proposes nothing any more; `None`: it works. Only placements from
+    /// outside fail, and whoever runs one ends the run then.
     fn failure(&self) -> Option<&str> {
         None
     }

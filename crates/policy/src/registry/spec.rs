@@ -73,6 +73,24 @@ pub struct FilterSpec {
     pub settings: Settings,
 }
 
+impl FilterSpec {
+    /// Reads `name[:key=value…]`.
+    ///
+    /// # Errors
+    /// When no filter has this name, or a key is unknown; the message says what would do.
+    pub fn parse(text: &str) -> Result<FilterSpec, SpecError> {
+        let (entry, settings) = parse_part(text, filters)?;
+        if !matches!(entry.build, Build::Admission(_)) {
+            let names: Vec<_> = filters().map(|filter| filter.name).collect();
+            return Err(SpecError::Compose {
+                text: text.to_string(),
+                reason: format!("not an admission filter; those are {}", names.join(", ")),
+            });
+        }
+        Ok(FilterSpec { entry, settings })
+    }
+}
+
 /// One policy with its settings, and the filter in front of it, if any.
 ///
 /// ```
@@ -146,7 +164,7 @@ impl PolicySpec {
             [filter, policy] => (Some(filter), policy),
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
-        let filter = filter.map(parse_filter).transpose()?;
+        let filter = filter.map(FilterSpec::parse).transpose()?;
         let (entry, settings) = parse_part(policy, || {
             let machines = balancers().chain(controllers()).chain(lookups()).chain(schedulers());
             entries().chain(machines).chain(tactics())
@@ -229,7 +247,7 @@ impl PolicySpec {
             let reason = "a placement admits by its own rule; filters go before caches like lru";
             return Err(SpecError::Compose { text: self.label, reason: reason.to_string() });
         }
-        Ok(PolicySpec { filter: Some(parse_filter(filter)?), ..self })
+        Ok(PolicySpec { filter: Some(FilterSpec::parse(filter)?), ..self })
     }
 
     /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it
@@ -423,18 +441,6 @@ impl PolicySpec {
         let filter = build(geometry, &filter.settings)?;
         Ok(Built::Cache(Box::new(Filtered::new(filter, cache))))
     }
-}
-
-fn parse_filter(text: &str) -> Result<FilterSpec, SpecError> {
-    let (entry, settings) = parse_part(text, filters)?;
-    if !matches!(entry.build, Build::Admission(_)) {
-        let names: Vec<_> = filters().map(|filter| filter.name).collect();
-        return Err(SpecError::Compose {
-            text: text.to_string(),
-            reason: format!("not an admission filter; those are {}", names.join(", ")),
-        });
-    }
-    Ok(FilterSpec { entry, settings })
 }
 
 /// Reads `name[:key=value…]`; `candidates` are what an unknown name may have meant.

@@ -15,7 +15,7 @@ pub(super) struct Counted {
     proposals: Arc<Proposals>,
 }
 
-/// What a placement did.
+/// Proposals of a placement so far.
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
     proposed: AtomicU64,
@@ -28,7 +28,7 @@ impl Proposals {
         self.proposed.load(Ordering::Relaxed)
     }
 
-    /// Why it failed, if it did.
+    /// Reason for which it failed, if it did.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }

@@ -18,12 +18,19 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Group, Observer, Settings};
 
+/// Slowest and fastest arrivals.
+const SPEED_MIN: f64 = 1e-6;
+const SPEED_MAX: f64 = 1e6;
+/// Years that slowed arrivals may take, at most: clocks count nanoseconds in 64 bits.
+const SLOWED_YEARS_MAX: f64 = 10.0;
+const YEAR: Nanos = Nanos::from_secs(365 * 86_400);
+
 /// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// Arrivals as in the trace, so many times as fast.
     Open {
-        /// 2: in half the time. Above 0.
+        /// 2: in half the time. From a millionth to a million.
         speed: f64,
     },
     /// A fixed number always under way, in the order of the trace.
@@ -134,6 +141,23 @@ impl MachineOptions {
         MachineOptions { epoch: own.unwrap_or(self.epoch), ..self.clone() }
     }
 
+    /// Checks that arrivals which are slowed down take a time that can be counted.
+    ///
+    /// # Errors
+    /// When they take more; the message says which speed would do.
+    fn check_span(&self, load: &Load) -> Result<(), MachineError> {
+        let Arrivals::Open { speed } = self.arrivals else { return Ok(()) };
+        let years = load.span().0 as f64 / YEAR.0 as f64;
+        if speed >= 1.0 || years / speed <= SLOWED_YEARS_MAX {
+            return Ok(());
+        }
+        let (took, least) = (years / speed, (years / SLOWED_YEARS_MAX * 1e6).ceil() / 1e6);
+        Err(MachineError::Options(format!(
+            "at a speed of {speed:?} the requests come in {took:.0} years; use {least} or more, \
+             with which they come in {SLOWED_YEARS_MAX}"
+        )))
+    }
+
     /// # Errors
     /// When a value is out of its range; the message says which it may have.
     pub(super) fn check(&self) -> Result<(), MachineError> {
@@ -147,8 +171,8 @@ impl MachineOptions {
             return wrong("an epoch of 0 s; an epoch lasts some time, 5m for example".to_string());
         }
         match self.arrivals {
-            Arrivals::Open { speed } if !(speed > 0.0 && speed <= 1e6) => {
-                wrong(format!("a speed of {speed}; it lies above 0 and up to 1000000"))
+            Arrivals::Open { speed } if !(SPEED_MIN..=SPEED_MAX).contains(&speed) => {
+                wrong(format!("a speed of {speed:?}; it lies between {SPEED_MIN} and {SPEED_MAX}"))
             }
             Arrivals::Closed { outstanding: 0 } => {
                 wrong("0 requests under way can do nothing; use at least 1".to_string())
@@ -388,6 +412,7 @@ fn places(
     pools: &[PoolPlan],
     options: &MachineOptions,
 ) -> Result<(Vec<ChunkId>, Vec<u64>), MachineError> {
+    options.check_span(load)?;
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()).into());
     }

@@ -84,7 +84,7 @@ impl FlashReplay {
         (self.pools.counts, self.placement.footprint())
     }
 
-    /// Why its placement failed, if it did: only those from outside do.
+    /// Reason for which its placement failed, if it did: only those from outside do.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.placement.failure()
     }
