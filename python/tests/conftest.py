@@ -34,14 +34,31 @@ def command():
     pytest.skip("the command is not built")
 
 
-@pytest.fixture(scope="session")
-def plug_in(tmp_path_factory):
-    """The example policy in C, compiled."""
+def compiled(source, folder):
+    """A library made of a source in C below crates/plugins."""
     if shutil.which("cc") is None:
         print("SKIPPED: needs a C compiler, cc")
         pytest.skip("no C compiler")
     plugins = ROOT / "crates/plugins"
-    library = tmp_path_factory.mktemp("plug-in") / "lru.so"
+    library = folder / f"{pathlib.Path(source).stem}.so"
     words = ["cc", "-O2", "-shared", "-fPIC", "-I", str(plugins / "include"), "-o", str(library)]
-    subprocess.run([*words, str(plugins / "examples/lru.c")], check=True)
-    return f"{library}:lru"
+    subprocess.run([*words, str(plugins / source)], check=True)
+    return library
+
+
+@pytest.fixture(scope="session")
+def plug_in(tmp_path_factory):
+    """The example policy in C, compiled."""
+    return f"{compiled('examples/lru.c', tmp_path_factory.mktemp('plug-in'))}:lru"
+
+
+@pytest.fixture(scope="session")
+def placement_in_c(tmp_path_factory):
+    """The example placement in C, compiled."""
+    return f"{compiled('examples/baseline.c', tmp_path_factory.mktemp('placement'))}:baseline"
+
+
+@pytest.fixture(scope="session")
+def lying_placements(tmp_path_factory):
+    """The library of placements that fail, compiled."""
+    return compiled("tests/placement_liar.c", tmp_path_factory.mktemp("liar"))

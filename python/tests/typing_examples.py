@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import thermocline
-from thermocline import balance, cache, trace
+from thermocline import balance, cache, trace, volume
 from thermocline.cache import ADMITTED, Geometry
 from thermocline.engine import Engine
+from thermocline.volume import Epoch
 
 
 class Mine:
@@ -16,10 +17,17 @@ class Mine:
         return [ADMITTED for _ in lines]
 
 
+class Up:
+    def propose(self, epoch: Epoch) -> list[tuple[int, int]]:
+        room: int = epoch["pools"]["free_chunks"][0]
+        return [(chunk, 0) for chunk, pool in enumerate(epoch["chunks"]["pool"]) if pool][:room]
+
+
 def examples(path: Path) -> list[dict[str, object]]:
     opened = thermocline.open(path, "other.csv", format="msr")
     table = cache.simulate([opened, path], [Mine, "lru"], ["5%", 4096], progress=True)
     cache.simulate(trace.synth("oltp"), Mine, 4096, progress=lambda what, done, total: None)
+    volume.simulate(opened, [Up, "static"], epoch="30s")
     balance.simulate(policies="p2c", sites=16)
     counts = thermocline.sweep(path, "results", on="ray", workers=8, retries=2)
     print(counts["done_now"], thermocline.sweep(path, dry_run=True)["rows"])

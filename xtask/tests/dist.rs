@@ -88,6 +88,7 @@ fn one_program_is_packed_twice_into_the_same_bytes() {
     for line in [
         "drwxr-xr-x root/root",
         "./usr/include/thermocline/thermocline_policy.h",
+        "./usr/include/thermocline/thermocline_placement.h",
         "./usr/share/man/man1/thermocline-up.1.gz",
         "./usr/share/bash-completion/completions/thermocline",
     ] {
@@ -125,8 +126,10 @@ fn dpkg_unpacks_the_package_into_an_empty_root() {
     for path in [
         "/usr/bin/thermocline",
         "/usr/include/thermocline/thermocline_policy.h",
+        "/usr/include/thermocline/thermocline_placement.h",
         "/usr/lib/systemd/system/thermocline.socket",
         "/usr/share/doc/thermocline/examples/lru.c",
+        "/usr/share/doc/thermocline/examples/baseline.c",
     ] {
         assert!(listed.lines().any(|line| line == path), "{path} not in\n{listed}");
     }
@@ -142,7 +145,9 @@ fn dpkg_unpacks_the_package_into_an_empty_root() {
     }
     let mut cc = Command::new("cc");
     cc.args(["-fsyntax-only", "-Wall", "-Werror", "-I"]).arg(root.join("usr/include/thermocline"));
-    cc.arg(root.join("usr/share/doc/thermocline/examples/lru.c"));
+    for example in ["lru.c", "baseline.c"] {
+        cc.arg(root.join("usr/share/doc/thermocline/examples").join(example));
+    }
     assert!(cc.status().unwrap().success(), "the example compiles with the header beside it");
     assert!(dpkg(&["-s", "thermocline"]).contains("Status: install ok unpacked"));
 }

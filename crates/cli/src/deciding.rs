@@ -37,8 +37,7 @@ fn policy(text: &str) -> Result<Wish, String> {
     if text == "none" {
         return Ok(Wish(None));
     }
-    let spec = library::policy(text)?;
-    spec.build_placement().map_err(|error| error.to_string())?;
+    let spec = library::engine_placement(text)?;
     Ok(Wish(Some(spec)))
 }
 

@@ -1,17 +1,19 @@
-//! Cache policies in shared libraries, as `--policy ./mine.so:name` names them.
+//! Cache policies and placements in shared libraries, as `--policy ./mine.so:name` names them.
 //!
-//! `include/thermocline_policy.h` is the interface; `library.rs` loads what keeps it. Answers are
-//! checked by `thermocline_policy` like those of every policy from outside. A library runs in our
-//! process: what it does to our memory is not caught.
+//! `include/thermocline_policy.h` and `include/thermocline_placement.h` are the interfaces;
+//! `library.rs` loads what keeps them, `placement.rs` asks placements. Answers are checked by
+//! `thermocline_policy` like those of every policy from outside. A library runs in our process:
+//! what it does to our memory is not caught.
 
 #![allow(clippy::module_name_repetitions)]
 
 mod library;
+mod placement;
 
-use library::Library;
+use library::{Library, Named};
 use std::path::Path;
 use std::sync::Arc;
-use thermocline_policy::registry::{PolicySpec, filters};
+use thermocline_policy::registry::{FilterSpec, PolicySpec, SpecError, filters};
 
 /// Separator between a library's path and the policy's name.
 const MARK: &str = ".so:";
@@ -35,12 +37,22 @@ pub fn split(text: &str) -> Option<(&str, &str)> {
     Some((&text[..at + MARK.len() - 1], &text[at + MARK.len()..]))
 }
 
-/// The policy that `text` names, `[FILTER+]PATH.so:NAME[:SETTINGS]`; `None` when it names none of a
-/// library.
+/// Checks the filter of a text `[FILTER+]PATH.so:NAME[:SETTINGS]`, without opening the library.
+///
+/// # Errors
+/// When its settings are wrong.
+pub fn check_filter(text: &str) -> Result<(), SpecError> {
+    let Some(filter) = split_filter(text).0 else { return Ok(()) };
+    FilterSpec::parse(filter).map(drop)
+}
+
+/// The policy or placement that `text` names, `[FILTER+]PATH.so:NAME[:SETTINGS]`; `None` when it
+/// names none of a library.
 ///
 /// # Errors
 /// When the library cannot be loaded, keeps another version of the interface, or has no such
-/// policy, or when the filter's settings are wrong. The message names the library and what it has.
+/// policy, when the filter's settings are wrong, or a filter stands before a placement. The message
+/// names the library and what it has.
 pub fn policy(text: &str) -> Option<Result<PolicySpec, String>> {
     let (path, _) = split(text)?;
     policy_in(Path::new(path), text)
@@ -55,10 +67,15 @@ pub fn policy(text: &str) -> Option<Result<PolicySpec, String>> {
 pub fn policy_in(path: &Path, text: &str) -> Option<Result<PolicySpec, String>> {
     let (written, rest) = split(text)?;
     let (name, settings) = rest.split_once(':').unwrap_or((rest, ""));
-    let loaded = Library::load(path).and_then(|library| library.policy(name, settings));
+    let loaded = Library::load(path).and_then(|library| library.named(name, settings));
     let named = |problem| format!("{written}: {problem}");
-    let spec = loaded.map_err(named).and_then(|policy| {
-        let spec = PolicySpec::foreign(text.into(), Arc::new(policy));
+    let spec = loaded.map_err(named).and_then(|found| {
+        let spec = match found {
+            Named::Policy(policy) => PolicySpec::foreign(text.into(), Arc::new(policy)),
+            Named::Placement(placement) => {
+                PolicySpec::foreign_placement(text.into(), Arc::new(placement))
+            }
+        };
         match split_filter(text).0 {
             None => Ok(spec),
             Some(filter) => spec.behind(filter).map_err(|error| error.to_string()),

@@ -1,10 +1,11 @@
-//! Loading a library, and calling the functions of its tables.
+//! Loading a library, reading its tables, and calling the functions of its cache policies.
 //!
 //! Libraries stay loaded until the process ends: their policies may be in use anywhere. Not here:
 //! whether answers are true (`thermocline_policy::cache::ForeignCache`).
 
 #![allow(unsafe_code)] // C functions of somebody else's, through pointers.
 
+use crate::placement::{self, LoadedPlacements};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,14 +15,12 @@ use thermocline_policy::cache::{ForeignCache, ForeignPolicy, Outcome, Tag};
 use thermocline_policy::registry::Geometry;
 use thermocline_units::{LineId, Nanos};
 
-/// `THERMOCLINE_POLICY_VERSION` of the header.
-const VERSION: u32 = 1;
-
-/// Policies of a library, at most: a table without its null pointer is not read for ever.
+/// Policies of a library, or placements, at most: tables without a null pointer at their end are
+/// not read for ever.
 const POLICIES_MAX: usize = 256;
 
 /// Bytes of an error message of a library, with its zero.
-const ERROR_BYTES: usize = 512;
+pub(crate) const ERROR_BYTES: usize = 512;
 
 const SYMBOL: &CStr = c"thermocline_policies";
 
@@ -38,13 +37,43 @@ type Create =
     unsafe extern "C" fn(*const CGeometry, *const c_char, *mut c_char, usize) -> *mut c_void;
 type Access = unsafe extern "C" fn(*mut c_void, *const u32, *const u16, *mut u32, usize) -> c_int;
 
-/// `thermocline_policy`, version 1.
+/// The first fields of every table, the same in every version.
 #[repr(C)]
-struct Table {
+pub(crate) struct Head {
     version: u32,
     struct_bytes: u32,
     name: *const c_char,
     summary: *const c_char,
+}
+
+/// A table of functions, as a header of ours describes it.
+///
+/// # Safety
+/// It is `repr(C)` and begins with a [`Head`].
+pub(crate) unsafe trait Versioned {
+    /// Functions that were found to be there.
+    type Functions;
+    /// Version of the interface.
+    const VERSION: u32;
+    /// Family, as messages call it.
+    const KIND: &str;
+    /// The header that describes it.
+    const HEADER: &str;
+
+    /// Its first fields.
+    fn head(&self) -> &Head;
+
+    /// Its functions.
+    ///
+    /// # Errors
+    /// When one that it must have is missing.
+    fn functions(&self, name: &str) -> Result<Self::Functions, String>;
+}
+
+/// `thermocline_policy`, version 1.
+#[repr(C)]
+struct Table {
+    head: Head,
     create: Option<Create>,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
     reserve: Option<unsafe extern "C" fn(*mut c_void, u32) -> c_int>,
@@ -66,16 +95,54 @@ struct Functions {
     end_epoch: Option<unsafe extern "C" fn(*mut c_void, u64) -> c_int>,
 }
 
-/// A library's policies: name and functions of each.
+// SAFETY: it begins with a head, and is `repr(C)`.
+unsafe impl Versioned for Table {
+    type Functions = Functions;
+    const VERSION: u32 = 1;
+    const KIND: &str = "policy";
+    const HEADER: &str = "thermocline_policy.h";
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn functions(&self, name: &str) -> Result<Functions, String> {
+        let missing = |function| missing(Self::KIND, name, function);
+        Ok(Functions {
+            create: self.create.ok_or_else(|| missing("create"))?,
+            destroy: self.destroy.ok_or_else(|| missing("destroy"))?,
+            reserve: self.reserve.ok_or_else(|| missing("reserve"))?,
+            access: self.access.ok_or_else(|| missing("access"))?,
+            invalidate: self.invalidate.ok_or_else(|| missing("invalidate"))?,
+            footprint: self.footprint,
+            end_epoch: self.end_epoch,
+        })
+    }
+}
+
+/// Message about a function that a table lacks.
+pub(crate) fn missing(kind: &str, name: &str, function: &str) -> String {
+    format!("its {kind} `{name}` has no function `{function}`")
+}
+
+/// A library's policies and placements: name and functions of each.
 pub(crate) struct Library {
     policies: Vec<(String, Functions)>,
+    placements: Vec<(String, placement::Functions)>,
+}
+
+/// A policy or a placement that a name of a library stands for.
+pub(crate) enum Named {
+    Policy(LoadedPolicy),
+    Placement(LoadedPlacements),
 }
 
 impl Library {
     /// Loads a library and reads its tables.
     ///
     /// # Errors
-    /// When it cannot be loaded, or its tables are not of this version.
+    /// When it cannot be loaded, has no tables, or they are not of this version, or a policy and a
+    /// placement have one name.
     pub(crate) fn load(path: &Path) -> Result<Library, String> {
         // Without a slash the system would look in its own folders only.
         let here =
@@ -87,79 +154,118 @@ impl Library {
         if handle.is_null() {
             return Err(format!("it cannot be loaded: {}", last_error()));
         }
-        // SAFETY: the handle is of a loaded library, and the name ends with a zero.
-        let symbol = unsafe { libc::dlsym(handle, SYMBOL.as_ptr()) };
-        if symbol.is_null() {
+        // SAFETY: the handle is of a loaded library, and functions of these names return tables of
+        // these types, by their headers.
+        let (policies, placements) = unsafe {
+            (
+                tables::<Table>(handle, SYMBOL)?,
+                tables::<placement::Table>(handle, placement::SYMBOL)?,
+            )
+        };
+        if policies.is_none() && placements.is_none() {
             return Err(
-                "it has no function `thermocline_policies`; thermocline_policy.h says what \
-                        it does"
+                "it has neither a function `thermocline_policies` nor `thermocline_placements`; \
+                 thermocline_policy.h and thermocline_placement.h say what they do"
                     .to_string(),
             );
         }
-        // SAFETY: a symbol of this name is a function of this type, by the header.
-        let tables = unsafe {
-            std::mem::transmute::<*mut c_void, extern "C" fn() -> *const *const Table>(symbol)
-        }();
-        read_tables(tables).map(|policies| Library { policies })
+        let (policies, placements) = (policies.unwrap_or_default(), placements.unwrap_or_default());
+        let known = |name: &str| policies.iter().any(|(policy, _)| policy == name);
+        match placements.iter().find(|(name, _)| known(name)) {
+            Some((name, _)) => Err(format!(
+                "it has a cache policy and a placement `{name}`; give them different names"
+            )),
+            None => Ok(Library { policies, placements }),
+        }
     }
 
-    /// A policy of the library, with its settings.
+    /// A policy or a placement of the library, with its settings.
     ///
     /// # Errors
     /// When there is none of this name.
-    pub(crate) fn policy(self, name: &str, settings: &str) -> Result<LoadedPolicy, String> {
+    pub(crate) fn named(self, name: &str, settings: &str) -> Result<Named, String> {
         let settings = CString::new(settings).map_err(|_| "a zero in the settings")?;
-        match self.policies.iter().find(|(known, _)| known == name) {
-            Some((_, functions)) => Ok(LoadedPolicy { functions: *functions, settings }),
-            None => {
-                let names: Vec<&str> =
-                    self.policies.iter().map(|(name, _)| name.as_str()).collect();
-                Err(format!("it has no policy `{name}`; it has: {}", names.join(", ")))
-            }
+        if let Some((_, functions)) = self.policies.iter().find(|(known, _)| known == name) {
+            return Ok(Named::Policy(LoadedPolicy { functions: *functions, settings }));
         }
+        if let Some((_, functions)) = self.placements.iter().find(|(known, _)| known == name) {
+            return Ok(Named::Placement(LoadedPlacements { functions: *functions, settings }));
+        }
+        let policies = self.policies.iter().map(|(name, _)| name.as_str());
+        let names = policies.chain(self.placements.iter().map(|(name, _)| name.as_str()));
+        let names: Vec<&str> = names.collect();
+        Err(format!("it has no policy `{name}`; it has: {}", names.join(", ")))
     }
 }
 
-fn read_tables(tables: *const *const Table) -> Result<Vec<(String, Functions)>, String> {
-    let mut policies = Vec::new();
+/// Names and functions of tables.
+type Tables<T> = Vec<(String, <T as Versioned>::Functions)>;
+
+/// The tables that a library's function of this name returns; `None`: it has no such function.
+///
+/// # Safety
+/// The handle is of a loaded library, and a function of this name returns an array of pointers to
+/// tables of this type.
+unsafe fn tables<T: Versioned>(
+    handle: *mut c_void,
+    symbol: &CStr,
+) -> Result<Option<Tables<T>>, String> {
+    // SAFETY: the handle is of a loaded library, and the name ends with a zero.
+    let symbol = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+    if symbol.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller says that it is a function of this type.
+    let tables =
+        unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *const *const T>(symbol) }();
+    read_tables(tables).map(Some)
+}
+
+fn read_tables<T: Versioned>(tables: *const *const T) -> Result<Tables<T>, String> {
+    let mut read = Vec::new();
+    let (kind, wanted) = (T::KIND, T::VERSION);
     for index in 0..POLICIES_MAX {
         if tables.is_null() {
             break;
         }
         // SAFETY: by the header, pointers to tables up to a null pointer; this is not beyond it.
         let table = unsafe { *tables.add(index) };
-        // SAFETY: a pointer to a table, or null; the first 8 bytes are the same in every version.
-        let Some(table) = (unsafe { table.as_ref() }) else { return Ok(policies) };
-        let (version, bytes) = (table.version, table.struct_bytes as usize);
-        if version != VERSION || bytes < size_of::<Table>() {
+        // SAFETY: a pointer to a table, or null; a table begins with a head in every version.
+        let Some(head) = (unsafe { table.cast::<Head>().as_ref() }) else { return Ok(read) };
+        let (version, bytes) = (head.version, head.struct_bytes as usize);
+        if version != wanted || bytes < size_of::<T>() {
             return Err(format!(
-                "its policy {index} is of version {version} with a table of {bytes} B; expected \
-                 version {VERSION} with {} B: compile it with this thermocline_policy.h",
-                size_of::<Table>()
+                "its {kind} {index} is of version {version} with a table of {bytes} B; expected \
+                 version {wanted} with {} B: compile it with this {}",
+                size_of::<T>(),
+                T::HEADER
             ));
         }
-        policies.push(read_table(index, table)?);
+        // SAFETY: it says of itself that it is as large as a table of this type.
+        let table = unsafe { &*table };
+        read.push(read_table(index, table)?);
     }
-    Err(format!("no null pointer ends its tables, or it has more than {POLICIES_MAX} policies"))
+    let most = "no null pointer ends its tables, or there are more than";
+    Err(format!("{most} {POLICIES_MAX} ({kind})"))
 }
 
-fn read_table(index: usize, table: &Table) -> Result<(String, Functions), String> {
-    if table.name.is_null() {
-        return Err(format!("its policy {index} has no name"));
+fn read_table<T: Versioned>(index: usize, table: &T) -> Result<(String, T::Functions), String> {
+    let name = table.head().name;
+    if name.is_null() {
+        return Err(format!("its {} {index} has no name", T::KIND));
     }
     // SAFETY: by the header, a text that ends with a zero and stays.
-    let name = unsafe { CStr::from_ptr(table.name) }.to_string_lossy().into_owned();
-    let missing = |function: &str| format!("its policy `{name}` has no function `{function}`");
-    let functions = Functions {
-        create: table.create.ok_or_else(|| missing("create"))?,
-        destroy: table.destroy.ok_or_else(|| missing("destroy"))?,
-        reserve: table.reserve.ok_or_else(|| missing("reserve"))?,
-        access: table.access.ok_or_else(|| missing("access"))?,
-        invalidate: table.invalidate.ok_or_else(|| missing("invalidate"))?,
-        footprint: table.footprint,
-        end_epoch: table.end_epoch,
-    };
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+    let functions = table.functions(&name)?;
     Ok((name, functions))
+}
+
+/// Message that a library wrote, or did not write.
+pub(crate) fn message(mut error: [c_char; ERROR_BYTES]) -> String {
+    error[ERROR_BYTES - 1] = 0;
+    // SAFETY: the last byte is a zero.
+    let message = unsafe { CStr::from_ptr(error.as_ptr()) }.to_string_lossy();
+    if message.is_empty() { "it does not say why".to_string() } else { message.into_owned() }
 }
 
 /// The loader's last message in this thread.
@@ -188,18 +294,13 @@ impl ForeignPolicy for LoadedPolicy {
             seed: geometry.seed,
         };
         let mut error: [c_char; ERROR_BYTES] = [0; ERROR_BYTES];
-        let (settings, message) = (self.settings.as_ptr(), error.as_mut_ptr());
+        let (settings, said) = (self.settings.as_ptr(), error.as_mut_ptr());
         // SAFETY: pointers to a geometry, a text with its zero and room for a message of this size.
         let cache =
-            unsafe { (self.functions.create)(&raw const geometry, settings, message, ERROR_BYTES) };
+            unsafe { (self.functions.create)(&raw const geometry, settings, said, ERROR_BYTES) };
         match NonNull::new(cache) {
             Some(cache) => Ok(Box::new(LoadedCache { functions: self.functions, cache })),
-            None => {
-                error[ERROR_BYTES - 1] = 0;
-                // SAFETY: the last byte is a zero.
-                let message = unsafe { CStr::from_ptr(error.as_ptr()) }.to_string_lossy();
-                Err(format!("it cannot be made: {message}"))
-            }
+            None => Err(format!("it cannot be made: {}", message(error))),
         }
     }
 }

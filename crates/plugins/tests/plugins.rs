@@ -3,30 +3,15 @@
 
 #![allow(clippy::unwrap_used)] // A test that cannot go on stops where it is.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
+mod libraries;
+
+use libraries::{compiled, example};
+use std::path::Path;
 use thermocline_policy::cache::{CachePolicy, Outcome, Tag};
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};
 use thermocline_units::{Bytes, LineId, Rng};
 
 const GEOMETRY: Geometry = Geometry { lines: 300, line_bytes: Bytes(4096), volumes: 1, seed: 1 };
-
-/// Compiles a library from C; `None`, and SKIPPED, without a compiler.
-#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
-fn compiled(source: &Path, folder: &TempDir) -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library = folder.path().join("made.so");
-    let words = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"];
-    let mut cc = Command::new("cc");
-    cc.args(words).arg(here.join("include")).arg("-o").arg(&library).arg(source);
-    let Ok(done) = cc.output() else {
-        println!("SKIPPED: needs a C compiler, cc");
-        return None;
-    };
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    Some(library)
-}
 
 fn cache(spec: &PolicySpec) -> Box<dyn CachePolicy> {
     let Ok(Built::Cache(cache)) = spec.build(&GEOMETRY, None) else { panic!("no cache") };
@@ -96,14 +81,7 @@ fn lru_in_c_by_a_log_answers_as_the_built_in_one() {
 
 #[test]
 fn fifo_in_rust_answers_as_the_built_in_one() {
-    // Cargo builds examples as tests where all targets are tested: the library is asked for here.
-    let tests = std::env::current_exe().unwrap();
-    let target = tests.ancestors().nth(3).unwrap();
-    let build = ["build", "--locked", "--offline", "--quiet", "--example", "fifo_policy"];
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(build).current_dir(env!("CARGO_MANIFEST_DIR")).env("CARGO_TARGET_DIR", target);
-    assert!(cargo.status().unwrap().success(), "the example builds");
-    let library = target.join("debug/examples/libfifo_policy.so");
+    let library = example("fifo_policy");
     same(&loaded(&library, "fifo").unwrap(), "fifo");
 }
 
@@ -115,7 +93,7 @@ fn libraries_that_keep_no_interface_or_another_one_are_refused() {
     assert!(loaded(&text, "a").err().unwrap().contains("it cannot be loaded"));
     let source = folder.path().join("source.c");
     for (code, expected) in [
-        ("int other;", "no function `thermocline_policies`"),
+        ("int other;", "neither a function `thermocline_policies` nor `thermocline_placements`"),
         (
             "#include \"thermocline_policy.h\"\n\
              static const thermocline_policy p = {.version = 9, .struct_bytes = sizeof p};\n\

@@ -1,7 +1,7 @@
 //! `thermocline.cache`: the runs of `lab cache`.
 
 use crate::job;
-use crate::options::{read, read_all, read_or, refused, traces};
+use crate::options::{read, read_all, read_or, refused, seed, traces};
 use crate::policies::{Chosen, failed};
 use crate::table::{Table, about};
 use pyo3::prelude::*;
@@ -24,7 +24,7 @@ pub(crate) struct Model<'py> {
     write: Option<Bound<'py, PyAny>>,
     warmup: Option<Bound<'py, PyAny>>,
     profile: Option<PathBuf>,
-    seed: u64,
+    seed: Bound<'py, PyAny>,
 }
 
 impl Model<'_> {
@@ -48,7 +48,7 @@ impl Model<'_> {
             traces: traces(trace)?,
             unit: if self.objects { Unit::Objects } else { Unit::Lines(line) },
             chunk: read_or("chunk", self.chunk.as_ref(), CHUNK)?,
-            options: LabOptions { replay, profile, seed: self.seed },
+            options: LabOptions { replay, profile, seed: seed(&self.seed)? },
             refusal: Refusal::EndsRun,
         })
     }

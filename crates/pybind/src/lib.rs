@@ -9,6 +9,7 @@ mod arrow;
 mod cache;
 mod job;
 mod options;
+mod placements;
 mod policies;
 mod reports;
 mod sweep;

@@ -40,6 +40,20 @@ where
     value.map_or(Ok(default), |value| read(name, value))
 }
 
+/// The value of argument `name`, a whole number up to `most`; NumPy's will do, a float will not.
+pub(crate) fn whole(name: &str, value: &Bound<'_, PyAny>, most: u64) -> PyResult<u64> {
+    let number = value.extract::<u64>().ok().filter(|number| *number <= most);
+    number.ok_or_else(|| {
+        let given = value.repr().map_or_else(|_| "it".to_string(), |text| text.to_string());
+        refused(format!("{name}: {given} is no whole number from 0 to {most}"))
+    })
+}
+
+/// A seed.
+pub(crate) fn seed(value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    whole("seed", value, u64::MAX)
+}
+
 /// Items of an argument that may be one value or several: `"lru"`, `["lru", "arc"]`.
 pub(crate) fn items<'py>(value: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(value) = value else { return Ok(Vec::new()) };

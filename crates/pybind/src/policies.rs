@@ -63,15 +63,23 @@ pub(crate) fn parse(text: &str) -> Result<PolicySpec, String> {
 }
 
 fn class(class: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<PolicySpec> {
+    let name = name_of(class)?;
+    let policy = Class { class: class.clone().unbind(), raised: Arc::clone(raised) };
+    Ok(PolicySpec::foreign(name, Arc::new(policy)))
+}
+
+/// The name of a class in tables.
+///
+/// # Errors
+/// When it cannot be called.
+pub(crate) fn name_of(class: &Bound<'_, PyAny>) -> PyResult<String> {
     if !class.is_callable() {
         return Err(refused(format!("{} is neither a policy's name nor a class", class.repr()?)));
     }
     let name = ["name", "__name__"]
         .iter()
         .find_map(|name| class.getattr(*name).ok().and_then(|name| name.extract::<String>().ok()));
-    let name = name.unwrap_or_else(|| "a class".to_string());
-    let policy = Class { class: class.clone().unbind(), raised: Arc::clone(raised) };
-    Ok(PolicySpec::foreign(name, Arc::new(policy)))
+    Ok(name.unwrap_or_else(|| "a class".to_string()))
 }
 
 /// A class, or whatever makes objects like one.
@@ -103,7 +111,7 @@ impl ForeignPolicy for Class {
 }
 
 /// Keeps an exception for the end of the run, unless there is one already; the exception in words.
-fn raise(raised: &Raised, error: PyErr) -> String {
+pub(crate) fn raise(raised: &Raised, error: PyErr) -> String {
     let text = error.to_string();
     raised.lock().expect("nothing panics with it held").get_or_insert(error);
     text

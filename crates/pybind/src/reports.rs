@@ -1,13 +1,13 @@
 //! The other runs: characteristics of a trace, volumes, balancers, de-duplication, experiments.
 
 use crate::job;
-use crate::options::{items, read, read_all, read_or, refused, traces};
-use crate::policies::parse;
+use crate::options::{items, read, read_all, read_or, refused, seed, traces, whole};
+use crate::placements;
+use crate::policies::{Raised, failed};
 use crate::table::{Table, about, parsed};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use thermocline_experiments::{Experiment, Folders};
-use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::balance::words::{self, Burstiness, Requests, Sites, SlowTimes, Work};
 use thermocline_sim::balance::{
     self, BalanceReport, ProbeCost, Probes, Scenario, Service, View, read_arrivals,
@@ -60,10 +60,10 @@ pub(crate) struct Machine<'py> {
     pools: Option<Bound<'py, PyAny>>,
     chunk: Option<Bound<'py, PyAny>>,
     epoch: Option<Bound<'py, PyAny>>,
-    closed: Option<u32>,
+    closed: Option<Bound<'py, PyAny>>,
     speed: f64,
     thin: bool,
-    seed: u64,
+    seed: Bound<'py, PyAny>,
 }
 
 impl Machine<'_> {
@@ -73,12 +73,15 @@ impl Machine<'_> {
             chunk: read_or("chunk", self.chunk.as_ref(), usual.chunk)?,
             epoch: read_or("epoch", self.epoch.as_ref(), usual.epoch)?,
             own_epochs: self.epoch.is_none(),
-            arrivals: match self.closed {
-                Some(outstanding) => Arrivals::Closed { outstanding },
+            arrivals: match &self.closed {
+                Some(closed) => {
+                    let outstanding = whole("closed", closed, u32::MAX.into())? as u32;
+                    Arrivals::Closed { outstanding }
+                }
                 None => Arrivals::Open { speed: self.speed },
             },
             populate: !self.thin,
-            seed: self.seed,
+            seed: seed(&self.seed)?,
             ..usual
         })
     }
@@ -112,12 +115,8 @@ pub(crate) fn volume_simulate(
     let traces = traces(trace)?;
     let options = machine_options.options()?;
     let (pools, assumed) = machine_options.plans()?;
-    let mut words: Vec<String> = read_all("policies", policies)?;
-    if words.is_empty() {
-        words = ["static", "auto"].map(String::from).to_vec();
-    }
-    let specs: Vec<PolicySpec> =
-        words.iter().map(|word| parse(word)).collect::<Result<_, _>>().map_err(refused)?;
+    let raised = Raised::default();
+    let specs = placements::chosen(policies, &raised)?;
     let report = job::run(py, progress, move |told| {
         told.begin("reading", Amount::Bytes(traces.size_bytes()));
         let mut reader = traces.open().map_err(|error| error.to_string())?;
@@ -129,7 +128,7 @@ pub(crate) fn volume_simulate(
             .map_err(|error| error.to_string())?;
         Ok::<_, String>(VolumeReport::new(&load, &pools, &options, traces.names(), assumed, runs))
     })?;
-    let report = report.map_err(refused)?;
+    let report = report.map_err(|error| failed(&raised, error))?;
     Ok(Table::new(report.to_table(), about(&report, "runs")))
 }
 
@@ -149,12 +148,22 @@ pub(crate) struct System<'py> {
     gap: Option<Bound<'py, PyAny>>,
     bursts: Option<Bound<'py, PyAny>>,
     requests: Option<Bound<'py, PyAny>>,
-    seeds: u64,
-    seed: u64,
+    seeds: Bound<'py, PyAny>,
+    seed: Bound<'py, PyAny>,
     warmup: f64,
 }
 
 impl System<'_> {
+    /// The seeds, one after the other.
+    fn seeds(&self) -> PyResult<Vec<u64>> {
+        let (first, count) = (seed(&self.seed)?, whole("seeds", &self.seeds, u64::MAX)?);
+        if !(1..=balance::SEEDS_MAX).contains(&count) {
+            let most = balance::SEEDS_MAX;
+            return Err(refused(format!("seeds: {count} is none of 1 to {most}")));
+        }
+        Ok((0..count).map(|n| first.wrapping_add(n)).collect())
+    }
+
     fn scenario(&self, arrivals: balance::Arrivals) -> PyResult<Scenario> {
         let usual = Scenario::of_the_source(arrivals);
         let choice = |name: &str, value: &str, choices: &str| {
@@ -224,11 +233,7 @@ pub(crate) fn balance_simulate(
     let words: Vec<String> = read_all("policies", policies)?;
     let specs = words::chosen(&words, &arrivals).map_err(refused)?;
     let scenario = system.scenario(arrivals)?;
-    if !(1..=balance::SEEDS_MAX).contains(&system.seeds) {
-        let most = balance::SEEDS_MAX;
-        return Err(refused(format!("seeds: {} is none of 1 to {most}", system.seeds)));
-    }
-    let seeds: Vec<u64> = (0..system.seeds).map(|n| system.seed.wrapping_add(n)).collect();
+    let seeds = system.seeds()?;
     let report = job::run(py, progress, move |told| {
         let asked = scenario.jobs as u64 * (specs.len() as u64 + 2) * seeds.len() as u64;
         told.begin("placing requests", Amount::Things(Some(asked)));

@@ -82,8 +82,9 @@ pub(crate) fn synth_trace(
     spec: Option<&str>,
     vms: Option<usize>,
     requests: Option<&Bound<'_, PyAny>>,
-    seed: Option<u64>,
+    seed: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Trace> {
+    let seed = seed.map(crate::options::seed).transpose()?;
     let requests = requests.map(|given| read::<synth::Count>("requests", given)).transpose()?;
     let mut made = match (spec, preset, vms) {
         (Some(spec), _, _) => synth::from_toml(spec),

@@ -27,7 +27,7 @@ pub enum ReplayError {
     /// A recording that cannot be read.
     #[error(transparent)]
     Read(#[from] TraceError),
-    /// Its placement, or the rival, cannot be built.
+    /// Its placement, or the rival, cannot be built, or one from outside failed.
     #[error("{0}")]
     Placement(String),
     /// A recording that says what cannot be.
@@ -354,6 +354,10 @@ impl Replay {
         let budget = Budget { moves: epoch.budget };
         placement.propose(epoch.at, &self.view, budget, &mut self.proposed);
         self.epochs += 1;
+        if let Some(problem) = placement.failure() {
+            let problem = format!("the placement failed in epoch {}: {problem}", self.epochs);
+            return Err(ReplayError::Placement(problem));
+        }
         let row = EpochRow {
             epoch: self.epochs,
             at_s: epoch.at.as_secs_f64(),

@@ -10,8 +10,10 @@ use std::process::Command;
 
 const UNITS: [&str; 3] =
     ["thermocline.service", "thermocline.socket", "thermocline-balance.service"];
-/// Folder of the header by which policies of one's own are compiled.
+/// Folder of the headers by which policies and placements of one's own are compiled.
 pub(super) const HEADERS: &str = "usr/include/thermocline";
+/// These headers.
+pub(super) const INTERFACES: [&str; 2] = ["thermocline_policy.h", "thermocline_placement.h"];
 pub(super) const SHELLS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/thermocline"),
     ("zsh", "usr/share/zsh/vendor-completions/_thermocline"),
@@ -96,9 +98,13 @@ impl Package {
         copy(&packaging.join("thermocline.toml"), &documents.join("examples/thermocline.toml"))?;
         copy(&root.join("LICENSE"), &documents.join("copyright"))?;
         let plugins = root.join("crates/plugins");
-        let header = "thermocline_policy.h";
-        copy(&plugins.join("include").join(header), &data.join(HEADERS).join(header))?;
-        copy(&plugins.join("examples/lru.c"), &documents.join("examples/lru.c"))?;
+        for header in INTERFACES {
+            copy(&plugins.join("include").join(header), &data.join(HEADERS).join(header))?;
+        }
+        for example in ["lru.c", "baseline.c"] {
+            let to = documents.join("examples").join(example);
+            copy(&plugins.join("examples").join(example), &to)?;
+        }
         for board in entries(&packaging.join("grafana"))? {
             let name = board.file_name().expect("a file of the folder");
             copy(&board, &documents.join("grafana").join(name))?;

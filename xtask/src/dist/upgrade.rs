@@ -69,7 +69,9 @@ pub(super) fn run(binary: &Path) -> Result<(), Failure> {
     for path in deb::SHELLS.map(|(_, path)| path) {
         must_exist(&root, path)?;
     }
-    must_exist(&root, &format!("{}/thermocline_policy.h", deb::HEADERS))?;
+    for header in deb::INTERFACES {
+        must_exist(&root, &format!("{}/{header}", deb::HEADERS))?;
+    }
 
     root.output(&["dpkg", "--remove", "thermocline"])?;
     root.output(&["dpkg", "--purge", "thermocline"])?;

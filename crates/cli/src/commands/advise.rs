@@ -212,9 +212,7 @@ impl Args {
     fn question(&self, live: Option<&Status>) -> Result<Question, CliError> {
         let policy = |word: &str| -> Result<PolicySpec, CliError> {
             let word = if word == "none" { "static" } else { word };
-            let spec = library::policy(word).map_err(CliError::input)?;
-            spec.build_placement().map_err(CliError::input)?; // A cache is none.
-            Ok(spec)
+            library::engine_placement(word).map_err(CliError::input)
         };
         let own = live.map_or("auto", |status| &status.policy.spec);
         let pools = match live.filter(|_| self.pools.is_none()) {

@@ -32,6 +32,21 @@ pub(crate) fn policy(text: &str) -> Result<PolicySpec, String> {
     PolicySpec::parse(&inlined(text)?).map_err(|error| error.to_string())
 }
 
+/// The placement that a command line names, for an engine: one that it can keep, and replay.
+///
+/// # Errors
+/// Those of [`policy`], and when it is no placement, or one of a shared library.
+pub(crate) fn engine_placement(text: &str) -> Result<PolicySpec, String> {
+    let spec = policy(text)?;
+    if spec.is_foreign() {
+        return Err(format!(
+            "`{text}`: an engine takes no placements of shared libraries; `lab volume` runs them"
+        ));
+    }
+    spec.build_placement().map_err(|error| error.to_string())?;
+    Ok(spec)
+}
+
 /// A policy's text with its library, if that is a file, spelled out.
 ///
 /// # Errors

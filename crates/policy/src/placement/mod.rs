@@ -16,6 +16,7 @@ mod cooling;
 mod demand;
 mod difference;
 mod edt;
+pub(crate) mod foreign;
 mod frequency;
 mod g1_vfrm;
 mod g2_vfrm;
@@ -46,6 +47,9 @@ pub use account::Account;
 pub use auto::Foresight;
 pub(crate) use auto::NoForesight;
 pub use auto::{EPOCH as AUTO_EPOCH, EPOCH_TEXT as AUTO_EPOCH_TEXT};
+pub use foreign::{
+    ChunkFacts, EpochFacts, ForeignPlacement, ForeignPlacements, PoolFacts, ServiceFacts, Wish,
+};
 pub use mirrors::{ROUTING_PERIOD, Route, Router};
 pub use pools::{Pattern, PoolLoad, PoolTraits, Service};
 pub use sla::{Sla, SlaClass};
@@ -333,6 +337,12 @@ pub trait Placement: Send {
     /// the last `propose`, instead of chunks; `None`: it does not divide pools. It must count them
     /// as taken when it plans moves: its own moves get none of them, but any new chunk does.
     fn lines(&self) -> Option<u64> {
+        None
+    }
+
+    /// Reason for which it proposes nothing any more; `None`: it works. Only placements from
+    /// outside fail, and whoever runs one ends the run then.
+    fn failure(&self) -> Option<&str> {
         None
     }
 

@@ -2,16 +2,15 @@
 //! `filter+name`: `lru`, `lirs:hir=0.02`, `larc+arc`.
 
 use super::{
-    Build, Entry, Geometry, Settings, SettingsError, balancers, controllers, entries, filters,
-    find, lookups, nearest, placements, schedulers, tactics,
+    Build, BuiltPlacement, Entry, Geometry, Settings, SettingsError, balancers, controllers,
+    entries, filters, find, lookups, nearest, placements, schedulers, tactics,
 };
 use crate::accel::{Coming, NothingComing, Scheduler};
 use crate::balance::Rule;
 use crate::cache::admission::Filtered;
-use crate::cache::foreign::{self, Checked};
 use crate::cache::{self, CachePolicy, ForeignPolicy};
 use crate::lookup::Lookup;
-use crate::placement::{NoForesight, Placement};
+use crate::placement::{self, ForeignPlacements, NoForesight, Placement};
 use crate::tactics::Tactic;
 use crate::tunnel::Controller;
 use std::fmt;
@@ -74,6 +73,24 @@ pub struct FilterSpec {
     pub settings: Settings,
 }
 
+impl FilterSpec {
+    /// Reads `name[:key=value…]`.
+    ///
+    /// # Errors
+    /// When no filter has this name, or a key is unknown; the message says what would do.
+    pub fn parse(text: &str) -> Result<FilterSpec, SpecError> {
+        let (entry, settings) = parse_part(text, filters)?;
+        if !matches!(entry.build, Build::Admission(_)) {
+            let names: Vec<_> = filters().map(|filter| filter.name).collect();
+            return Err(SpecError::Compose {
+                text: text.to_string(),
+                reason: format!("not an admission filter; those are {}", names.join(", ")),
+            });
+        }
+        Ok(FilterSpec { entry, settings })
+    }
+}
+
 /// One policy with its settings, and the filter in front of it, if any.
 ///
 /// ```
@@ -98,7 +115,14 @@ pub struct PolicySpec {
     /// The filter on admission; `None` admits everything.
     pub filter: Option<FilterSpec>,
     /// The policy itself when it comes from outside.
-    foreign: Option<Arc<dyn ForeignPolicy>>,
+    foreign: Option<Foreign>,
+}
+
+/// A policy from outside.
+#[derive(Clone)]
+enum Foreign {
+    Cache(Arc<dyn ForeignPolicy>),
+    Placement(Arc<dyn ForeignPlacements>),
 }
 
 /// A policy ready to run.
@@ -140,7 +164,7 @@ impl PolicySpec {
             [filter, policy] => (Some(filter), policy),
             _ => return Err(compose("write one filter and one policy, `filter+policy`".into())),
         };
-        let filter = filter.map(parse_filter).transpose()?;
+        let filter = filter.map(FilterSpec::parse).transpose()?;
         let (entry, settings) = parse_part(policy, || {
             let machines = balancers().chain(controllers()).chain(lookups()).chain(schedulers());
             entries().chain(machines).chain(tactics())
@@ -195,24 +219,44 @@ impl PolicySpec {
 
     /// A policy from outside, which tables call `label`. [`PolicySpec::parse`] does not find it.
     pub fn foreign(label: String, policy: Arc<dyn ForeignPolicy>) -> PolicySpec {
-        let entry = &foreign::ENTRY;
-        PolicySpec {
-            foreign: Some(policy),
-            ..PolicySpec::new(label, entry, Settings::defaults(entry), None)
-        }
+        PolicySpec::outside(label, &cache::foreign::ENTRY, Foreign::Cache(policy))
+    }
+
+    /// A placement from outside, which tables call `label`. [`PolicySpec::parse`] does not find it.
+    pub fn foreign_placement(label: String, placement: Arc<dyn ForeignPlacements>) -> PolicySpec {
+        PolicySpec::outside(label, &placement::foreign::ENTRY, Foreign::Placement(placement))
+    }
+
+    fn outside(label: String, entry: &'static Entry, policy: Foreign) -> PolicySpec {
+        let settings = Settings::defaults(entry);
+        PolicySpec { foreign: Some(policy), ..PolicySpec::new(label, entry, settings, None) }
+    }
+
+    /// True if it comes from outside, and [`PolicySpec::parse`] does not find it.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign.is_some()
     }
 
     /// The same policy behind a filter, `name[:key=value…]`.
     ///
     /// # Errors
-    /// When there is no such filter, or a key or a value is unknown.
+    /// When there is no such filter, a key or a value is unknown, or this is a placement, which
+    /// admits by its own rule.
     pub fn behind(self, filter: &str) -> Result<PolicySpec, SpecError> {
-        Ok(PolicySpec { filter: Some(parse_filter(filter)?), ..self })
+        if self.is_placement() {
+            let reason = "a placement admits by its own rule; filters go before caches like lru";
+            return Err(SpecError::Compose { text: self.label, reason: reason.to_string() });
+        }
+        Ok(PolicySpec { filter: Some(FilterSpec::parse(filter)?), ..self })
     }
 
     /// The whole of it as text that [`PolicySpec::parse`] takes, every setting written out: it
-    /// names the same policy when a default has changed meanwhile.
+    /// names the same policy when a default has changed meanwhile. One from outside is named as it
+    /// was written.
     pub fn spelled_out(&self) -> String {
+        if self.is_foreign() {
+            return self.written.clone();
+        }
         let part = |entry: &Entry, settings: &Settings| {
             let settings = settings.iter().map(|(key, value)| format!(":{key}={value}"));
             entry.name.to_string() + &settings.collect::<String>()
@@ -234,7 +278,21 @@ impl PolicySpec {
         let Build::Placement(build) = self.entry.build else {
             return Err(self.not_a("placement", placements().map(|e| e.name).collect()));
         };
-        Ok(build(&self.settings)?)
+        Ok(self.placement(build)?)
+    }
+
+    /// The placement: one from outside, or what `build` makes.
+    fn placement(
+        &self,
+        build: fn(&Settings) -> BuiltPlacement,
+    ) -> Result<Box<dyn Placement>, SettingsError> {
+        match &self.foreign {
+            Some(Foreign::Placement(foreign)) => {
+                let placement = foreign.create().map_err(SettingsError::Foreign)?;
+                Ok(Box::new(placement::foreign::Checked::new(placement)))
+            }
+            _ => build(&self.settings),
+        }
     }
 
     /// Checks that a placement can work on so many pools.
@@ -347,7 +405,7 @@ impl PolicySpec {
         future: Option<&Arc<[u32]>>,
     ) -> Result<Built, SettingsError> {
         let cache = match self.entry.build {
-            Build::Placement(build) => return Ok(Built::Placement(build(&self.settings)?)),
+            Build::Placement(build) => return Ok(Built::Placement(self.placement(build)?)),
             Build::Balancer(build) | Build::Oracle(build) => {
                 return Ok(Built::Balancer(build(&self.settings)?));
             }
@@ -364,11 +422,11 @@ impl PolicySpec {
                 return Ok(Built::Scheduler(build(&self.settings, Box::new(NothingComing))?));
             }
             Build::Cache(build) => match &self.foreign {
-                Some(foreign) => {
+                Some(Foreign::Cache(foreign)) => {
                     let cache = foreign.create(geometry).map_err(SettingsError::Foreign)?;
-                    Box::new(Checked::new(cache, geometry.lines))
+                    Box::new(cache::foreign::Checked::new(cache, geometry.lines))
                 }
-                None => build(geometry, &self.settings)?,
+                _ => build(geometry, &self.settings)?,
             },
             Build::Clairvoyant(build) => {
                 let future = future.expect("a clairvoyant policy is told the future");
@@ -383,18 +441,6 @@ impl PolicySpec {
         let filter = build(geometry, &filter.settings)?;
         Ok(Built::Cache(Box::new(Filtered::new(filter, cache))))
     }
-}
-
-fn parse_filter(text: &str) -> Result<FilterSpec, SpecError> {
-    let (entry, settings) = parse_part(text, filters)?;
-    if !matches!(entry.build, Build::Admission(_)) {
-        let names: Vec<_> = filters().map(|filter| filter.name).collect();
-        return Err(SpecError::Compose {
-            text: text.to_string(),
-            reason: format!("not an admission filter; those are {}", names.join(", ")),
-        });
-    }
-    Ok(FilterSpec { entry, settings })
 }
 
 /// Reads `name[:key=value…]`; `candidates` are what an unknown name may have meant.

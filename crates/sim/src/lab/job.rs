@@ -54,8 +54,12 @@ impl Job {
 
     /// That its policy failed, if it did: only policies from outside do.
     pub(super) fn failure(&self) -> Option<LabError> {
-        let Replay::Cache(replay) = &self.replay else { return None };
-        let problem = replay.failure()?.to_string();
+        let problem = match &self.replay {
+            Replay::Cache(replay) => replay.failure(),
+            Replay::Flash(replay) => replay.failure(),
+            Replay::Sweep(_) => None,
+        };
+        let problem = problem?.to_string();
         Some(LabError::Failed { policy: self.places[0].spec.label.clone(), problem })
     }
 

@@ -12,12 +12,11 @@
 
 use super::load::{Demand, Load};
 use super::meter::{Meter, SLICES, Served, Slicing};
-use super::proposals::Counted;
+use super::proposals::{Counted, Proposals};
 use super::run::{Arrivals, Cast, MachineError, MachineOptions};
 use super::stage::Stage;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use thermocline_ports::Payload;
 use thermocline_trace::Op;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -55,7 +54,8 @@ pub(super) struct Drive<'a> {
     /// The next demand.
     next: usize,
     started: Nanos,
-    proposed: Arc<AtomicU64>,
+    label: String,
+    proposals: Arc<Proposals>,
 }
 
 /// A run that has ended.
@@ -142,7 +142,7 @@ impl<'a> Drive<'a> {
         options: &'a MachineOptions,
         cast: Cast<'_>,
     ) -> Drive<'a> {
-        let (placement, proposed) = Counted::new(cast.placement);
+        let (placement, proposals) = Counted::new(cast.placement);
         if let Some(observer) = cast.observer {
             let observer = observer(&stage.group);
             stage.group.set_observer(Some(observer));
@@ -170,7 +170,8 @@ impl<'a> Drive<'a> {
             waited: 0,
             waiting_max: 0,
             next: 0,
-            proposed,
+            label: cast.name,
+            proposals,
         }
     }
 
@@ -198,6 +199,7 @@ impl<'a> Drive<'a> {
                 }
                 _ => self.stage.happen(at),
             }
+            self.check_placement()?;
             if self.meter.asked() - told >= 10_000 {
                 progress(self.meter.asked() - told);
                 told = self.meter.asked();
@@ -208,9 +210,18 @@ impl<'a> Drive<'a> {
         }
         progress(self.meter.asked() - told);
         self.meter.stop(&self.stage);
-        let proposed = self.proposed.load(Ordering::Relaxed);
+        let proposed = self.proposals.proposed();
         let Drive { stage, meter, waited, waiting_max, .. } = self;
         Ok(Ended { stage, meter, waited: (waited, waiting_max), proposed })
+    }
+
+    /// That the placement has not failed.
+    #[inline]
+    fn check_placement(&self) -> Result<(), MachineError> {
+        match self.proposals.failure() {
+            None => Ok(()),
+            Some(problem) => Err(MachineError::Failed(self.label.clone(), problem.to_string())),
+        }
     }
 
     fn under_way(&self) -> u64 {

@@ -33,8 +33,8 @@ pub use load::{Demand, Load, LoadError};
 pub use pools::{CachePlan, PoolPlan, PoolSize, PoolsError, parse_pools};
 pub use results::{LatencyRow, LinesUse, PoolRow, PoolUse, Run, SliceRow, VolumeReport};
 pub use run::{
-    Account, Arrivals, MachineError, MachineOptions, MakeObserver, explain, run, run_observed,
-    run_one,
+    Account, Arrivals, MachineError, MachineOptions, MakeObserver, explain, run, run_each,
+    run_observed, run_one,
 };
 
 pub use session::{Ran, Session, Step, Tally, Task, Worker};

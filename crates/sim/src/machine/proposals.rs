@@ -1,10 +1,10 @@
-//! A placement that is counted: how many moves it proposed.
+//! A placement that is counted: how many moves it proposed, and whether it failed.
 //!
 //! The machine takes from a proposal what it can use and says nothing of the rest; the difference
 //! tells what it could not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, Router, VolumeView};
 use thermocline_units::{ChunkId, Nanos};
@@ -12,14 +12,33 @@ use thermocline_units::{ChunkId, Nanos};
 /// A placement that counts its proposals.
 pub(super) struct Counted {
     placement: Box<dyn Placement>,
-    proposed: Arc<AtomicU64>,
+    proposals: Arc<Proposals>,
+}
+
+/// Proposals of a placement so far.
+#[derive(Debug, Default)]
+pub(super) struct Proposals {
+    proposed: AtomicU64,
+    failure: OnceLock<String>,
+}
+
+impl Proposals {
+    /// Moves proposed so far.
+    pub(super) fn proposed(&self) -> u64 {
+        self.proposed.load(Ordering::Relaxed)
+    }
+
+    /// Reason for which it failed, if it did.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
 }
 
 impl Counted {
     /// `placement`, and where its moves are counted.
-    pub(super) fn new(placement: Box<dyn Placement>) -> (Counted, Arc<AtomicU64>) {
-        let proposed = Arc::new(AtomicU64::new(0));
-        (Counted { placement, proposed: Arc::clone(&proposed) }, proposed)
+    pub(super) fn new(placement: Box<dyn Placement>) -> (Counted, Arc<Proposals>) {
+        let proposals = Arc::new(Proposals::default());
+        (Counted { placement, proposals: Arc::clone(&proposals) }, proposals)
     }
 }
 
@@ -38,7 +57,10 @@ impl Placement for Counted {
     ) {
         let before = moves.len();
         self.placement.propose(now, view, budget, moves);
-        self.proposed.fetch_add((moves.len() - before) as u64, Ordering::Relaxed);
+        self.proposals.proposed.fetch_add((moves.len() - before) as u64, Ordering::Relaxed);
+        if let Some(problem) = self.placement.failure() {
+            self.proposals.failure.get_or_init(|| problem.to_string());
+        }
     }
 
     fn explain(&self, chunk: ChunkId) -> Vec<String> {
@@ -51,6 +73,10 @@ impl Placement for Counted {
 
     fn lines(&self) -> Option<u64> {
         self.placement.lines()
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.placement.failure()
     }
 
     fn footprint(&self) -> Footprint {

@@ -18,12 +18,19 @@ use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 use thermocline_volume::settings::{CHUNK_MAX, CHUNK_MIN, POOLS_MAX};
 use thermocline_volume::{AdminError, Copying, CreateError, Group, Observer, Settings};
 
+/// Slowest and fastest arrivals.
+const SPEED_MIN: f64 = 1e-6;
+const SPEED_MAX: f64 = 1e6;
+/// Years that slowed arrivals may take, at most: clocks count nanoseconds in 64 bits.
+const SLOWED_YEARS_MAX: f64 = 10.0;
+const YEAR: Nanos = Nanos::from_secs(365 * 86_400);
+
 /// Arrivals of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
     /// Arrivals as in the trace, so many times as fast.
     Open {
-        /// 2: in half the time. Above 0.
+        /// 2: in half the time. From a millionth to a million.
         speed: f64,
     },
     /// A fixed number always under way, in the order of the trace.
@@ -134,6 +141,23 @@ impl MachineOptions {
         MachineOptions { epoch: own.unwrap_or(self.epoch), ..self.clone() }
     }
 
+    /// Checks that arrivals which are slowed down take a time that can be counted.
+    ///
+    /// # Errors
+    /// When they take more; the message says which speed would do.
+    fn check_span(&self, load: &Load) -> Result<(), MachineError> {
+        let Arrivals::Open { speed } = self.arrivals else { return Ok(()) };
+        let years = load.span().0 as f64 / YEAR.0 as f64;
+        if speed >= 1.0 || years / speed <= SLOWED_YEARS_MAX {
+            return Ok(());
+        }
+        let (took, least) = (years / speed, (years / SLOWED_YEARS_MAX * 1e6).ceil() / 1e6);
+        Err(MachineError::Options(format!(
+            "at a speed of {speed:?} the requests come in {took:.0} years; use {least} or more, \
+             with which they come in {SLOWED_YEARS_MAX}"
+        )))
+    }
+
     /// # Errors
     /// When a value is out of its range; the message says which it may have.
     pub(super) fn check(&self) -> Result<(), MachineError> {
@@ -147,8 +171,8 @@ impl MachineOptions {
             return wrong("an epoch of 0 s; an epoch lasts some time, 5m for example".to_string());
         }
         match self.arrivals {
-            Arrivals::Open { speed } if !(speed > 0.0 && speed <= 1e6) => {
-                wrong(format!("a speed of {speed}; it lies above 0 and up to 1000000"))
+            Arrivals::Open { speed } if !(SPEED_MIN..=SPEED_MAX).contains(&speed) => {
+                wrong(format!("a speed of {speed:?}; it lies between {SPEED_MIN} and {SPEED_MAX}"))
             }
             Arrivals::Closed { outstanding: 0 } => {
                 wrong("0 requests under way can do nothing; use at least 1".to_string())
@@ -179,6 +203,9 @@ pub enum MachineError {
     /// A policy is no placement, has too few pools, or a setting of it is wrong.
     #[error(transparent)]
     Policy(#[from] SpecError),
+    /// A placement from outside failed, or proposed what makes no sense.
+    #[error("policy `{0}`: {1}")]
+    Failed(String, String),
     /// The trace has fewer volumes.
     #[error("there is no volume {0}; the trace has {1}, counted from 0")]
     NoVolume(u32, usize),
@@ -217,7 +244,7 @@ pub enum MachineError {
 ///
 /// # Errors
 /// When an option, a policy or the pools cannot be used (found before anything runs), or the
-/// machine fails.
+/// machine or a placement fails.
 pub fn run(
     load: &Load,
     pools: &[PoolPlan],
@@ -225,19 +252,32 @@ pub fn run(
     options: &MachineOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Run>, MachineError> {
+    run_each(load, pools, specs, options, progress)?.into_iter().collect()
+}
+
+/// Runs as [`run`] does; a run that fails in its middle leaves the others alone. One result a
+/// policy, in their order.
+///
+/// # Errors
+/// When an option, a policy or the pools cannot be used; found before anything runs.
+pub fn run_each(
+    load: &Load,
+    pools: &[PoolPlan],
+    specs: &[PolicySpec],
+    options: &MachineOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Vec<Result<Run, MachineError>>, MachineError> {
     options.check()?;
     let placements = specs.iter().map(|spec| placement(spec, pools.len(), (load, options)));
     let placements = placements.collect::<Result<Vec<_>, _>>()?;
     let (touched, chunks) = places(load, pools, options)?;
     let jobs: Vec<_> = specs.iter().zip(placements).collect();
-    jobs.into_par_iter()
-        .with_max_len(1)
-        .map(|(spec, placement)| {
-            let options = &options.asked_by(&*placement);
-            let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
-            one(&scene, &spec.label, Cast::new(spec, placement), progress)
-        })
-        .collect()
+    let runs = jobs.into_par_iter().with_max_len(1).map(|(spec, placement)| {
+        let options = &options.asked_by(&*placement);
+        let scene = Scene { load, pools, chunks: &chunks, touched: &touched, options };
+        one(&scene, &spec.label, Cast::new(spec, placement), progress)
+    });
+    Ok(runs.collect())
 }
 
 /// The placement that a specification names; one that must know the future is told the load.
@@ -372,6 +412,7 @@ fn places(
     pools: &[PoolPlan],
     options: &MachineOptions,
 ) -> Result<(Vec<ChunkId>, Vec<u64>), MachineError> {
+    options.check_span(load)?;
     if pools.is_empty() || pools.len() > POOLS_MAX {
         return Err(CreateError::PoolCount(pools.len()).into());
     }

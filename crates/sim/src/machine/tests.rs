@@ -224,7 +224,11 @@ fn what_cannot_run_says_what_would() {
     assert!(message(&[pool("nvme", "50%")], "static", &good).contains("make a pool larger"));
     assert!(wrong(|o| o.chunk = Bytes(3 << 20)).contains("power of two"));
     assert!(wrong(|o| o.epoch = Nanos(0)).contains("5m"));
-    assert!(wrong(|o| o.arrivals = Arrivals::Open { speed: 0.0 }).contains("above 0"));
+    for speed in [0.0, 1e-300, 9e-7, 1.1e6, f64::NAN, f64::INFINITY, -1.0] {
+        let options = MachineOptions { arrivals: Arrivals::Open { speed }, ..good.clone() };
+        let said = message(&pools, "static", &options);
+        assert!(said.contains("between 0.000001 and 1000000"), "{speed}: {said}");
+    }
     assert!(wrong(|o| o.arrivals = Arrivals::Closed { outstanding: 0 }).contains("at least 1"));
 }
 

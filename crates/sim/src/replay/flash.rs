@@ -84,6 +84,11 @@ impl FlashReplay {
         (self.pools.counts, self.placement.footprint())
     }
 
+    /// Reason for which its placement failed, if it did: only those from outside do.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.placement.failure()
+    }
+
     fn end_epochs(&mut self, names: &Names, now: Nanos) {
         let mut idle = 0;
         while let Some(end) = self.epochs.passed(now) {

@@ -426,7 +426,7 @@ fn check_written(text: &str) -> Result<(), String> {
         Some((_, rest)) if rest.split(':').next().unwrap_or_default().is_empty() => {
             Err(format!("`{text}` names a library and no policy of it; write `./mine.so:name`"))
         }
-        Some(_) => Ok(()),
+        Some(_) => thermocline_plugins::check_filter(text.trim()).map_err(|e| e.to_string()),
     }
 }
 

@@ -97,6 +97,7 @@ fn what_is_wrong_in_a_plan_is_named_with_its_line() {
         ("synth =", "sinth =", 19, "unknown field `sinth`"),
         ("*.csv", "s3://bucket/*.csv", 13, "not buckets"),
         ("\"arc\"", "\"./mine.so:\"", 4, "names a library and no policy of it"),
+        ("\"arc\"", "\"larc:nonsense=1+./mine.so:own\"", 4, "nonsense"),
     ] {
         assert!(PLAN.contains(from), "{from}");
         let error = refused(&PLAN.replacen(from, to, 1));

@@ -15,7 +15,7 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_policy::tactics::VolumeTactics;
 use thermocline_sim::lab;
 use thermocline_sim::machine::{
-    self, Arrivals, Load, MachineOptions, PoolPlan, Run, VolumeReport, parse_pools,
+    self, Arrivals, Load, MachineError, MachineOptions, PoolPlan, Run, VolumeReport, parse_pools,
 };
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
@@ -45,7 +45,8 @@ docs/guides/lab-volume.md explains every figure.";
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Placements, separated by commas; static,auto when not given.
+    /// Placements, separated by commas; static,auto when not given. `./mine.so:name` is one of a
+    /// shared library (thermocline_placement.h).
     #[arg(long, short, value_name = "POLICIES", value_delimiter = ',')]
     policy: Vec<String>,
     /// Instead of running a trace: tell the placement of this recording (`thermocline up --record`)
@@ -231,22 +232,42 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         lab::use_threads(threads).map_err(CliError::input)?;
     }
     let load = read_load(&args.source)?;
-    let mut runs = Vec::new();
+    let (mut runs, mut failures) = (Vec::new(), Vec::new());
     {
         let asked = load.demands.len() as u64 * specs.len() as u64 * variants.len() as u64;
         let bar = Progress::bar(Some(asked), Counted::Things, "running requests");
         let progress = |n: u64| bar.more(n);
         for (suffix, options) in &variants {
-            let ran = machine::run(&load, &pools, &specs, options, &progress);
-            let named = |run: Run| Run { policy: format!("{}{suffix}", run.policy), ..run };
-            runs.extend(ran.map_err(CliError::input)?.into_iter().map(named));
+            let ran = machine::run_each(&load, &pools, &specs, options, &progress);
+            for run in ran.map_err(CliError::input)? {
+                match run {
+                    Ok(run) => runs.push(Run { policy: format!("{}{suffix}", run.policy), ..run }),
+                    Err(error @ MachineError::Failed(..)) => failures.push(error.to_string()),
+                    Err(error) => return Err(CliError::input(error)),
+                }
+            }
         }
     }
+    if runs.is_empty() {
+        return check(0, &failures);
+    }
+    let ran = runs.len();
     // The names of runs say which tactics differ.
     let options = if let [(_, only)] = &variants[..] { only } else { &options };
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
     let report = VolumeReport::new(&load, &pools, options, traces, assumed, runs);
-    args.output.deliver(&report)
+    args.output.deliver(&report)?;
+    check(ran, &failures)
+}
+
+/// Fails when placements from outside failed in the middle; `ran`: runs that did not.
+fn check(ran: usize, failures: &[String]) -> Result<(), CliError> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let (missing, all) = (failures.len(), ran + failures.len());
+    let told = failures.join("; ");
+    Err(CliError::failed(format!("{missing} of {all} results are missing: {told}")))
 }
 
 fn replay(path: &Path, specs: &[PolicySpec], output: &Output) -> Result<(), CliError> {
