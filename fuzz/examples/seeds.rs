@@ -9,7 +9,9 @@ use thermocline_advice::{Advice, Datagram, Hint, Priority, Said};
 use thermocline_functions::nat::{self, Nat};
 use thermocline_functions::packet::build;
 use thermocline_functions::{Function, Output, Part, Side};
-use thermocline_trace::recording::{Access, Ask, Asked, Encoder, Epoch, Homes, Packer, PoolFill};
+use thermocline_trace::recording::{
+    Access, Ask, Asked, Encoder, Epoch, Homes, Packer, PoolFill, SecondCopy,
+};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Target and text of its format.

@@ -75,7 +75,7 @@ impl Homes {
     /// one.
     pub(super) fn set_second(&mut self, first: ChunkId, count: u32, second: SecondCopy) {
         let kept = if matches!(second, SecondCopy::Kept(_)) { KEPT } else { 0 };
-        let bits = (second.pool().0 + 1 | kept) << SECOND_SHIFT;
+        let bits = ((second.pool().0 + 1) | kept) << SECOND_SHIFT;
         let homes = &mut self.volumes[first.volume.0 as usize];
         let from = first.index as usize;
         homes[from..from + count as usize].iter_mut().for_each(|home| *home |= bits);

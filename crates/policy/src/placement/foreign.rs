@@ -216,8 +216,8 @@ impl Checked {
                 let pinned = view.has_pins() && view.is_pinned(chunk);
                 let replicated = view.is_replicated(chunk);
                 facts.pool = pool.0;
-                facts.flags = u16::from(pinned) * ChunkFacts::PINNED
-                    | u16::from(replicated) * ChunkFacts::REPLICATED;
+                facts.flags = (u16::from(pinned) * ChunkFacts::PINNED)
+                    | (u16::from(replicated) * ChunkFacts::REPLICATED);
             });
         }
     }

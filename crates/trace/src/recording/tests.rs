@@ -3,6 +3,7 @@
 use super::format::{BLOCK_FULL, BLOCK_HEAD, BlockHead, FILE_HEAD, checksum};
 use super::{
     Access, Ask, Asked, Encoder, Epoch, Event, EventReader, Homes, Packer, PoolFill, Routed,
+    SecondCopy,
 };
 use crate::TraceError;
 use proptest::prelude::*;
@@ -378,8 +379,13 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
             }
         ),
         1 => (chunks.clone(), 1u32..99, 0u16..5, 5u16..64).prop_map(|(chunk, count, pool, other)| {
-            let other = [SecondCopy::Mirror, SecondCopy::Kept][count as usize % 4 / 2](PoolId(other));
-            let second = Some(other).filter(|_| pool > 0 && count % 2 == 0);
+            let other = PoolId(other);
+            let second = match count % 3 {
+                _ if pool == 0 => None,
+                0 => Some(SecondCopy::Mirror(other)),
+                1 => Some(SecondCopy::Kept(other)),
+                _ => None,
+            };
             vec![Event::Homes(Homes { chunk, count, pool: pool.checked_sub(1).map(PoolId), second })]
         }),
         1 => (chunks, 0u16..64, any::<bool>()).prop_map(|(chunk, to, mirror)| {

@@ -217,8 +217,9 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let divides = |spec: &&PolicySpec| spec.build_placement().is_ok_and(|p| p.lines().is_some());
     if let Some(spec) = specs.iter().find(divides).filter(|_| options.lent_percent > 0) {
         return Err(CliError::input(format!(
-            "`{spec}` says how much of the fastest pool holds lines, and so does --lines; leave that \
-             out, or ask for auto:lines=0"
+            "`{}` says how much of the fastest pool holds lines, and so does --lines; leave that \
+             out, or ask for auto:lines=0",
+            spec.label
         )));
     }
     for shadow in &args.machine.tactic_shadow {

@@ -145,6 +145,6 @@ fn a_specification_makes_a_new_one_each_time_and_takes_no_filter() {
         let mut placement = spec.build_placement().expect("it can be made");
         assert_eq!(propose_to(&mut *placement, &machine()), [(5, 0)]);
     }
-    let error = spec.behind("larc").err().expect("it is no cache").to_string();
+    let error = spec.behind("larc").expect_err("it is no cache").to_string();
     assert!(error.contains("a placement admits by its own rule"), "{error}");
 }

@@ -56,8 +56,7 @@ fn a_queue_is_as_fast_as_what_it_completed_shows() {
         ..PoolLoad::default()
     };
     // One at a time: 60 a second that take 10 ms each leave 100 a second, in all 160.
-    let disk =
-        PoolTraits { services: [serves(Nanos::from_micros(1 * 1000)); 4], ..serving(1 << 30) };
+    let disk = PoolTraits { services: [serves(Nanos::from_micros(1000)); 4], ..serving(1 << 30) };
     let of = |traits: &PoolTraits, load: PoolLoad| {
         Queue::new(traits, &Mix::default()).measured(traits, &load, 10.0)
     };
