@@ -157,7 +157,7 @@ pub struct Homes {
 pub enum SecondCopy {
     /// The other side of a mirrored chunk.
     Mirror(PoolId),
-    /// What a move to a faster pool has left behind, and no write has made old yet.
+    /// A copy that a move to a faster pool has left behind, and no write has made old yet.
     Kept(PoolId),
 }
 

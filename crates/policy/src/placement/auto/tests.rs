@@ -485,8 +485,8 @@ fn nothing_leaves_for_lines_to_a_pool_that_is_overloaded() {
     assert_eq!(wanted(200), 0);
 }
 
-/// Who has a copy below already leaves for nothing: of chunks that nobody asks for, these go first,
-/// and all of them before any other.
+/// Chunks that have a copy below already leave for nothing: of those that nobody asks for, they go
+/// first, and all of them before any other.
 #[test]
 fn whoever_left_a_copy_behind_goes_first_and_for_nothing() {
     let (mut view, mut rng) = (Measured::full_of(0), Rng::seeded(5));

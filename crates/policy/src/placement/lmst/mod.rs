@@ -3,8 +3,8 @@
 //! At the end of a window (epoch):
 //! 1. *Load.* Each chunk's rate is λ_A = mean + α·σ of its rates in past windows (eq. 4), here
 //!    exponentially weighted. A pool's rate λ_D is the sum over its chunks, its service rate µ_D
-//!    what its completions in the window show, or, of few or by `service=profile`, the mean over the
-//!    patterns it serves (eq. 5). See `queue`.
+//!    what its completions in the window show; of few, or by `service=profile`, the mean over the
+//!    patterns that it serves (eq. 5). See `queue`.
 //! 2. *Selection.* A chunk with more than `hot` on any but the fastest tier is a forward candidate;
 //!    one with less than `cold` above the slowest, whose volume's SLA is at least `loose`, a
 //!    backward one. Its destination is the least loaded pool with room of a faster (or slower)
