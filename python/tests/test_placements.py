@@ -41,7 +41,7 @@ class Baseline:
         top = top[: min(1000, epoch["pools"]["total_chunks"][0])]
         kept = set(top)
         leaving = [n for n, row in enumerate(chunks) if row["pool"] == 0 and n not in kept]
-        leaving.sort(key=lambda n: (-chunks[n]["last_access"], place[n]))
+        leaving.sort(key=lambda n: (chunks[n]["last_access"], place[n]), reverse=True)
         moves = []
         for chunk in (n for n in top if chunks[n]["pool"] != 0):
             if free == 0:
@@ -103,7 +103,7 @@ class Liar:
         (lambda pools: [(len(pools), 0)], "move 0 is of chunk .*, and there are .* chunks"),
         (lambda pools: [(0, 2)], "to pool 2, and there are 2 pools"),
         (lambda pools: [(0, pools[0])], "where it is"),
-        (lambda pools: [(pools.index(1), 0)] * 2, "move 1 is the second one of chunk"),
+        (lambda pools: [(pools.index(0), 1)] * 2, "move 1 is the second one of chunk"),
         (lambda pools: [(n, 0) for n, pool in enumerate(pools) if pool], "has no room for it"),
         (lambda pools: itertools.repeat((0, 1)), "moves, and at most .* may be proposed"),
         (lambda pools: [(-1, 0)], r"move 0 of `propose` is \(-1, 0\)"),

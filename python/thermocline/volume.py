@@ -41,16 +41,17 @@ class Placement(Protocol):
     free chunk after the moves before it, so that a move that makes room goes first. The volume may
     carry out the first moves only. An attribute `name` is what tables call it.
 
-    This one brings chunks up in the order in which they had most requests, while there is room:
+    This one exchanges chunks that nobody asked for against those that had most requests:
 
-    >>> class UpWhileRoom:
-    ...     name = "up-while-room"
+    >>> class Exchange:
+    ...     name = "exchange"
     ...     def propose(self, epoch):
     ...         chunks = epoch["chunks"].to_dicts()
     ...         asked = lambda chunk: chunks[chunk]["reads"] + chunks[chunk]["writes"]
     ...         slow = [n for n, row in enumerate(chunks) if row["pool"] > 0 and asked(n) > 0]
-    ...         room = epoch["pools"]["free_chunks"][0]
-    ...         return [(chunk, 0) for chunk in sorted(slow, key=asked, reverse=True)[:room]]
+    ...         idle = [n for n, row in enumerate(chunks) if row["pool"] == 0 and asked(n) == 0]
+    ...         hot = sorted(slow, key=asked, reverse=True)
+    ...         return [move for up, down in zip(hot, idle) for move in ((down, 1), (up, 0))]
     >>> from thermocline import trace
     >>> made = trace.synth("fileserver", requests=2_000, vms=1, seed=1)
     >>> pools = '''
@@ -61,9 +62,9 @@ class Placement(Protocol):
     ... profile = "hdd-7200"
     ... size = "200%"
     ... '''
-    >>> rows = simulate(made, [UpWhileRoom, "static"], epoch="5s", pools=pools).to_dicts()
+    >>> rows = simulate(made, [Exchange, "static"], epoch="5s", pools=pools).to_dicts()
     >>> rows[0]["policy"], rows[0]["moves_proposed"] > 0
-    ('up-while-room', True)
+    ('exchange', True)
     """
 
     def propose(self, epoch: Epoch, /) -> Iterable[tuple[int, int]]: ...

@@ -86,15 +86,20 @@ fn usage() -> Failure {
 }
 
 /// Runs a script on the release build, which is not made where `--binary` brings another; it prints
-/// what it measured as JSON, with a table.
+/// what it measured as JSON, with a table. Asked for help, it measures nothing and needs no build.
 fn measure(python: &Path, script: &str, what: &str, arguments: &[String]) -> Result<(), Failure> {
     let folder = workspace::root().join("target").join("bench");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    let brought = arguments.iter().any(|argument| argument == "--binary");
-    let binary = if brought { PathBuf::new() } else { release_binary()? };
+    let given = |options: &[&str]| arguments.iter().any(|given| options.contains(&given.as_str()));
+    let helps = given(&["-h", "--help"]);
+    let binary = if helps || given(&["--binary"]) { PathBuf::new() } else { release_binary()? };
     let script = workspace::root().join("xtask").join("bench").join(script);
     let mut command = Command::new(python);
     command.arg(script).arg(what).arg(binary).arg(&folder).args(arguments);
+    if helps {
+        let told = command.status().map_err(|e| e.to_string())?.success();
+        return told.then_some(()).ok_or_else(|| Failure::Failed(format!("{what} has no help")));
+    }
     let output = command.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
     if !output.status.success() {
         return Err(Failure::Failed("the measuring script failed; it says why above".to_string()));

@@ -20,7 +20,7 @@ pub(crate) struct DecidingArgs {
     /// leaves every chunk where it is.
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     policy: Option<Wish>,
-    /// Time between two decisions; when not given 5 min, or as the policy wants it (auto: 10 s).
+    /// Time between two decisions; when not given 5 min, or as the policy wants it (auto: 5 s).
     #[arg(long, value_name = "TIME", value_parser = epoch)]
     epoch: Option<Nanos>,
     /// Record all requests, and what the placement sees and proposes, in a new file: a trace for

@@ -9,6 +9,7 @@
 #include "thermocline_placement.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct baseline {
     unsigned long k;
@@ -25,8 +26,10 @@ static void *create(const char *settings, char *error, size_t error_bytes)
 {
     unsigned long k = 1000;
     int end = 0;
+    /* `%lu` would take a sign and spaces. */
+    int digit = strncmp(settings, "k=", 2) == 0 && settings[2] >= '0' && settings[2] <= '9';
     if (settings[0] != '\0' &&
-        (sscanf(settings, "k=%lu%n", &k, &end) != 1 || settings[end] != '\0' || k == 0)) {
+        (!digit || sscanf(settings, "k=%lu%n", &k, &end) != 1 || settings[end] != '\0' || k == 0)) {
         snprintf(error, error_bytes, "its only setting is k=CHUNKS, and it was given `%s`", settings);
         return NULL;
     }

@@ -224,10 +224,10 @@ unsafe fn tables<T: Versioned>(
 fn read_tables<T: Versioned>(tables: *const *const T) -> Result<Tables<T>, String> {
     let mut read = Vec::new();
     let (kind, wanted) = (T::KIND, T::VERSION);
+    if tables.is_null() {
+        return Err("its function returned no tables".to_string());
+    }
     for index in 0..POLICIES_MAX {
-        if tables.is_null() {
-            break;
-        }
         // SAFETY: by the header, pointers to tables up to a null pointer; this is not beyond it.
         let table = unsafe { *tables.add(index) };
         // SAFETY: a pointer to a table, or null; a table begins with a head in every version.

@@ -58,11 +58,11 @@ static int twice(void *placement, const thermocline_epoch *epoch, thermocline_mo
 {
     (void)placement;
     uint32_t chunk = 0;
-    while (epoch->chunks[chunk].pool == 0)
+    while (epoch->chunks[chunk].pool != 0)
         chunk++;
     if (room < 2)
         return 9;
-    moves[0] = moves[1] = (thermocline_move){chunk, 0};
+    moves[0] = moves[1] = (thermocline_move){chunk, 1};
     *count = 2;
     return 0;
 }

@@ -190,7 +190,7 @@ fn nonsense_of_every_kind_ends_a_placement_and_says_what_it_was() {
         ("no-chunk", "move 0 is of chunk 90, and there are 90 chunks"),
         ("no-pool", "brings chunk 0 to pool 2, and there are 2 pools"),
         ("stays", "brings chunk 0 to pool 0, where it is"),
-        ("twice", "move 1 is the second one of chunk 1"),
+        ("twice", "move 1 is the second one of chunk 0"),
         ("overfill", "brings chunk 2 to pool 0, which has no room for it"),
     ] {
         let mut placement = made(&library, name);

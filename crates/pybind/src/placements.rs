@@ -100,8 +100,8 @@ impl Object {
                 let given =
                     answer.repr().map_or_else(|_| "it".to_string(), |text| text.to_string());
                 refused(format!(
-                    "move {at} of `propose` is {given}; a move is a pair of a chunk's and a \
-                     pool's number, both from 0"
+                    "move {at} of `propose` is {given}; a move is a pair, a tuple of a chunk's \
+                     and a pool's number, both from 0"
                 ))
             })?;
             moves.push(Wish { chunk, pool });

@@ -267,6 +267,11 @@ impl VolumeView for RecordedView {
         });
     }
 
+    /// Only engines make recordings.
+    fn lends_lines(&self) -> bool {
+        true
+    }
+
     fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         self.homes.visit_seconds(&mut |chunk, second| {
             if let SecondCopy::Kept(pool) = second {
@@ -275,3 +280,6 @@ impl VolumeView for RecordedView {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,13 +18,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thermocline_engine::api::Status;
 use thermocline_policy::migration::RATE_TEXT;
-use thermocline_policy::placement::{AUTO_EPOCH, CHUNK_TEXT};
+use thermocline_policy::placement::CHUNK_TEXT;
 use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::advise::{self, Advice, Answer, Prices, Question};
 use thermocline_sim::lab;
 use thermocline_sim::machine::{MachineOptions, PoolPlan};
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
+
+/// Time between two decisions of placements that have no epoch of their own: most of them profit from
+/// deciding so often (docs/results/placements.md).
+const EPOCH: Nanos = Nanos::from_secs(10);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -227,8 +231,7 @@ impl Args {
             more: self.add,
             options: MachineOptions {
                 chunk: live.map_or(self.chunk, |status| Bytes(status.chunk_bytes)),
-                // Most placements profit from it (docs/results/placements.md).
-                epoch: AUTO_EPOCH,
+                epoch: EPOCH,
                 own_epochs: true,
                 arrivals: self.load.arrivals(),
                 copying: Copying { rate_per_second: self.rate.0, ..Copying::default() },

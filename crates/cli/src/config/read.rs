@@ -146,14 +146,6 @@ fn group(keys: &mut Keys<'_>) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-/// The fault of a share of lines beside a policy that divides the fastest pool itself.
-fn both_divide(percent: u8) -> String {
-    format!(
-        "this policy says how much of the fastest pool holds lines, and so does `lines = \
-         \"{percent}%\"` above; remove that, or add `lines = 0` to the settings of the policy"
-    )
-}
-
 /// A share in whole per cent, as `25%`; `None`: it is none.
 fn percent(text: &str) -> Option<u8> {
     let percent = text.strip_suffix('%')?.trim().parse().ok()?;
@@ -512,10 +504,7 @@ fn policy(
     }
     let spec = PolicySpec::new(written, entry, values, None);
     spec.check_pools(pools).map_err(|error| file.problem(name.line, error))?;
-    let placement = spec.build_placement().map_err(|error| file.problem(line, error))?;
-    if settings.lent_percent > 0 && placement.lines().is_some() {
-        return Err(file.problem(name.line, both_divide(settings.lent_percent)));
-    }
+    spec.build_placement().map_err(|error| file.problem(line, error))?;
     let own = own_epoch(&spec).filter(|_| !stated);
     settings.epoch = own.unwrap_or(settings.epoch);
     Ok(Some(spec))

@@ -133,9 +133,10 @@ fn a_placement_of_a_library_does_exactly_what_the_built_in_one_does() {
     }
     std::fs::write(folder.join("p.toml"), NARROW).unwrap();
     let own = "./b.so:baseline:k=30";
-    for load in
-        ["--synth fileserver,requests=8k,vms=2 --epoch 2s", "--synth oltp,requests=8k --thin"]
-    {
+    for load in [
+        "--synth fileserver,requests=8k,vms=2 --epoch 2s",
+        "--synth oltp,requests=8k --thin --epoch 2s",
+    ] {
         let words = format!("lab volume {load} --pools p.toml --policy {own},baseline:k=30 --json");
         let report: Value =
             serde_json::from_str(&run(&folder, &words).succeeded().stdout()).unwrap();
@@ -147,6 +148,7 @@ fn a_placement_of_a_library_does_exactly_what_the_built_in_one_does() {
             run
         };
         assert_eq!(report["runs"][0]["policy"], own);
+        assert!(figures(0)["moves_proposed"].as_u64().unwrap() > 0, "{load}");
         assert_eq!(figures(0), figures(1), "{load}");
     }
     // It is a flash manager of `lab cache`, too.

@@ -174,13 +174,28 @@ impl<'a> AdminApi<'a> {
         }
     }
 
+    /// The placement that a wish names, or nobody, if it does not contradict the group's settings.
+    fn fitting(&self, spec: &str) -> Result<Chosen, Refused> {
+        let chosen = chosen(spec)?;
+        let percent = self.engine.group.settings().lent_percent;
+        let divides = chosen.as_ref().is_some_and(|(_, placement)| placement.lines().is_some());
+        if percent > 0 && divides {
+            return Err(Refused::invalid(format!(
+                "the policy `{spec}` says how much of the fastest pool holds lines, and so does \
+                 `lines = \"{percent}%\"` in the configuration; remove that, or give the policy \
+                 the setting `lines=0`"
+            )));
+        }
+        Ok(chosen)
+    }
+
     /// Gives the decision to another policy, or to nobody. Without an epoch in the wish, one that
     /// wants its own (`auto`) gets that: at epochs of minutes it learns too slowly to be of use.
     ///
     /// # Errors
     /// When there is no such placement, or a setting or the epoch is wrong.
     pub(crate) fn set_policy(&mut self, wish: &NewPolicy) -> Result<Policy, Refused> {
-        let chosen = chosen(&wish.spec)?;
+        let chosen = self.fitting(&wish.spec)?;
         let given = match wish.epoch_seconds {
             Some(seconds) if !(0.1..=1e6).contains(&seconds) => {
                 return Err(Refused::invalid("an epoch lasts from 0.1 to 1,000,000 seconds"));
@@ -201,7 +216,8 @@ impl<'a> AdminApi<'a> {
     /// # Errors
     /// When there is no such placement, or a setting is wrong.
     pub fn begin_policy(&mut self, spec: &str) -> Result<(), Refused> {
-        self.give_to(chosen(spec)?);
+        let chosen = self.fitting(spec)?;
+        self.give_to(chosen);
         Ok(())
     }
 

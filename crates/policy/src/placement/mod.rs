@@ -174,6 +174,12 @@ pub trait VolumeView {
     /// nothing. Such copies give way, and do not count as used; none where nobody keeps any.
     fn visit_kept(&self, _visit: &mut dyn FnMut(ChunkId, PoolId)) {}
 
+    /// True if the machine holds lines in slots of the fastest pool ([`Placement::lines`]); false
+    /// where it does not, as for shadows and for flash managers in `lab cache`.
+    fn lends_lines(&self) -> bool {
+        false
+    }
+
     /// True if the chunk has further copies, each on another pool, which stay where somebody wanted
     /// them: a move to one of these pools is refused. False where nobody knows of copies.
     fn is_replicated(&self, _chunk: ChunkId) -> bool {

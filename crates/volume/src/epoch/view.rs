@@ -105,6 +105,10 @@ impl VolumeView for View<'_> {
         }
     }
 
+    fn lends_lines(&self) -> bool {
+        true
+    }
+
     fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         let several = self.group.map.chunks().filter(|&chunk| !self.group.map.is_simple(chunk));
         for chunk in several {

@@ -38,7 +38,7 @@ enum Command {
     Set {
         /// `name[:key=value,…]`, or none.
         spec: String,
-        /// Time between two questions to it; when not given as it wants it (auto: 10s), or as
+        /// Time between two questions to it; when not given as it wants it (auto: 5 s), or as
         /// before.
         #[arg(long, value_name = "TIME")]
         epoch: Option<Nanos>,

@@ -108,7 +108,7 @@ struct Machine {
     #[arg(long)]
     no_keep: bool,
     /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as
-    /// no chunk needs the room; under placements that do not divide pools (`auto:lines=gain` does).
+    /// no chunk needs the room; under placements that do not divide pools (`auto` does).
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=100))]
     lines: u8,
@@ -215,10 +215,12 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let (pools, assumed) = args.machine.plans()?;
     let mut options = args.options();
     let divides = |spec: &&PolicySpec| spec.build_placement().is_ok_and(|p| p.lines().is_some());
-    if let Some(spec) = specs.iter().find(divides).filter(|_| options.lent_percent > 0) {
+    if options.lent_percent > 0
+        && let Some(spec) = specs.iter().find(divides)
+    {
         return Err(CliError::input(format!(
             "`{}` says how much of the fastest pool holds lines, and so does --lines; leave that \
-             out, or ask for auto:lines=0",
+             out, or name policies that do not, such as --policy static,auto:lines=0",
             spec.label
         )));
     }

@@ -238,9 +238,9 @@ struct Ghosts {
 impl Ghosts {
     /// For a pool of so many slots of so many blocks each.
     fn new(slots: u64, blocks: u64) -> Ghosts {
-        let rate = (LINES_MAX as f64 / (slots * blocks) as f64).min(1.0);
+        let rate = (LINES_MAX as f64 / (slots as f64 * blocks as f64)).min(1.0);
         let parts = (0..SIZES as u32).rev().map(|halves| slots >> halves).filter(|&part| part > 0);
-        let ghost = |part: u64| Ghost::of(part, ((part * blocks) as f64 * rate) as u64);
+        let ghost = |part: u64| Ghost::of(part, (part as f64 * blocks as f64 * rate) as u64);
         let (sampler, seen) = (Sampler::new(rate, 1, 1), Reads::default());
         Ghosts { sampler, sizes: parts.map(ghost).collect(), seen }
     }
@@ -406,6 +406,10 @@ impl Division {
     /// Begins an epoch's decision: forgets a part of what was seen, and begins anew where the pool
     /// has another size.
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
+        if !view.lends_lines() {
+            // Slots that were set aside for lines would stay empty.
+            self.mode = Mode::Share(0.0);
+        }
         let pools = usize::from(view.pool_count());
         let (slots, blocks) = (view.capacity_chunks(PoolId(0)), view.chunk_size().0 / LINE);
         self.reads.resize(pools, 0.0);

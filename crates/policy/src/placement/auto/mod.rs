@@ -255,10 +255,12 @@ impl Auto {
         self.prices[from].copy(bytes, 0) + self.prices[to].copy(bytes, 1)
     }
 
-    /// True if a chunk that came to a pool in this epoch had a copy there, so that nothing was
-    /// copied. A write that made it old before is not seen.
+    /// True if a chunk that came to a pool in this epoch had a copy there that no write of the
+    /// epoch has made old, so that nothing was copied.
     fn went_back(&self, number: u32, home: usize) -> bool {
-        self.kept_before.get(number as usize).is_some_and(|&kept| usize::from(kept) == home)
+        let kept = self.kept_before.get(number as usize);
+        let [_, written, _, streamed] = self.pulse.now(number);
+        kept.is_some_and(|&kept| usize::from(kept) == home) && written + streamed == 0.0
     }
 
     /// Seconds that users wait for a move of a chunk: nothing where a copy of it has been kept.

@@ -2,8 +2,8 @@
 //! it.
 //!
 //! Who would go is judged by what speaks most for it: of all memories the one that would miss it
-//! most. So a chunk that was busy an hour ago and may be again goes after one that never was. Of
-//! those that are missed alike, one whose slow copy was kept goes first: its going costs nothing.
+//! most. So a chunk that was busy an hour ago and may be again goes after one that never was. The
+//! copy that its going takes counts, too: one whose slow copy was kept goes before its like.
 
 use super::ghosts::Pair;
 use super::pulse::LANES;
@@ -12,6 +12,9 @@ use crate::placement::plan::Rooms;
 use crate::placement::price::Ask;
 use crate::placement::{SlaClass, VolumeView};
 use thermocline_units::PoolId;
+
+/// Epochs over which the copy of a chunk that goes is spread, to be compared with what it loses.
+const COPY_EPOCHS: f64 = 16.0;
 
 /// A chunk with what it saves, or loses, a second.
 type Weighed = (f32, u32);
@@ -37,11 +40,15 @@ impl Auto {
         rooms: &Rooms,
     ) -> Vec<Pair> {
         let (mut coming, mut going) = (Vec::new(), Vec::new());
+        let (bytes, seconds) = (view.chunk_size().0 as f64, view.epoch().as_secs_f64());
+        let copy = (self.copy_cost(bytes, to, to + 1) / (seconds * COPY_EPOCHS)) as f32;
         for number in 0..self.pulse.len() {
             let home = self.pulse.pool_of(number);
             if home == to {
                 // As far as the next pool below: what is lost there orders them everywhere.
-                going.push((self.loses(number, predictor, around, to, to + 1), number));
+                let lost = self.loses(number, predictor, around, to, to + 1);
+                let copies = if self.pulse.is_kept_on(number, to + 1) { 0.0 } else { copy };
+                going.push((lost + copies, number));
             } else if home > to {
                 let saved = self.saves(number, predictor, around, home, to);
                 if saved > 0.0 {
@@ -50,11 +57,7 @@ impl Auto {
             }
         }
         first(&mut coming, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        // Of those that lose as little, whoever can leave without a copy goes first.
-        let stays = |weighed: &Weighed| !self.pulse.has_kept(weighed.1);
-        first(&mut going, |a, b| {
-            a.0.total_cmp(&b.0).then_with(|| stays(a).cmp(&stays(b))).then(a.1.cmp(&b.1))
-        });
+        first(&mut going, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let free = rooms.free(PoolId(to as u16)).max(0);
         let mut victims = going.into_iter();
         let mut pairs = Vec::new();

@@ -261,12 +261,6 @@ impl Pulse {
         self.kept.get(number as usize).is_some_and(|&kept| usize::from(kept) == pool)
     }
 
-    /// True if a copy of the chunk is kept on any pool.
-    #[inline]
-    pub(super) fn has_kept(&self, number: u32) -> bool {
-        self.kept.get(number as usize).is_some_and(|&kept| kept != NOWHERE)
-    }
-
     /// Pool on which it would be if nothing had been moved.
     #[inline]
     pub(super) fn first_home(&self, number: u32) -> usize {

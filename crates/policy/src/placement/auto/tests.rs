@@ -65,6 +65,9 @@ impl VolumeView for Measured {
     fn is_pinned(&self, chunk: ChunkId) -> bool {
         self.pinned.contains(&chunk)
     }
+    fn lends_lines(&self) -> bool {
+        true
+    }
     fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
         self.kept.iter().for_each(|&chunk| visit(chunk, PoolId(1)));
     }

@@ -3,8 +3,8 @@
 //! At the end of a window (epoch):
 //! 1. *Load.* Each chunk's rate is λ_A = mean + α·σ of its rates in past windows (eq. 4), here
 //!    exponentially weighted. A pool's rate λ_D is the sum over its chunks, its service rate µ_D
-//!    what its completions in the window show; of few, or by `service=profile`, the mean over the
-//!    patterns that it serves (eq. 5). See `queue`.
+//!    the mean over the patterns that it serves (eq. 5), or, with `service=measured`, what its
+//!    completions in the window show. See `queue`.
 //! 2. *Selection.* A chunk with more than `hot` on any but the fastest tier is a forward candidate;
 //!    one with less than `cold` above the slowest, whose volume's SLA is at least `loose`, a
 //!    backward one. Its destination is the least loaded pool with room of a faster (or slower)
@@ -105,9 +105,9 @@ const SHARE: Setting = Setting {
 
 const SERVICE: Setting = Setting {
     name: "service",
-    default: "measured",
-    unit: "measured or profile",
-    help: "where a pool's service rate comes from: requests that it completed, or its profile",
+    default: "profile",
+    unit: "profile or measured",
+    help: "where a pool's service rate comes from: its profile, or requests that it completed",
 };
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -195,7 +195,7 @@ impl Lmst {
             e: settings.number("e", -1000.0, 1.0)?,
             beta: settings.number("beta", 1.0, 100.0)?,
             share: settings.number("share", 0.01, 0.99)?,
-            measures: settings.choice("service", &["measured", "profile"])? == 0,
+            measures: settings.choice("service", &["profile", "measured"])? == 1,
             form: Form::read(settings)?,
             activity: Activity::default(),
             rates: Vec::new(),
@@ -298,7 +298,7 @@ impl Window<'_> {
     /// `from` on; it is then taken in.
     fn migrate(&mut self, candidate: &Candidate, to: PoolId, from: f64, forward: bool) -> bool {
         let (home, there) = (usize::from(candidate.home.0), usize::from(to.0));
-        let (source, destination) = (&self.queues[home], &self.queues[there]);
+        let (source, destination) = (&self.queues[home].as_source(), &self.queues[there]);
         let (rate, sla) = (candidate.rate, self.lmst.sla(candidate.chunk));
         let keeps_up = source.spare(0.0) > 0.0 && destination.spare(rate) > 0.0;
         if !keeps_up || destination.waiting(sla, rate) * self.lmst.tail > destination.bearable(sla)

@@ -47,8 +47,9 @@ impl Mix {
 pub(super) struct Queue {
     /// Bytes of a request, s.
     size: f64,
-    /// Bytes served a second, µ.
+    /// Bytes served a second, µ; and as the profile says.
     service: f64,
+    profile: f64,
     /// Bytes that come a second, λ.
     rate: f64,
     /// Those of them by service level in seconds, strictest first.
@@ -80,7 +81,7 @@ impl Queue {
             count => mix.requests[at] as f64 / count as f64,
         };
         let service = (0..4).map(|at| part(at) * rates[at]).sum();
-        Queue { size, service, rate: 0.0, classes: Vec::new() }
+        Queue { size, service, profile: service, rate: 0.0, classes: Vec::new() }
     }
 
     /// The same pool with the rate that its completions in a window of so many seconds show, where
@@ -97,6 +98,12 @@ impl Queue {
         let size = (bytes / count as f64).max(512.0);
         let service = bytes / seconds + f64::from(traits.at_once()) * size / latency;
         Queue { size, service, ..self }
+    }
+
+    /// The pool as one that chunks leave: it serves at least what its profile says. One that cannot
+    /// keep up completes less than is asked of it, and would never be relieved.
+    pub(super) fn as_source(&self) -> Queue {
+        Queue { service: self.service.max(self.profile), ..self.clone() }
     }
 
     /// A chunk of `rate` with an SLA of `sla` seconds joins.

@@ -85,8 +85,24 @@ fn a_pool_that_is_slower_than_its_profile_takes_no_more() {
         let moves = propose_to(lmst.as_mut(), &view);
         moves.into_iter().filter(|(_, to)| *to == 0).collect::<Vec<_>>()
     };
-    assert_eq!(moves("lmst:memory=0:service=profile"), [(1, 0)]);
-    assert_eq!(moves("lmst:memory=0"), []);
+    assert_eq!(moves("lmst:memory=0"), [(1, 0)]);
+    assert_eq!(moves("lmst:memory=0:service=measured"), []);
+}
+
+#[test]
+fn a_pool_that_cannot_keep_up_is_relieved_all_the_same() {
+    let mut lmst = build("lmst:memory=0:service=measured");
+    let mut view = tiers(&[(1, 1), (2, 1)]);
+    // It completes half of what is asked of it, and takes seconds for it.
+    view.loads[1] = PoolLoad {
+        reads: 250,
+        read_bytes: Bytes::from_mib(25),
+        read_latency: Nanos::from_secs(4),
+        ..PoolLoad::default()
+    };
+    read(lmst.as_mut(), 1, 30);
+    read(lmst.as_mut(), 2, 20);
+    assert_eq!(propose_to(lmst.as_mut(), &view).first(), Some(&(1, 0)));
 }
 
 #[test]

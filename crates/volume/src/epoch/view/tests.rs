@@ -40,7 +40,7 @@ fn a_chunk_that_holds_nothing_counts_as_on_the_slowest_pool() {
 }
 
 #[test]
-fn only_copies_that_are_wanted_make_a_chunk_replicated() {
+fn only_copies_that_are_wanted_make_a_chunk_replicated_and_kept_ones_are_shown() {
     let (mut group, slas) = (group(), Slas::default());
     (0..3).for_each(|index| _ = put(&mut group, chunk(index), SLOW));
     add_copy(&mut group, chunk(0), FAST, Role::Wanted);
@@ -51,6 +51,9 @@ fn only_copies_that_are_wanted_make_a_chunk_replicated() {
     let mut mirrors = Vec::new();
     view.visit_mirrors(&mut |chunk, side| mirrors.push((chunk, side)));
     assert_eq!(mirrors, [(chunk(2), FAST)]);
+    let mut kept = Vec::new();
+    view.visit_kept(&mut |chunk, pool| kept.push((chunk, pool)));
+    assert_eq!(kept, [(chunk(1), FAST)]);
 }
 
 #[test]

@@ -14,6 +14,9 @@ struct Sized(u64, u64);
 const TWO: Sized = Sized(SLOTS, 1_000_000);
 
 impl VolumeView for Sized {
+    fn lends_lines(&self) -> bool {
+        true
+    }
     fn chunk_size(&self) -> Bytes {
         Bytes::from_mib(1)
     }
@@ -308,4 +311,11 @@ fn lines_that_serve_long_reads_serve_as_many_requests_as_blocks_came() {
     // As many device reads as requests: an eighth of the blocks.
     let few = epoch(&mut division, 100);
     assert!((1.0..1.5).contains(&few), "{few}");
+}
+
+/// A recording may claim the largest pool and chunk that there may be.
+#[test]
+fn the_largest_pool_of_the_largest_chunks_has_ghosts_as_small_as_any() {
+    let ghosts = Ghosts::new(1 << 40, 1 << 28);
+    assert!(ghosts.bytes() < 4 << 20, "{}", ghosts.bytes());
 }
