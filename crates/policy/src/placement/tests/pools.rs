@@ -78,6 +78,10 @@ impl VolumeView for Pools {
         self.epoch
     }
 
+    fn lends_lines(&self) -> bool {
+        true
+    }
+
     fn traits(&self, pool: PoolId) -> PoolTraits {
         self.traits[usize::from(pool.0)]
     }
