@@ -26,8 +26,8 @@ use thermocline_sim::machine::{MachineOptions, PoolPlan};
 use thermocline_units::{Bytes, Nanos};
 use thermocline_volume::Copying;
 
-/// Time between two decisions of placements that have no epoch of their own: most of them profit from
-/// deciding so often (docs/results/placements.md).
+/// Time between two decisions of placements that have no epoch of their own: most of them profit
+/// from deciding so often (docs/results/placements.md).
 const EPOCH: Nanos = Nanos::from_secs(10);
 
 const EXAMPLES: &str = "\
