@@ -91,7 +91,7 @@ fn every_placement_of_the_registry_proposes_the_same_again() {
 
 #[test]
 fn a_recording_tells_of_copies_that_moves_left_behind() {
-    let file = recorded(&load(), "hemem:hot=2");
+    let file = recorded(&load(), "hemem:hot-reads=2");
     let mut events = EventReader::open(Box::new(Cursor::new(file)), "r").unwrap();
     let (mut kept, mut moves) = (0, 0);
     while let Some(event) = events.next_event().unwrap() {
