@@ -172,7 +172,7 @@ fn the_policy_is_shown_and_changed_while_the_engine_runs() {
     assert!(set.contains("asked every 5 min"), "{set}");
     // What wants an epoch of its own gets it, unless somebody says otherwise.
     let set = ask(&up, "policy set auto").unwrap();
-    assert!(set.contains("asked every 5 s"), "{set}");
+    assert!(set.contains("asked every 5.0 s"), "{set}");
     let set = ask(&up, "policy set auto --epoch 1m").unwrap();
     assert!(set.contains("asked every 1 min"), "{set}");
     assert!(ask(&up, "policy set lru").unwrap_err().contains("is a cache, not a placement"));
