@@ -32,7 +32,6 @@ POOL_SETS = {
     "scm3-hdd15k": [("scm", "3%"), ("hdd-15k", "110%")],
 }
 PACES = {"1": ["--speed", "1"], "8": ["--speed", "8"], "closed": ["--closed", "16"]}
-SEEDS = [1, 2, 3]
 PRESETS = ["oltp", "web", "vdi", "backup", "mixed", "fileserver"]
 # `@10s`: with epochs of 10 s, which most of the others profit from; else their own, or five minutes.
 POLICIES = [
@@ -348,7 +347,8 @@ def arguments():
     parser.add_argument("--policy", help="placements, separated by commas; static is always run")
     parser.add_argument("--pools", help="pool sets, separated by commas: " + ", ".join(POOL_SETS))
     parser.add_argument("--pace", help="paces, separated by commas: " + ", ".join(PACES))
-    parser.add_argument("--seeds", type=int, help="how many seeds, 1 to 3")
+    parser.add_argument("--seeds", type=int, help="how many seeds: 1, with --full 3")
+    parser.add_argument("--first-seed", type=int, default=1, help="the first of them; later ones are loads that nobody has seen")
     parser.add_argument("--loads", help="names of loads and traces, separated by commas; all when not given")
     parser.add_argument("--requests", type=int, default=None, help="requests of a synthetic load")
     parser.add_argument("--first", type=int, help="requests of a trace that count; 0: all (1,000,000, with --full all)")
@@ -373,7 +373,10 @@ def plan(args, binary, work):
     """Cases, every load before the next pool set or pace; and lines about files that are left out or shortened."""
     pools = chosen(args.pools, list(POOL_SETS), list(POOL_SETS) if args.full else list(POOL_SETS)[:1] + ["nvme30-sata"])
     paces = chosen(args.pace, list(PACES), list(PACES) if args.full else ["1"])
-    seeds = SEEDS[: args.seeds or (3 if args.full else 1)]
+    count = args.seeds if args.seeds is not None else 3 if args.full else 1
+    if count < 1 or args.first_seed < 1:
+        sys.exit("--seeds and --first-seed are numbers from 1 on")
+    seeds = range(args.first_seed, args.first_seed + count)
     files = write_pools(work)
     cases, told = [], []
     first = args.first if args.first is not None else 0 if args.full else 1_000_000
