@@ -261,7 +261,7 @@ fn read_table<T: Versioned>(index: usize, table: &T) -> Result<(String, T::Funct
 }
 
 /// Message that a library wrote, or did not write.
-pub(crate) fn message(mut error: [c_char; ERROR_BYTES]) -> String {
+fn message(mut error: [c_char; ERROR_BYTES]) -> String {
     error[ERROR_BYTES - 1] = 0;
     // SAFETY: the last byte is a zero.
     let message = unsafe { CStr::from_ptr(error.as_ptr()) }.to_string_lossy();
@@ -298,11 +298,17 @@ impl ForeignPolicy for LoadedPolicy {
         // SAFETY: pointers to a geometry, a text with its zero and room for a message of this size.
         let cache =
             unsafe { (self.functions.create)(&raw const geometry, settings, said, ERROR_BYTES) };
-        match NonNull::new(cache) {
-            Some(cache) => Ok(Box::new(LoadedCache { functions: self.functions, cache })),
-            None => Err(format!("it cannot be made: {}", message(error))),
-        }
+        let cache = made(cache, error)?;
+        Ok(Box::new(LoadedCache { functions: self.functions, cache }))
     }
+}
+
+/// The object that a `create` returned, which has written an error if it returned none.
+pub(crate) fn made(
+    object: *mut c_void,
+    error: [c_char; ERROR_BYTES],
+) -> Result<NonNull<c_void>, String> {
+    NonNull::new(object).ok_or_else(|| format!("it cannot be made: {}", message(error)))
 }
 
 /// A cache of a library's policy.

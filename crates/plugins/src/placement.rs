@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)] // C functions of somebody else's, through pointers.
 
-use crate::library::{ERROR_BYTES, Head, Versioned, message, missing};
+use crate::library::{ERROR_BYTES, Head, Versioned, made, missing};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use thermocline_policy::Footprint;
@@ -85,15 +85,11 @@ impl ForeignPlacements for LoadedPlacements {
     fn create(&self) -> Result<Box<dyn ForeignPlacement>, String> {
         let mut error: [c_char; ERROR_BYTES] = [0; ERROR_BYTES];
         // SAFETY: a text with its zero, and room for a message of this size.
-        let made = unsafe {
+        let placement = unsafe {
             (self.functions.create)(self.settings.as_ptr(), error.as_mut_ptr(), ERROR_BYTES)
         };
-        match NonNull::new(made) {
-            Some(placement) => {
-                Ok(Box::new(LoadedPlacement { functions: self.functions, placement }))
-            }
-            None => Err(format!("it cannot be made: {}", message(error))),
-        }
+        let placement = made(placement, error)?;
+        Ok(Box::new(LoadedPlacement { functions: self.functions, placement }))
     }
 }
 

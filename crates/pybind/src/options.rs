@@ -40,11 +40,16 @@ where
     value.map_or(Ok(default), |value| read(name, value))
 }
 
+/// A value as a message shows it.
+pub(crate) fn shown(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "it".to_string(), |text| text.to_string())
+}
+
 /// The value of argument `name`, a whole number up to `most`; NumPy's will do, a float will not.
 pub(crate) fn whole(name: &str, value: &Bound<'_, PyAny>, most: u64) -> PyResult<u64> {
     let number = value.extract::<u64>().ok().filter(|number| *number <= most);
     number.ok_or_else(|| {
-        let given = value.repr().map_or_else(|_| "it".to_string(), |text| text.to_string());
+        let given = shown(value);
         refused(format!("{name}: {given} is no whole number from 0 to {most}"))
     })
 }

@@ -7,11 +7,11 @@
 //! ends the run, and is raised again.
 
 use crate::job::check_interpreter;
-use crate::options::{items, refused};
-use crate::policies::{Raised, name_of, parse, raise};
+use crate::options::{refused, shown};
+use crate::policies::{Named, Raised, name_of, named, parse, raise};
 use crate::table::Table;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::PyDict;
 use std::sync::Arc;
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{
@@ -28,23 +28,19 @@ pub(crate) fn chosen(
     policies: Option<&Bound<'_, PyAny>>,
     raised: &Raised,
 ) -> PyResult<Vec<PolicySpec>> {
-    let named = items(policies)?;
+    let named = named(policies)?;
     if named.is_empty() {
         return USUAL.iter().map(|name| parse(name).map_err(refused)).collect();
     }
-    let mut specs = Vec::new();
-    for policy in named {
-        if policy.is_instance_of::<PyString>() {
-            let text: String = policy.extract()?;
-            for word in text.split(',') {
-                specs.push(parse(word).map_err(refused)?);
-            }
-        } else {
-            let class = Class { class: policy.clone().unbind(), raised: Arc::clone(raised) };
-            specs.push(PolicySpec::foreign_placement(name_of(&policy)?, Arc::new(class)));
+    let spec = |policy| match policy {
+        Named::Word(word) => parse(&word).map_err(refused),
+        Named::Class(made) => {
+            let name = name_of(&made)?;
+            let class = Class { class: made.unbind(), raised: Arc::clone(raised) };
+            Ok(PolicySpec::foreign_placement(name, Arc::new(class)))
         }
-    }
-    Ok(specs)
+    };
+    named.into_iter().map(spec).collect()
 }
 
 /// A class, or whatever makes objects like one.
@@ -87,7 +83,7 @@ impl Object {
         facts.set_item("chunk_bytes", epoch.chunk_size.0)?;
         let answers = self.propose.bind(py).call1((facts,))?;
         let each = answers.try_iter().map_err(|_| {
-            let given = answers.repr().map_or_else(|_| "it".to_string(), |text| text.to_string());
+            let given = shown(&answers);
             refused(format!(
                 "`propose` returned {given}; return a list of moves, pairs of a chunk's and a \
                  pool's number, which is empty when nothing moves"
@@ -97,8 +93,7 @@ impl Object {
         for (at, answer) in each.take(epoch.moves_max.saturating_add(1)).enumerate() {
             let answer = answer?;
             let (chunk, pool) = answer.extract::<(u32, u32)>().map_err(|_| {
-                let given =
-                    answer.repr().map_or_else(|_| "it".to_string(), |text| text.to_string());
+                let given = shown(&answer);
                 refused(format!(
                     "move {at} of `propose` is {given}; a move is a pair, a tuple of a chunk's \
                      and a pool's number, both from 0"

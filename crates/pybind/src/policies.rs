@@ -31,23 +31,41 @@ impl Chosen {
     /// The policies of an argument.
     pub(crate) fn of(policies: Option<&Bound<'_, PyAny>>, objects: bool) -> PyResult<Chosen> {
         let raised = Raised::default();
-        let named = items(policies)?;
+        let named = named(policies)?;
         if named.is_empty() {
             return Ok(Chosen { selection: None, raised });
         }
         let mut chosen = Selection::default();
         for policy in named {
-            if policy.is_instance_of::<PyString>() {
-                let text: String = policy.extract()?;
-                for word in text.split(',') {
-                    chosen.add(word, objects, parse).map_err(refused)?;
-                }
-            } else {
-                chosen.add_one(class(&policy, &raised)?);
+            match policy {
+                Named::Word(word) => chosen.add(&word, objects, parse).map_err(refused)?,
+                Named::Class(policy) => chosen.add_one(class(&policy, &raised)?),
             }
         }
         Ok(Chosen { selection: Some(chosen), raised })
     }
+}
+
+/// An item of an argument that names policies.
+pub(crate) enum Named<'py> {
+    /// A name of the registry, or `./mine.so:name`.
+    Word(String),
+    /// A class, or what else is called without one's knowing its name.
+    Class(Bound<'py, PyAny>),
+}
+
+/// The items of an argument, in their order; a text may name several, separated by commas.
+pub(crate) fn named<'py>(policies: Option<&Bound<'py, PyAny>>) -> PyResult<Vec<Named<'py>>> {
+    let mut named = Vec::new();
+    for policy in items(policies)? {
+        if policy.is_instance_of::<PyString>() {
+            let text: String = policy.extract()?;
+            named.extend(text.split(',').map(|word| Named::Word(word.to_string())));
+        } else {
+            named.push(Named::Class(policy));
+        }
+    }
+    Ok(named)
 }
 
 /// The exception of a failed run: the one that a class raised, or a `ValueError`.

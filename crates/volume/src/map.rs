@@ -541,7 +541,7 @@ impl ChunkMap {
         self.extras_free.push(index);
     }
 
-    /// True if writes to the chunk go to more than one place or by blocks.
+    /// False if writes to the chunk go to more than one place or by blocks.
     pub(crate) fn is_simple(&self, chunk: ChunkId) -> bool {
         self.entry(chunk).extra == NONE
     }
@@ -628,6 +628,11 @@ impl ChunkMap {
             let volume = VolumeId(volume as u32);
             (0..count).map(move |index| ChunkId { volume, index })
         })
+    }
+
+    /// Chunks to which writes go to more than one place or by blocks, by ascending id.
+    pub(crate) fn not_simple(&self) -> impl Iterator<Item = ChunkId> + '_ {
+        self.chunks().filter(|&chunk| !self.is_simple(chunk))
     }
 
     /// Bytes of memory that the map holds.

@@ -1,9 +1,7 @@
 //! `lab cache` as a user runs it: tables, JSON, CSV, files, curves, and what it refuses.
 
-use crate::program::{folder, run, run_with_input};
+use crate::program::{compiled, folder, run, run_with_input};
 use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
 
 const SYNTH: &str = "lab cache --synth mixed,requests=20k,vms=3";
 
@@ -261,26 +259,11 @@ fn a_picture_of_a_trace_is_written_whole() {
     run(&folder, &format!("{words} --output q.svg --interval 1ns")).ended_with(2).says("longer");
 }
 
-/// Compiles the policies that fail into the folder; false, and SKIPPED, without a compiler.
-#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
-fn liars(folder: &Path) -> bool {
-    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-shared", "-fPIC", "-I"]).arg(plugins.join("include"));
-    let Ok(done) = cc.arg("-o").arg(folder.join("x.so")).arg(plugins.join("tests/liar.c")).output()
-    else {
-        println!("SKIPPED: needs a C compiler, cc");
-        return false;
-    };
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    true
-}
-
 /// Nonsense of a library ended the run, and took the rows of the other policies with it.
 #[test]
 fn a_library_that_answers_nonsense_has_no_result_and_others_have_theirs() {
     let folder = folder("lab_liar");
-    if !liars(&folder) {
+    if !compiled(&folder, "tests/liar.c", "x.so") {
         return;
     }
     // By a stream, in two passes, and with a bound, which needs the whole workload.

@@ -1,9 +1,7 @@
 //! `lab volume` as a user runs it: the table, JSON, CSV, the page, and what it refuses.
 
-use crate::program::{folder, run};
+use crate::program::{compiled, folder, run};
 use serde_json::Value;
-use std::path::Path;
-use std::process::Command;
 
 const BARE: &str = "lab volume --synth oltp,requests=5k,vms=1";
 const SYNTH: &str = "lab volume --synth oltp,requests=5k,vms=1 --epoch 30s";
@@ -105,20 +103,6 @@ fn a_trace_that_is_slowed_down_to_centuries_is_refused() {
     let words = "lab volume day.csv --policy static --epoch 24h --speed";
     run(&folder, &format!("{words} 1e-6")).ended_with(2).says("use 0.000274 or more");
     run(&folder, &format!("{words} 0.000274")).succeeded();
-}
-
-/// Compiles a source below crates/plugins into the folder; false, and SKIPPED, without a compiler.
-#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
-fn compiled(folder: &Path, source: &str, library: &str) -> bool {
-    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
-    let mut cc = Command::new("cc");
-    cc.args(["-O1", "-shared", "-fPIC", "-I"]).arg(plugins.join("include"));
-    let Ok(done) = cc.arg("-o").arg(folder.join(library)).arg(plugins.join(source)).output() else {
-        println!("SKIPPED: needs a C compiler, cc");
-        return false;
-    };
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    true
 }
 
 /// Two pools with room for few chunks on the fast one.

@@ -11,6 +11,20 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     folder
 }
 
+/// Compiles a source below crates/plugins into the folder; false, and SKIPPED, without a compiler.
+#[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
+pub(crate) fn compiled(folder: &Path, source: &str, library: &str) -> bool {
+    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-shared", "-fPIC", "-I"]).arg(plugins.join("include"));
+    let Ok(done) = cc.arg("-o").arg(folder.join(library)).arg(plugins.join(source)).output() else {
+        println!("SKIPPED: needs a C compiler, cc");
+        return false;
+    };
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    true
+}
+
 /// Runs `thermocline` with `words`, which are separated by blanks.
 pub(crate) fn run(folder: &Path, words: &str) -> Ran {
     run_with_input(folder, words, b"")

@@ -312,11 +312,11 @@ fn auto_moves_nothing_on_uniform_reads_and_gains_where_there_is_heat() {
     let [fixed, auto, oracle] = [0, 1, 2].map(|at: usize| warm[at].all.mean_s);
     assert!(auto < 0.7 * fixed, "auto {auto}, static {fixed}");
     assert!(oracle < fixed, "oracle {oracle}, static {fixed}");
-    assert_eq!([warm[0].epoch_s, warm[1].epoch_s], [30.0, 10.0], "auto says how often");
+    assert_eq!([warm[0].epoch_s, warm[1].epoch_s], [30.0, 5.0], "auto says how often");
     let report =
         |runs| VolumeReport::new(&warm_reads(9), &pools, &options, Vec::new(), false, runs);
     let told = report(warm.clone());
-    assert_eq!(told.epochs(), "30 s (auto 10 s, oracle 10 s)");
+    assert_eq!(told.epochs(), "30 s (auto 5 s, oracle 5 s)");
     let best = auto.min(oracle);
     let share = told.share_of_gain(&warm[1]).unwrap();
     assert!((share - (fixed - auto) / (fixed - best)).abs() < 1e-9, "{share}");

@@ -12,7 +12,9 @@ use thermocline_sim::machine::{
     Arrivals, Load, MachineOptions, PoolPlan, Run, explain, run, run_observed,
 };
 use thermocline_sim::synth::from_words;
-use thermocline_trace::recording::{Access, Encoder, Epoch, EventReader, Homes, Packer, PoolFill};
+use thermocline_trace::recording::{
+    Access, Encoder, Epoch, Event, EventReader, Homes, Packer, PoolFill, SecondCopy,
+};
 use thermocline_trace::synth::Synth;
 use thermocline_trace::{Batch, ReadOptions, Request, open};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
@@ -72,11 +74,25 @@ fn replay(file: &[u8], rival: Option<&str>) -> Result<(Vec<EpochRow>, Replay), R
     Ok((rows, replay))
 }
 
+/// Number of times that a recording says of chunks that a move has left a slow copy of them.
+fn kept_copies(file: &[u8]) -> usize {
+    let mut events = EventReader::open(Box::new(Cursor::new(file.to_vec())), "r").unwrap();
+    let all = std::iter::from_fn(|| events.next_event().unwrap());
+    let kept = |event: &Event| match event {
+        Event::Homes(homes) => matches!(homes.second, Some(SecondCopy::Kept(_))),
+        _ => false,
+    };
+    all.filter(kept).count()
+}
+
 #[test]
 fn every_placement_of_the_registry_proposes_the_same_again() {
     let load = load();
+    let mut kept = Vec::new();
     for entry in entries().filter(|entry| spec(entry.name).is_placement()) {
-        let (rows, replay) = replay(&recorded(&load, entry.name), None).unwrap();
+        let file = recorded(&load, entry.name);
+        let (rows, replay) = replay(&file, None).unwrap();
+        kept.push((entry.name, kept_copies(&file)));
         assert_eq!(replay.placement(), spec(entry.name).spelled_out());
         assert!(rows.len() >= 11, "{}: {} epochs", entry.name, rows.len());
         assert!(rows.iter().all(|row| row.equal), "{}: {rows:?}", entry.name);
@@ -85,6 +101,9 @@ fn every_placement_of_the_registry_proposes_the_same_again() {
         assert!(rows.iter().map(|row| row.accesses).sum::<u64>() >= 20_000);
         assert_eq!(replay.torn(), None);
     }
+    let of = |name: &str| kept.iter().find(|(each, _)| *each == name).map(|&(_, count)| count);
+    assert_eq!(of("static"), Some(0), "{kept:?}");
+    assert!(of("auto") > Some(0), "what a placement saw of kept copies is told: {kept:?}");
 }
 
 #[test]

@@ -97,8 +97,7 @@ impl VolumeView for View<'_> {
     }
 
     fn visit_mirrors(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
-        let several = self.group.map.chunks().filter(|&chunk| !self.group.map.is_simple(chunk));
-        for chunk in several {
+        for chunk in self.group.map.not_simple() {
             if let Some(side) = self.group.map.mirror(chunk) {
                 visit(chunk, self.group.pools.ranks().rank_of(side.place.pool));
             }
@@ -110,8 +109,7 @@ impl VolumeView for View<'_> {
     }
 
     fn visit_kept(&self, visit: &mut dyn FnMut(ChunkId, PoolId)) {
-        let several = self.group.map.chunks().filter(|&chunk| !self.group.map.is_simple(chunk));
-        for chunk in several {
+        for chunk in self.group.map.not_simple() {
             if let Some(place) = self.group.map.kept_copy(chunk) {
                 visit(chunk, self.group.pools.ranks().rank_of(place.pool));
             }

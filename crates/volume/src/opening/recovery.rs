@@ -308,8 +308,7 @@ impl Replay<'_> {
 
     fn lose_copies(&mut self, pool: PoolId) {
         assert_eq!(self.pools[pool].state, PoolState::Dead, "what is there is not lost");
-        let several: Vec<ChunkId> =
-            self.map.chunks().filter(|&chunk| !self.map.is_simple(chunk)).collect();
+        let several: Vec<ChunkId> = self.map.not_simple().collect();
         for chunk in several {
             let mut state = self.map.state(chunk);
             if !state.lose_pool(pool).is_empty() {

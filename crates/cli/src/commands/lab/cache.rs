@@ -1,7 +1,7 @@
 //! `thermocline lab cache`: which cache or flash manager, at which size, serves a trace best, and
 //! at what cost.
 
-use super::{curves, policies, table};
+use super::{check_complete, curves, policies, table};
 use crate::error::CliError;
 use crate::output::{self, OutputFile, Readers};
 use crate::progress::Bars;
@@ -118,21 +118,8 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         args.output.write_files(&report)?;
     }
     args.output.print(&report)?;
-    check(&report)
-}
-
-/// Fails when a policy from outside failed in the middle.
-fn check(report: &Report) -> Result<(), CliError> {
-    if report.failures.is_empty() {
-        return Ok(());
-    }
-    let results = report.rows.len() + report.failures.len();
     let told: Vec<String> = report.failures.iter().map(table::failure).collect();
-    Err(CliError::failed(format!(
-        "{} of {results} results are missing: {}",
-        told.len(),
-        told.join("; ")
-    )))
+    check_complete(report.rows.len(), &told)
 }
 
 impl Args {

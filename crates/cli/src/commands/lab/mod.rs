@@ -38,6 +38,17 @@ pub(crate) enum Command {
     Run(run::Args),
 }
 
+/// Fails when policies from outside failed in the middle, and says why; `ran`: results that there
+/// are.
+fn check_complete(ran: usize, failures: &[String]) -> Result<(), CliError> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let (missing, all) = (failures.len(), ran + failures.len());
+    let told = failures.join("; ");
+    Err(CliError::failed(format!("{missing} of {all} results are missing: {told}")))
+}
+
 pub(crate) fn run(command: Command) -> Result<(), CliError> {
     match command {
         Command::Cache(args) => cache::run(*args),

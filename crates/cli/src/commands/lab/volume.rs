@@ -1,7 +1,7 @@
 //! `thermocline lab volume`: a tiered volume under a load, with one placement or several, in
 //! virtual time; or a live volume's recording told again.
 
-use super::{volume_replay, volume_table};
+use super::{check_complete, volume_replay, volume_table};
 use crate::config::library;
 use crate::error::CliError;
 use crate::output;
@@ -252,7 +252,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
     }
     if runs.is_empty() {
-        return check(0, &failures);
+        return check_complete(0, &failures);
     }
     let ran = runs.len();
     // The names of runs say which tactics differ.
@@ -260,17 +260,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     let traces = args.source.sources().iter().map(ToString::to_string).collect();
     let report = VolumeReport::new(&load, &pools, options, traces, assumed, runs);
     args.output.deliver(&report)?;
-    check(ran, &failures)
-}
-
-/// Fails when placements from outside failed in the middle; `ran`: runs that did not.
-fn check(ran: usize, failures: &[String]) -> Result<(), CliError> {
-    if failures.is_empty() {
-        return Ok(());
-    }
-    let (missing, all) = (failures.len(), ran + failures.len());
-    let told = failures.join("; ");
-    Err(CliError::failed(format!("{missing} of {all} results are missing: {told}")))
+    check_complete(ran, &failures)
 }
 
 fn replay(path: &Path, specs: &[PolicySpec], output: &Output) -> Result<(), CliError> {

@@ -101,9 +101,11 @@ impl Queue {
     }
 
     /// The pool as one that chunks leave: it serves at least what its profile says. One that cannot
-    /// keep up completes less than is asked of it, and would never be relieved.
+    /// keep up completes less than is asked of it, and would never be relieved. Without classes:
+    /// nobody waits to come to it.
     pub(super) fn as_source(&self) -> Queue {
-        Queue { service: self.service.max(self.profile), ..self.clone() }
+        let Queue { size, service, profile, rate, .. } = *self;
+        Queue { size, service: service.max(profile), profile, rate, classes: Vec::new() }
     }
 
     /// A chunk of `rate` with an SLA of `sla` seconds joins.
