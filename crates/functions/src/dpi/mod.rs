@@ -5,7 +5,8 @@
 //!    ahead of a gap pass, and a copy waits until the gap is filled: their receiver cannot use them
 //!    before, either. The packet that fills the gap is the one that is dropped if it must be.
 //! 3. Of bytes for the same place the first ones count. A segment that contradicts bytes that are
-//!    still buffered is dropped. Bytes that were inspected before are not looked at again.
+//!    still buffered is dropped. Bytes that were inspected before are not looked at again. What no
+//!    receiver takes is dropped, because it would stand for bytes that come later (`segments`).
 //! 4. Of other protocols, each packet is inspected for itself.
 //! 5. A flow that a rule dropped stays dropped, and one that a rule passed is not looked at any
 //!    more, until it ends.
@@ -25,24 +26,24 @@ mod reorder;
 mod rules;
 mod ruleset;
 mod scan;
+mod segments;
 mod stream;
 
 pub use rules::{Action, RuleError};
 pub use ruleset::{Limits, Ruleset};
 
 use crate::format::{DirectionRecord, DpiRecord, Kind, open, seal};
-use crate::packet::{Packet, TCP, TcpFlags, Transport};
+use crate::packet::{Packet, TCP, Transport};
 use crate::table::{Arena, Index, Queues, hash};
 use crate::{Event, Function, ImportError, Imported, Output, Part, Reason, Side, Verdict};
 use header::bits;
-use reorder::{Refused, Reorder};
+use reorder::Reorder;
 use ruleset::Seen;
 use scan::{Decision, Scanner};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use stream::{Direction, Partial, flag};
-use thermocline_units::mutants::mutant;
-use thermocline_units::situations::{met, met_if};
+use thermocline_units::situations::met;
 use thermocline_units::{Bytes, Nanos, Rng};
 
 /// Settings of an inspection.
@@ -102,6 +103,8 @@ mod bit {
     pub(super) const ESTABLISHED: u8 = 16;
     /// Both streams have ended, or one was reset.
     pub(super) const CLOSED: u8 = 32;
+    /// A SYN asked for another connection while this one was open. Not in exported state.
+    pub(super) const OFFERED: u8 = 64;
 }
 
 /// Addresses, ports and protocol; the lesser end first.
@@ -120,6 +123,8 @@ struct Flow {
     identity_ports: [u16; 2],
     protocol: u8,
     bits: u8,
+    /// If [`bit::OFFERED`]: the low 16 bits of the first number of the new connection.
+    offered: u16,
 }
 
 const _: () = assert!(size_of::<Flow>() == 176);
@@ -337,6 +342,7 @@ impl Dpi {
             protocol: identity.protocol,
             bits: if client_is_second { bit::SECOND_IS_CLIENT } else { 0 }
                 | if inside_is_second { bit::SECOND_IS_INSIDE } else { 0 },
+            offered: 0,
         };
         if self.flows.room() == 0 {
             let oldest = self.queues.first(0).ok_or(Reason::TableFull)?;
@@ -344,22 +350,6 @@ impl Dpi {
             self.remove(oldest);
         }
         self.add(flow).ok_or(Reason::TableFull)
-    }
-
-    /// A new connection on the ports of one that is over.
-    fn begin_again(&mut self, arrival: &Arrival) {
-        met("ports of a closed connection were used again");
-        let Arrival { slot, direction, .. } = *arrival;
-        self.forget_buffers(slot, 0);
-        self.forget_buffers(slot, 1);
-        let fresh = Direction::new(&self.rules);
-        let old = self.flows[slot].queue();
-        self.queues.remove(old, slot);
-        let flow = &mut self.flows[slot];
-        flow.directions = [fresh; 2];
-        let client = if direction == 1 { bit::SECOND_IS_CLIENT } else { 0 };
-        flow.bits = flow.bits & bit::SECOND_IS_INSIDE | client;
-        self.queues.push(self.flows[slot].queue(), slot);
     }
 
     /// Inspects bytes that come next in a direction.
@@ -370,13 +360,23 @@ impl Dpi {
         output: &mut Output,
     ) -> Option<Decision> {
         let Arrival { slot, direction, ref seen, .. } = *arrival;
-        let key = (slot, direction);
-        let tell = |sid, dropped| output.events.push(matched(seen, sid, dropped));
-        let flow = &mut self.flows[slot];
-        if seen.protocol == TCP {
-            let state = (key, &mut flow.directions[direction]);
-            return self.scanner.inspect_piece(&self.rules, seen, state, piece, tell);
+        if seen.protocol != TCP {
+            return self.inspect_alone(arrival, piece, output);
         }
+        let tell = |sid, dropped| output.events.push(matched(seen, sid, dropped));
+        let state = ((slot, direction), &mut self.flows[slot].directions[direction]);
+        self.scanner.inspect_piece(&self.rules, seen, state, piece, tell)
+    }
+
+    /// Inspects bytes that belong to no others.
+    fn inspect_alone(
+        &mut self,
+        arrival: &Arrival,
+        piece: &[u8],
+        output: &mut Output,
+    ) -> Option<Decision> {
+        let Arrival { slot, direction, ref seen, .. } = *arrival;
+        let tell = |sid, dropped| output.events.push(matched(seen, sid, dropped));
         let mut alone = Direction::new(&self.rules);
         let key = (slot, 2 + direction);
         let decision =
@@ -412,120 +412,6 @@ impl Dpi {
                 Verdict::Dropped(Reason::TableFull)
             }
         }
-    }
-
-    /// A segment of TCP.
-    fn segment(
-        &mut self,
-        arrival: &Arrival,
-        (flags, sequence): (TcpFlags, u32),
-        payload: &[u8],
-        output: &mut Output,
-    ) -> Verdict {
-        let Arrival { slot, direction, .. } = *arrival;
-        let sequence = sequence.wrapping_add(u32::from(flags.syn()));
-        let stream = &mut self.flows[slot].directions[direction];
-        if !stream.has(flag::STARTED) {
-            stream.flags |= flag::STARTED;
-            if !flags.syn() {
-                stream.flags |= flag::RESUMED;
-            }
-            stream.next = sequence;
-            if let Some(decision) = self.inspect_header(arrival, output) {
-                return self.decided(slot, decision);
-            }
-        }
-        let stream = self.flows[slot].directions[direction];
-        if flags.rst() {
-            // Only a reset that its receiver believes: otherwise whoever is inspected could end the
-            // inspection.
-            if sequence == stream.next {
-                self.set(slot, bit::CLOSED);
-            }
-            return Verdict::Pass;
-        }
-        let ahead = sequence.wrapping_sub(stream.next) as i32;
-        if ahead > 0 {
-            return self.ahead(arrival, ahead as u64, payload);
-        }
-        let passed = ahead.unsigned_abs() as usize;
-        let Some(piece) = payload.get(passed..) else { return Verdict::Pass };
-        if passed > 0 {
-            met_if(!piece.is_empty(), "a segment was new in part");
-        }
-        if let Some(decision) = self.advance(arrival, piece, output) {
-            return match decision {
-                Ok(decision) => self.decided(slot, decision),
-                Err(reason) => Verdict::Dropped(reason),
-            };
-        }
-        let stream = &mut self.flows[slot].directions[direction];
-        if flags.fin() && sequence.wrapping_add(payload.len() as u32) == stream.next {
-            stream.flags |= flag::ENDED;
-            if self.flows[slot].directions[1 - direction].has(flag::ENDED) {
-                self.set(slot, bit::CLOSED);
-            }
-        }
-        Verdict::Pass
-    }
-
-    fn ahead(&mut self, arrival: &Arrival, ahead: u64, payload: &[u8]) -> Verdict {
-        let Arrival { slot, direction, .. } = *arrival;
-        if payload.is_empty() || mutant("bytes_ahead_of_a_gap_are_not_kept") {
-            return Verdict::Pass;
-        }
-        // Whoever could keep a byte far ahead would hide all before it, if the flow then moved.
-        if ahead + payload.len() as u64 > self.settings.direction_memory.0 {
-            return Verdict::Dropped(Reason::Reorder);
-        }
-        let at = self.flows[slot].directions[direction].position + ahead;
-        match self.reorder.keep((slot, direction), at, payload) {
-            Ok(()) => {
-                met("bytes came ahead of a gap");
-                self.flows[slot].directions[direction].flags |= flag::BUFFERED;
-                Verdict::Pass
-            }
-            Err(Refused::Conflict) => Verdict::Dropped(Reason::Conflict),
-            Err(Refused::Full) => Verdict::Dropped(Reason::Reorder),
-        }
-    }
-
-    /// Inspects the next bytes of a stream and those that were kept behind them. `Err`: they
-    /// contradict what was kept, and nothing has changed.
-    fn advance(
-        &mut self,
-        arrival: &Arrival,
-        piece: &[u8],
-        output: &mut Output,
-    ) -> Option<Result<Decision, Reason>> {
-        let Arrival { slot, direction, .. } = *arrival;
-        let key = (slot, direction);
-        let stream = self.flows[slot].directions[direction];
-        let is_buffered = stream.has(flag::BUFFERED);
-        if is_buffered && !self.reorder.agrees(key, stream.position, piece) {
-            met("a segment contradicts what is buffered");
-            return Some(Err(Reason::Conflict));
-        }
-        let mut piece = std::borrow::Cow::Borrowed(piece);
-        loop {
-            let next = &mut self.flows[slot].directions[direction].next;
-            *next = next.wrapping_add(piece.len() as u32);
-            if let Some(decision) = self.inspect(arrival, &piece, output) {
-                return Some(Ok(decision));
-            }
-            if !is_buffered {
-                return None;
-            }
-            let position = self.flows[slot].directions[direction].position;
-            match self.reorder.next(key, position) {
-                Some(kept) => piece = std::borrow::Cow::Owned(kept),
-                None => break,
-            }
-        }
-        if self.reorder.is_empty(key) {
-            self.flows[slot].directions[direction].flags &= !flag::BUFFERED;
-        }
-        None
     }
 }
 
@@ -563,12 +449,12 @@ impl Function for Dpi {
             Err(reason) => return Verdict::Dropped(reason),
         };
         let slot = arrival.slot;
-        if let Transport::Tcp { flags, .. } = packet.transport {
-            let is_over = self.flows[slot].has(bit::CLOSED | bit::PASSED);
-            let begins = flags.syn() && !flags.ack() && is_over;
-            if begins && !self.flows[slot].has(bit::DROPPED) {
-                self.begin_again(&arrival);
-                (arrival.seen.to_server, arrival.seen.established) = (true, false);
+        if self.begins_again(&arrival, &packet.transport) {
+            (arrival.seen.to_server, arrival.seen.established) = (true, false);
+        } else if let Some(client_next) = self.is_accepted(&arrival, &packet.transport) {
+            (arrival.seen.to_server, arrival.seen.established) = (false, false);
+            if let Some(decision) = self.accept(&arrival, client_next, output) {
+                return self.decided(slot, decision);
             }
         }
         if self.flows[slot].has(bit::DROPPED) {
@@ -624,7 +510,7 @@ impl Function for Dpi {
             let flow = &self.flows[slot];
             writer.dpi(&DpiRecord {
                 protocol: flow.protocol,
-                flags: flow.bits,
+                flags: flow.bits & !bit::OFFERED,
                 ports: flow.identity_ports,
                 addresses: flow.identity_addresses,
                 idle: now.saturating_sub(flow.last).0,
@@ -732,6 +618,7 @@ impl Dpi {
             identity_ports: ports,
             protocol,
             bits: flags,
+            offered: 0,
         };
         Ok((flow, restarted))
     }
@@ -740,7 +627,7 @@ impl Dpi {
     /// inspection begins anew behind it.
     fn record(&self, key: (u32, usize)) -> DirectionRecord {
         let mut direction = self.flows[key.0].directions[key.1];
-        if direction.has(flag::BUFFERED | flag::SPILLED) {
+        if direction.has(flag::SPILLED) || self.reorder.first(key).is_some() {
             met("buffers stayed behind at an export");
             let end = self.reorder.end(key).unwrap_or(direction.position);
             direction.restart(&self.rules);

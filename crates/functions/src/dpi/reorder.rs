@@ -1,4 +1,5 @@
-//! Bytes that came ahead of a gap in their stream, kept until the gap is filled.
+//! Bytes that came ahead of a gap in their stream, and ends of streams, kept until the gap is
+//! filled.
 //!
 //! The first bytes for a place count; a later segment that contradicts them is refused. Pieces of a
 //! direction never overlap. Room is bounded for each direction and over all of them.
@@ -23,6 +24,8 @@ pub(super) enum Refused {
 #[derive(Debug)]
 pub(super) struct Reorder {
     pieces: BTreeMap<(Key, u64), Vec<u8>>,
+    /// Where streams end, of which bytes before the end are missing.
+    ends: BTreeMap<Key, u64>,
     bytes: usize,
     bytes_max: usize,
     direction_bytes_max: usize,
@@ -30,7 +33,13 @@ pub(super) struct Reorder {
 
 impl Reorder {
     pub(super) fn new(bytes_max: usize, direction_bytes_max: usize) -> Reorder {
-        Reorder { pieces: BTreeMap::new(), bytes: 0, bytes_max, direction_bytes_max }
+        Reorder {
+            pieces: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            bytes: 0,
+            bytes_max,
+            direction_bytes_max,
+        }
     }
 
     pub(super) fn memory(&self) -> usize {
@@ -93,6 +102,37 @@ impl Reorder {
         Ok(())
     }
 
+    /// Keeps the place where a stream ends, which bytes that are here must not lie behind.
+    pub(super) fn keep_end(&mut self, key: Key, at: u64) -> Result<(), Refused> {
+        if let Some(&known) = self.ends.get(&key) {
+            return if known == at { Ok(()) } else { Err(Refused::Conflict) };
+        }
+        if self.end(key).is_some_and(|end| end > at) {
+            return Err(Refused::Conflict);
+        }
+        if self.bytes + PIECE_BYTES > self.bytes_max {
+            return Err(Refused::Full);
+        }
+        self.bytes += PIECE_BYTES;
+        self.ends.insert(key, at);
+        Ok(())
+    }
+
+    /// True if a stream has come to the end that was kept, which is forgotten then.
+    pub(super) fn take_end(&mut self, key: Key, position: u64) -> bool {
+        let reached = self.ends.get(&key).is_some_and(|&at| at <= position);
+        if reached {
+            self.forget_end(key);
+        }
+        reached
+    }
+
+    fn forget_end(&mut self, key: Key) {
+        if self.ends.remove(&key).is_some() {
+            self.bytes -= PIECE_BYTES;
+        }
+    }
+
     /// Takes the first piece if the stream has come to it, without what it has passed already.
     pub(super) fn next(&mut self, key: Key, position: u64) -> Option<Vec<u8>> {
         loop {
@@ -110,7 +150,7 @@ impl Reorder {
 
     /// True if nothing is kept for a direction.
     pub(super) fn is_empty(&self, key: Key) -> bool {
-        self.first(key).is_none()
+        self.first(key).is_none() && !self.ends.contains_key(&key)
     }
 
     fn remove(&mut self, key: Key, start: u64) -> Vec<u8> {
@@ -124,5 +164,6 @@ impl Reorder {
         while let Some(start) = self.first(key) {
             self.remove(key, start);
         }
+        self.forget_end(key);
     }
 }

@@ -142,14 +142,29 @@ fn all_pass(dpi: &mut Dpi, bytes: std::ops::Range<u32>) {
 }
 
 fn acknowledge(dpi: &mut Dpi, upto: u32) -> (Verdict, Vec<u32>) {
-    let mut bytes = build::tcp((SERVER, CLIENT), 0x10, 1, b"");
+    send(dpi, answer(0x10, 1, upto))
+}
+
+/// A segment of the server without bytes, which acknowledges all before a number.
+fn answer(flags: u8, sequence: u32, upto: u32) -> Vec<u8> {
+    let mut bytes = build::tcp((SERVER, CLIENT), flags, sequence, b"");
     bytes[28..32].copy_from_slice(&upto.to_be_bytes());
     bytes[36..38].fill(0);
     let packet = Packet::parse(&bytes).unwrap();
     let sum = packet.pseudo_header(bytes.len() - packet.start);
     let sum = sum.with(&bytes[packet.start..]).checksum();
     bytes[36..38].copy_from_slice(&sum.to_be_bytes());
-    send(dpi, bytes)
+    bytes
+}
+
+/// An inspection that has seen a handshake; the client's bytes begin at 100.
+fn open_connection(text: &str) -> Dpi {
+    let mut dpi = dpi(text);
+    send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b""));
+    send(&mut dpi, answer(0x12, 499, 100));
+    assert_eq!(send(&mut dpi, segment(100, b"")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, answer(0x10, 500, 100)).0, Verdict::Pass);
+    dpi
 }
 
 fn moved(before: &Dpi, text: &str) -> Dpi {
@@ -212,6 +227,87 @@ fn a_forged_acknowledgement_hides_nothing_of_a_flow_that_was_seen_whole() {
     all_pass(&mut dpi, 0..100);
     assert_eq!(acknowledge(&mut dpi, 500), (Verdict::Pass, vec![]));
     assert_eq!(send(&mut dpi, segment(100, b"evil")).0, Verdict::Dropped(Reason::Rule));
+}
+
+/// A packet that nobody takes came before the handshake, and set the place where bytes were expected
+/// so far ahead that all of the connection counted as inspected.
+#[test]
+fn nothing_that_came_before_a_handshake_hides_its_bytes() {
+    for (flags, sequence, payload) in [
+        (0x10, 100 + (1 << 30), &b""[..]),
+        (0, 100 + (1 << 30), b""),
+        (0x10, 100 + (1 << 30), b"........"),
+        (2, 100 + (1 << 30), b""),
+        (0x11, 50, b""),
+    ] {
+        let mut dpi = dpi(EVIL);
+        send(&mut dpi, build::tcp((CLIENT, SERVER), flags, sequence, payload));
+        send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b""));
+        send(&mut dpi, answer(0x12, 499, 100));
+        let verdict = send(&mut dpi, segment(100, b"evil")).0;
+        assert_eq!(verdict, Verdict::Dropped(Reason::Rule), "{flags:#x} {sequence}");
+    }
+}
+
+#[test]
+fn bytes_that_a_receiver_refuses_do_not_stand_for_later_ones() {
+    let mut dpi = open_connection(EVIL);
+    send(&mut dpi, segment(100, b"ev"));
+    let without_ack = build::tcp((CLIENT, SERVER), 0, 102, b"..");
+    assert_eq!(send(&mut dpi, without_ack).0, Verdict::Dropped(Reason::Malformed));
+    let with_syn = build::tcp((CLIENT, SERVER), 0x12, 101, b"..");
+    assert_eq!(send(&mut dpi, with_syn).0, Verdict::Dropped(Reason::Reorder));
+    assert_eq!(send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 101, b"")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(90, b"..........")).0, Verdict::Dropped(Reason::Reorder));
+    // A probe of the connection, as some systems send it, and a SYN that comes twice.
+    assert_eq!(send(&mut dpi, segment(99, b".")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b"")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(102, b"il")).0, Verdict::Dropped(Reason::Rule));
+}
+
+#[test]
+fn bytes_before_those_that_were_seen_first_are_inspected() {
+    let mut dpi = dpi(EVIL);
+    assert_eq!(send(&mut dpi, segment(100, b"..")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(98, b"..")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, segment(90, b"..evil....")).0, Verdict::Dropped(Reason::Rule));
+}
+
+/// The end of a connection was not seen, and the next one on its ports was not inspected, or waited
+/// for bytes of the old one for ever.
+#[test]
+fn a_connection_that_the_server_accepts_is_inspected_from_its_beginning() {
+    for first in [50_u32, 5_000, 100 + (1 << 30), u32::MAX] {
+        let mut dpi = open_connection(EVIL);
+        all_pass(&mut dpi, 100..3_100);
+        let syn = build::tcp((CLIENT, SERVER), 2, first.wrapping_sub(1), b"");
+        assert_eq!(send(&mut dpi, syn).0, Verdict::Pass);
+        // The server knows nothing of it.
+        assert_eq!(send(&mut dpi, answer(0x12, 9, 77)).0, Verdict::Pass);
+        all_pass(&mut dpi, 3_100..4_100);
+        assert_eq!(send(&mut dpi, answer(0x12, 9, first)).0, Verdict::Pass);
+        assert_eq!(send(&mut dpi, segment(first, b"ev")).0, Verdict::Pass);
+        let verdict = send(&mut dpi, segment(first.wrapping_add(2), b"il")).0;
+        assert_eq!(verdict, Verdict::Dropped(Reason::Rule), "{first}");
+    }
+}
+
+/// The last segment was lost before its end, and the connection counted as open for two hours.
+#[test]
+fn an_end_ahead_of_a_gap_ends_the_connection_when_the_gap_is_filled() {
+    let mut dpi = open_connection(EVIL);
+    let end = |sequence, payload: &[u8]| build::tcp((CLIENT, SERVER), 0x11, sequence, payload);
+    assert_eq!(send(&mut dpi, end(110, b"....")).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, end(111, b"....")).0, Verdict::Dropped(Reason::Conflict));
+    assert_eq!(send(&mut dpi, answer(0x11, 500, 100)).0, Verdict::Pass);
+    let closed = |dpi: &Dpi| dpi.all().any(|slot| dpi.flows[slot].has(bit::CLOSED));
+    assert!(!closed(&dpi));
+    all_pass(&mut dpi, 100..110);
+    assert!(closed(&dpi));
+    assert_eq!(dpi.reorder.memory(), 0);
+    send(&mut dpi, end(300, b""));
+    dpi.forget(Part::All);
+    assert_eq!(dpi.reorder.memory(), 0);
 }
 
 /// Whoever keeps a byte far ahead would hide all before it, when the flow moves.
@@ -361,6 +457,7 @@ fn other_protocols_are_inspected_packet_by_packet() {
 fn what_a_receiver_would_not_take_is_not_inspected() {
     let mut dpi = dpi("drop tcp any any -> any any (content:\"evil\"; sid:1;)");
     send(&mut dpi, segment(0, b"ev"));
+    acknowledge(&mut dpi, 2);
     let mut wrong = segment(2, b"xx");
     wrong[36] ^= 1;
     assert_eq!(send(&mut dpi, wrong).0, Verdict::Dropped(Reason::Checksum));
