@@ -1,10 +1,10 @@
 //! Requests about volumes: checks of ranges and names, and what changes without the device.
 
-use crate::format::{Record, VolumeRecord, is_name};
+use crate::format::{Record, VolumeRecord};
 use crate::journal::Waiter;
 use crate::name::{BLOCK, Domain};
 use crate::request::{Completed, Quotas, RequestError, RequestId, Tag};
-use crate::settings::{VOLUME_BLOCKS_MAX, VOLUMES_MAX};
+use crate::settings::{VOLUME_BLOCKS_MAX, VOLUMES_MAX, is_volume_name};
 use crate::state::StoreState;
 use crate::volume::Volume;
 use thermocline_ports::SECTOR;
@@ -46,7 +46,7 @@ pub(crate) fn check_writable(state: &StoreState, volume: VolumeId) -> Checked {
 }
 
 fn check_name(state: &StoreState, name: &str) -> Checked {
-    if !is_name(name) {
+    if !is_volume_name(name) {
         return Err(RequestError::Name);
     }
     if state.volumes.values().any(|volume| volume.name == name) {

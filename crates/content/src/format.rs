@@ -474,7 +474,8 @@ pub(crate) fn decode_entries(payload: &[u8]) -> Box<[u32]> {
     words.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
-/// True if `name` may be the name of a volume.
+/// True if `name` may be the name of a volume that is there; new ones keep to
+/// [`crate::settings::is_volume_name`].
 pub(crate) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }

@@ -223,8 +223,11 @@ pub enum RequestError {
         /// Number of the block.
         number: u32,
     },
-    /// The name is empty, longer than 64 bytes, or has control characters.
-    #[error("the name is empty, longer than 64 bytes, or has control characters")]
+    /// No name for a volume ([`crate::settings::is_volume_name`]).
+    #[error(
+        "a volume's name has 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@` and `+`, and begins with \
+         none of `.` and `-`"
+    )]
     Name,
     /// Another volume has the name.
     #[error("there is a volume of that name already; give another name, or delete it first")]

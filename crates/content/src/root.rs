@@ -1,15 +1,20 @@
 //! The root of a checkpoint: what it says, and how much room it may need.
 
 use crate::format::{PAYLOAD_BYTES, Record, VolumeRecord};
+use crate::settings::NAME_BYTES_MAX;
 use crate::state::StoreState;
 use thermocline_units::mutants::mutant;
+
+/// Bytes of a volume's record with the longest name: its kind, four numbers, five counts, its
+/// origin, a tag of 16 bytes, the length of the name and the name.
+const VOLUME_RECORD_BYTES: u64 = 1 + 4 * 4 + 5 * 8 + 4 + 16 + 1 + NAME_BYTES_MAX as u64;
 
 /// Places that a root may need, at most.
 pub(crate) fn root_need(state: &StoreState) -> u32 {
     let slots = u64::from(state.layout.slots());
     let blocks = (state.segments.unsealed.len() as u64 + 3) * (slots * 54 + 20);
-    let volumes = (state.volumes.len() as u64 + 1) * 130;
-    let payload = PAYLOAD_BYTES as u64 - 130;
+    let volumes = (state.volumes.len() as u64 + 1) * VOLUME_RECORD_BYTES;
+    let payload = PAYLOAD_BYTES as u64 - VOLUME_RECORD_BYTES;
     (blocks.div_ceil(payload) + volumes.div_ceil(payload)) as u32 + 2
 }
 

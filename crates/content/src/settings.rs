@@ -21,6 +21,17 @@ pub const DEVICE_BLOCKS_MAX: u64 = u32::MAX as u64;
 pub const VOLUMES_MAX: usize = 4_096;
 /// The longest name of a volume, bytes.
 pub const NAME_BYTES_MAX: usize = 64;
+
+/// True for what a new volume may be called: 1 to [`NAME_BYTES_MAX`] of `a-z`, `A-Z`, `0-9`, `.`,
+/// `_`, `-`, `@` and `+`, that begin with none of `.` and `-`. A name is part of a path of the API,
+/// of the name of an NBD export and of a message between a host and a store, so what would end one
+/// of these is no name.
+pub fn is_volume_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.chars().all(fits)
+        && !name.starts_with(['.', '-'])
+}
 /// Free segments that only cleaning takes: one to write to, and a second one that it may need.
 pub const CLEANING_RESERVE: u32 = 2;
 /// Further free segments that clients leave for nodes of maps.

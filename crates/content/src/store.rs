@@ -197,8 +197,8 @@ impl<D: Device> Store<D> {
             Task::Verify { write, piece, number, place } => {
                 self.writes.verified(state, write, piece, number, place, result);
             }
-            Task::Fill { write, place, numbers } => {
-                self.writes.filled(state, write, place, numbers, result);
+            Task::Fill { write, place, numbers, tries } => {
+                self.writes.filled(state, write, (place, numbers, tries), result);
             }
             Task::CommitFlush => self.commits.flushed(state, result),
             Task::Journal { first, count, tries } => {

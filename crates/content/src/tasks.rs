@@ -36,6 +36,7 @@ pub(crate) enum Task {
         write: u32,
         place: u32,
         numbers: Vec<u32>,
+        tries: u32,
     },
     /// The flush of a commit.
     CommitFlush,

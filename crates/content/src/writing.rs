@@ -23,7 +23,7 @@ use crate::request::{Completed, QuotaKind, RequestError, RequestId};
 use crate::segments::Class;
 use crate::settings::PINS_MAX;
 use crate::state::{Ask, Edge, Effect, StoreState};
-use crate::tasks::{Task, offset};
+use crate::tasks::{TRIES_MAX, Task, offset};
 use mapping::Mapping;
 use piece::Piece;
 use runs::{Run, Runs};
@@ -448,9 +448,7 @@ impl Writes {
             }
         }
         for run in runs.into_iter() {
-            let (data, Run { place, numbers, .. }) = (run.data(), run);
-            let io = Io::Write { offset: offset(u64::from(place)), data, fua: false };
-            state.send(Task::Fill { write, place, numbers }, io);
+            send_fill(state, write, run, 1);
         }
         self.arrived(state, write);
     }
@@ -491,11 +489,15 @@ impl Writes {
         &mut self,
         state: &mut StoreState,
         write: u32,
-        place: u32,
-        numbers: Vec<u32>,
+        (place, numbers, tries): (u32, Vec<u32>, u32),
         result: Result<Payload, DeviceError>,
     ) {
         state.is_volatile = true;
+        // Writes of others wait for these blocks, too: an error that passes shall not reach them.
+        if matches!(result, Err(DeviceError::Io | DeviceError::TimedOut)) && tries < TRIES_MAX {
+            met("new blocks were written again");
+            return self.fill_again(state, write, place, &numbers, tries + 1);
+        }
         let domain = self.under_way[write].domain;
         let mut waiters = Vec::new();
         for (place, number) in (place..).zip(numbers) {
@@ -519,6 +521,27 @@ impl Writes {
             state.slot_written(place, Some(stored));
         }
         waiters.into_iter().for_each(|waiter| state.emit(Effect::Arrived(waiter)));
+    }
+
+    /// Writes new blocks again, to the same place, from the write that brought them: it waits for
+    /// them as well, so it is here.
+    fn fill_again(
+        &self,
+        state: &mut StoreState,
+        write: u32,
+        place: u32,
+        numbers: &[u32],
+        tries: u32,
+    ) {
+        let pieces = &self.under_way[write].pieces;
+        let mut runs = Runs::default();
+        for (place, &number) in (place..).zip(numbers) {
+            let piece = pieces.iter().find(|piece| piece.is_settled() && piece.number() == number);
+            runs.push(place, number, piece.expect("the write brought it").data());
+        }
+        for run in runs.into_iter() {
+            send_fill(state, write, run, tries);
+        }
     }
 
     /// A block for which a write waits is on the device, or failed.
@@ -617,6 +640,13 @@ impl Writes {
         state.pins.unpin(number);
         true
     }
+}
+
+/// Writes new blocks to their places.
+fn send_fill(state: &mut StoreState, write: u32, run: Run, tries: u32) {
+    let (data, Run { place, numbers, .. }) = (run.data(), run);
+    let io = Io::Write { offset: offset(u64::from(place)), data, fua: false };
+    state.send(Task::Fill { write, place, numbers, tries }, io);
 }
 
 /// Part of its volume's quotas that a write with `new` blocks needs, beside the claims of others.

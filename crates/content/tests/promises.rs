@@ -141,7 +141,7 @@ fn forty_clones_cost_one_map_and_their_differences() {
     }
     let nodes = client.store.status().nodes;
     let clones: Vec<VolumeId> =
-        (0..40).map(|clone| client.clone_of(base, &format!("clone {clone}"), false)).collect();
+        (0..40).map(|clone| client.clone_of(base, &format!("clone-{clone}"), false)).collect();
     assert_eq!(client.store.status().nodes, nodes, "a clone costs no node");
     client.write(clones[7], 3, block(99)).unwrap();
     client.settle();
@@ -150,6 +150,35 @@ fn forty_clones_cost_one_map_and_their_differences() {
     assert_eq!(client.read(clones[8], 3), client.read(base, 3));
     assert_eq!(client.read(clones[7], 3), block(99));
     assert_eq!(client.store.check(), []);
+}
+
+/// One error of the device that passed was the end of volumes: a host gives a volume up whose write
+/// failed, and a new block is waited for by all that write it.
+#[test]
+fn a_write_of_a_new_block_that_fails_once_is_tried_again() {
+    let mut client = Client::new();
+    let volume = client.volume("vm");
+    for nth in 1..3 {
+        client.store.device_mut().fail_nth(1);
+        client.write(volume, nth, block(nth as u8)).unwrap();
+        assert_eq!(client.read(volume, nth), block(nth as u8));
+    }
+    assert_eq!(client.stored(), 2);
+    let faults = Faults { fail: 1.0, ..Faults::NONE };
+    client.store.device_mut().set_faults(faults);
+    let failed = client.write(volume, 5, block(5));
+    assert!(matches!(failed, Err(RequestError::Device(_))), "{failed:?}");
+}
+
+#[test]
+fn names_that_cannot_be_sent_are_refused() {
+    let mut client = Client::new();
+    for name in ["", "my vm", "größe", "a/b", ".hidden", "-x", "a%20b", &"x".repeat(65)] {
+        let (name, size) = (name.to_string(), Bytes::from_mib(1));
+        let action = Action::Create { name, size, domain: Domain(0), quotas: Quotas::default() };
+        assert_eq!(client.ask(action), Err(RequestError::Name));
+    }
+    client.volume(&"x".repeat(64));
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl Core {
     /// The system has no random numbers.
     pub(crate) fn cache(&self, peer: Option<&Fingerprint>) -> io::Result<Cache> {
         let name = self.name_of_cache(peer);
-        let kept = self.keep.as_ref().map(|keep| (keep, keep.take(&name, self.cache)));
+        let kept = self.keep.as_ref().map(|keep| (keep, keep.read(&name, self.cache)));
         match kept {
             Some((keep, Ok(Some(cache)))) => {
                 let (path, chunks) = (keep.path(&name), cache.chunks());
@@ -136,6 +136,15 @@ impl Core {
             Some((_, Ok(None))) | None => {}
         }
         Ok(Cache::new(self.cache, random_bytes()?, random_number()?))
+    }
+
+    /// Takes note that the cache of [`Core::cache`] is used from now on.
+    ///
+    /// # Errors
+    /// Its file cannot be taken away, so it must not be used.
+    pub(crate) fn cache_is_used(&self, peer: Option<&Fingerprint>) -> io::Result<()> {
+        let name = self.name_of_cache(peer);
+        self.keep.as_ref().map_or(Ok(()), |keep| keep.is_used(&name))
     }
 
     /// Gives a hub's cache its second tier, if there is to be one.

@@ -70,6 +70,7 @@ impl Enter {
         let (core, hub) = (self.core.clone(), self.hub.clone());
         let read = move || Ok::<_, io::Error>(core.with_disk(core.cache(None)?, &hub));
         let cache = tokio::task::spawn_blocking(read).await??;
+        self.core.cache_is_used(None)?;
         *self.lock_cache() = Some(cache);
         Ok(())
     }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use thermocline_tunnel::{Cache, Target};
@@ -32,6 +32,8 @@ struct Peer {
     clients: AtomicUsize,
     /// Address from which it connected last.
     from: Mutex<Option<SocketAddr>>,
+    /// Connections that it made.
+    arrivals: AtomicU64,
     /// Held while a connection is there; `None` before the first one.
     cache: tokio::sync::Mutex<Option<Cache>>,
 }
@@ -158,7 +160,8 @@ impl Exit {
         let cache = tokio::sync::Mutex::new(None);
         let (clients, from) = (AtomicUsize::new(0), Mutex::new(None));
         let hub = Hub::new(self.core.began, self.core.accelerator.clone());
-        let peer = Arc::new(Peer { hub, clients, from, cache });
+        let arrivals = AtomicU64::new(0);
+        let peer = Arc::new(Peer { hub, clients, from, arrivals, cache });
         peers.insert(key.clone(), peer.clone());
         Ok(peer)
     }
@@ -170,8 +173,16 @@ impl Exit {
         key: Fingerprint,
         peer: Arc<Peer>,
     ) {
+        let arrival = peer.arrivals.fetch_add(1, Relaxed) + 1;
         self.take_place(&peer, from, &key);
         let mut place = peer.cache.lock().await;
+        // The place may have become free long after: whoever came last has it.
+        if peer.arrivals.load(Relaxed) != arrival {
+            return self.refuse(from, "this key made a newer connection while it waited");
+        }
+        if self.core.is_stopping() {
+            return self.refuse(from, "it was told to stop");
+        }
         let cache = match place.take() {
             Some(cache) => cache,
             None => match self.first_cache(&key, &peer.hub).await {
@@ -205,9 +216,11 @@ impl Exit {
 
     /// The cache for the first connection of a key; the runtime does not wait for the device.
     async fn first_cache(&self, key: &Fingerprint, hub: &Arc<Hub>) -> io::Result<Cache> {
-        let (core, hub, key) = (self.core.clone(), hub.clone(), key.clone());
-        let read = move || Ok(core.with_disk(core.cache(Some(&key))?, &hub));
-        tokio::task::spawn_blocking(read).await?
+        let (core, hub, of) = (self.core.clone(), hub.clone(), key.clone());
+        let read = move || Ok::<_, io::Error>(core.with_disk(core.cache(Some(&of))?, &hub));
+        let cache = tokio::task::spawn_blocking(read).await??;
+        self.core.cache_is_used(Some(key))?;
+        Ok(cache)
     }
 
     /// Saves the caches of all keys. No connection is carried any more.

@@ -1,7 +1,8 @@
 //! Caches that outlive the process: a file each, in a folder that only its owner can read.
 //!
 //! 1. A file is taken away before what was in it is used: were it read twice, names would be given
-//!    twice. So an end that is killed begins with an empty cache.
+//!    twice. So an end that is killed begins with an empty cache. While it is being read it stays:
+//!    an end that is stopped meanwhile keeps it.
 //! 2. A stopping end replaces the file as a whole: there is one or none.
 
 use rustix::fs::OFlags;
@@ -59,11 +60,12 @@ impl Keep {
         self.folder.join(format!("{name}.cache"))
     }
 
-    /// The cache that was saved under `name`, which is not there afterwards; `None` if none was.
+    /// The cache that was saved under `name`; `None` if none was. Before it is used, its file has
+    /// to go ([`Keep::is_used`]).
     ///
     /// # Errors
     /// The file cannot be read, or was damaged; it is gone then, unless it could not be taken away.
-    pub(crate) fn take(&self, name: &str, capacity: Bytes) -> Result<Option<Cache>, SavedError> {
+    pub(crate) fn read(&self, name: &str, capacity: Bytes) -> Result<Option<Cache>, SavedError> {
         let path = self.path(name);
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
         let file = match OpenOptions::new().read(true).custom_flags(flags).open(&path) {
@@ -74,9 +76,20 @@ impl Keep {
             let text = "not a regular file; move it away";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text).into());
         }
-        fs::remove_file(&path)?;
-        self.force()?;
-        Cache::read_saved(BufReader::with_capacity(BUFFER_BYTES, file), capacity).map(Some)
+        let read = Cache::read_saved(BufReader::with_capacity(BUFFER_BYTES, file), capacity);
+        if read.is_err() {
+            self.is_used(name)?;
+        }
+        read.map(Some)
+    }
+
+    /// The cache that was saved under `name`, if any, is in use: its file goes, for good.
+    pub(crate) fn is_used(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Ok(()) => self.force(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Saves a cache under `name`.

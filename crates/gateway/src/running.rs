@@ -100,7 +100,10 @@ impl Kind {
                 enter.core.stop();
                 enter.hub.close(WHY);
             }
-            Kind::Exit(exit) => exit.close(WHY),
+            Kind::Exit(exit) => {
+                exit.core.stop();
+                exit.close(WHY);
+            }
         }
     }
 

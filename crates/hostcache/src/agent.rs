@@ -180,6 +180,13 @@ impl Agent {
         self.state.events.pop_front()
     }
 
+    /// A renewal of the leases, if it is the next message: it goes whatever else is unanswered,
+    /// because leases end while nobody renews them.
+    pub fn next_renewal(&mut self) -> Option<ToServer> {
+        let is_next = matches!(self.state.out.front(), Some(ToServer::Renew { .. }));
+        is_next.then(|| self.state.out.pop_front())?
+    }
+
     /// The next message to the server. Evicted contents are reported before the next message that
     /// is sent anyway, or when there are many.
     pub fn next_message(&mut self) -> Option<ToServer> {

@@ -140,8 +140,10 @@ impl Link {
                 };
                 self.peer = Some(HostId(u16::from_le_bytes([theirs[2], theirs[3]])));
                 if self.role == Role::Connector {
-                    let opened = self.session.open(&[]);
-                    self.stream = Some(opened.expect("one stream is always allowed"));
+                    let Ok(opened) = self.session.open(&[]) else {
+                        return stream("closes the connection before it has begun");
+                    };
+                    self.stream = Some(opened);
                 }
             }
             Event::Opened { stream: number, .. } => {

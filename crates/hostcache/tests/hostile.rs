@@ -232,6 +232,21 @@ fn ends_of_different_protocols_say_what_to_do() {
     assert!(error.contains("both need the same version"), "{error}");
 }
 
+/// A store that says hello and closes in one breath ended the process of the agent.
+#[test]
+fn an_end_that_closes_at_once_is_told() {
+    let mut one = link(Role::Connector, "seacache");
+    let mut config = Config::new(Role::Acceptor, [2; 16]);
+    config.parameters = Bytes::from_static(&[2, 0b11_1101, 2, 0]);
+    let mut session = thermocline_wire::Session::new(config, NOW).unwrap();
+    session.close(0, "bye");
+    let mut out = VecDeque::new();
+    session.transmit(NOW, &mut out, 1 << 20);
+    let bytes: Vec<u8> = out.iter().flat_map(|part| part.to_vec()).collect();
+    let error = one.receive(NOW, &bytes).unwrap_err().to_string();
+    assert!(error.contains("closes the connection before it has begun"), "{error}");
+}
+
 #[test]
 fn a_message_that_is_too_long_or_unread_ends_the_connection() {
     let (mut one, mut other) =

@@ -69,6 +69,10 @@ pub(super) struct Backing<D> {
     refused: Vec<(u32, u64, Shortage)>,
     /// Places where contents were met last: clones have the same at the same place.
     places: BTreeMap<u64, u32>,
+    /// Jobs that have their blocks since the last one gave its blocks back.
+    ready: VecDeque<u64>,
+    /// They are being gone on with.
+    is_going_on: bool,
 }
 
 /// The server's number of a stored block.
@@ -97,6 +101,8 @@ impl<D: Device> Backing<D> {
             told: Vec::new(),
             refused: Vec::new(),
             places: BTreeMap::new(),
+            ready: VecDeque::new(),
+            is_going_on: false,
         }
     }
 
@@ -273,9 +279,16 @@ impl<D: Device> Backing<D> {
     }
 
     fn give_back(&mut self, now: Nanos, job: u32) {
-        for next in self.ranges.end(u64::from(job)) {
+        self.ready.extend(self.ranges.end(u64::from(job)));
+        // Jobs that end at once free the next ones: in this loop, not one within the other, because
+        // a host may have thousands of them wait for one block.
+        if std::mem::replace(&mut self.is_going_on, true) {
+            return;
+        }
+        while let Some(next) = self.ready.pop_front() {
             self.go_on(now, next as u32);
         }
+        self.is_going_on = false;
     }
 
     fn ended(

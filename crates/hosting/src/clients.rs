@@ -114,6 +114,11 @@ impl Clients {
         self.all.values().filter(has_it).count()
     }
 
+    /// The volume that a client has attached.
+    pub(super) fn volume_of(&self, id: u64) -> Option<VolumeKey> {
+        self.all.get(&id)?.session.volume().map(VolumeKey)
+    }
+
     /// A new client's number; `None`: there are too many, or they were all let go.
     fn insert(&mut self) -> Option<(u64, Rc<Notify>)> {
         if self.is_closed || self.all.len() >= self.most {

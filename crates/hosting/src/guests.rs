@@ -102,6 +102,8 @@ enum Part {
 /// Requests of guests.
 pub(super) struct Guests<W> {
     ops: Slab<Op<W>>,
+    /// Number of requests of each volume that has some.
+    of_volume: BTreeMap<VolumeKey, usize>,
     parts: BTreeMap<Ticket, (u32, Part)>,
     ranges: Ranges,
     /// Requests that have their blocks.
@@ -115,6 +117,7 @@ impl<W> Default for Guests<W> {
     fn default() -> Guests<W> {
         Guests {
             ops: Slab::default(),
+            of_volume: BTreeMap::new(),
             parts: BTreeMap::new(),
             ranges: Ranges::default(),
             ready: VecDeque::new(),
@@ -125,9 +128,17 @@ impl<W> Default for Guests<W> {
 }
 
 impl<W> Guests<W> {
-    /// True if another request may begin.
+    /// True if another request of some volume may begin.
     pub(super) fn have_room(&self) -> bool {
         self.ops.len() < REQUESTS_MAX
+    }
+
+    /// True if another request of a volume may begin. A volume takes half of the places that
+    /// others leave: one that cannot go on, whose clients come again and again, must not take those
+    /// of all.
+    pub(super) fn have_room_for(&self, volume: VolumeKey) -> bool {
+        let own = self.of_volume.get(&volume).copied().unwrap_or(0);
+        own < REQUESTS_MAX - self.ops.len()
     }
 
     /// True if nothing is under way.
@@ -191,6 +202,7 @@ impl<W> Guests<W> {
     }
 
     fn insert(&mut self, who: W, volume: VolumeKey, kind: Kind) -> u32 {
+        *self.of_volume.entry(volume).or_default() += 1;
         self.ops.insert(Op { who, volume, kind, left: 0, failure: None, read: None })
     }
 
@@ -304,6 +316,11 @@ impl<W> Guests<W> {
             return;
         }
         let Op { who, volume, failure, read, .. } = self.ops.remove(op);
+        let own = self.of_volume.get_mut(&volume).expect("it was counted when it came");
+        *own -= 1;
+        if *own == 0 {
+            self.of_volume.remove(&volume);
+        }
         if let Some(Failure::NoSpace(shortage)) = failure {
             self.refused.push((volume, shortage));
         }

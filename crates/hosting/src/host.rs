@@ -370,6 +370,10 @@ impl Core {
 
     fn send(&mut self) {
         if let Some(line) = self.store.line.clone() {
+            while let Some(renewal) = self.agent.next_renewal() {
+                self.store.unanswered += 1;
+                line.send(&renewal);
+            }
             while self.store.unanswered < WINDOW
                 && line.has_room(|queued| queued <= WAITING_BYTES_MAX)
                 && let Some(message) = self.agent.next_message()
@@ -394,9 +398,11 @@ impl Core {
     /// Hands a client's requests that have arrived whole to the agent; true if there were any.
     pub(super) fn start_requests(&mut self, id: u64) -> bool {
         let (now, mut any) = (self.clock.now(), false);
-        while let Some((cookie, volume, ask)) =
-            self.clients.next(id, &self.exports, self.guests.have_room())
-        {
+        loop {
+            let volume = self.clients.volume_of(id);
+            let has_room = volume.is_none_or(|volume| self.guests.have_room_for(volume));
+            let next = self.clients.next(id, &self.exports, has_room);
+            let Some((cookie, volume, ask)) = next else { break };
             any = true;
             match ask {
                 Ask::Volume(action) => {

@@ -184,12 +184,14 @@ async fn create(State(admin): Store, Body(wish): Body<NewStoreVolume>) -> Answer
     params(("name" = String, Path, description = "The volume's name")),
     responses((status = 204), (status = 404, body = Refused), (status = 409, body = Refused)))]
 async fn delete(State(admin): Store, Path(name): Path<String>) -> Result<StatusCode, Refused> {
-    order(&admin, move |core| {
+    let (_, volume) = order(&admin, move |core| {
         let volume = core.free_volume(&name)?.id;
         core.forget(volume.0);
-        Ok((Action::Delete { volume }, ()))
+        Ok((Action::Delete { volume }, volume.0))
     })
     .await?;
+    // A host that came back while this waited its turn was given it again.
+    admin.mailbox.look(move |core| core.forget(volume)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -334,8 +336,8 @@ async fn host_status(State(admin): Host) -> Answer<HostStatus> {
     params(("name" = String, Path, description = "The volume's name")),
     responses((status = 204), (status = 422, body = Refused)))]
 async fn attach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
-    if name.is_empty() || name.len() > thermocline_content::settings::NAME_BYTES_MAX {
-        return Err(Refused::invalid("a volume's name has 1 to 64 bytes"));
+    if !thermocline_content::settings::is_volume_name(&name) {
+        return Err(Refused::invalid(thermocline_content::RequestError::Name));
     }
     admin.mailbox.look(move |core| core.attach(&name)).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -18,7 +18,7 @@ use crate::config::{FUNCTIONS, PoolConfig, SLOTS_MAX};
 use crate::kept::{self, Kept};
 use crate::mailbox::Mailbox;
 use crate::saved::{self, Saved};
-use crate::side::{Side, hopped};
+use crate::side::{Side, has_hops, header_is_right, hopped};
 use crate::tenants::Tenants;
 use crate::wishes::{Wished, Wishes};
 use crate::workers::{Bench, Maker, Told, locked};
@@ -398,6 +398,8 @@ impl Core {
         let is_more = self.sides[side].receive(now, &mut packets);
         for packet in packets {
             match self.maker.tenants.classify(from, &packet) {
+                _ if !header_is_right(&packet) => self.counts.strangers += 1,
+                Some(_) if !has_hops(&packet) => self.counts.hops += 1,
                 Some((share, way)) => self.platform.offer_on(now, share, way, packet),
                 None => self.counts.strangers += 1,
             }

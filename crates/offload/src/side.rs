@@ -7,6 +7,7 @@ use crate::tenants::is_within;
 use bytes::Bytes;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
+use thermocline_functions::packet::checksum::{Difference, Sum};
 use thermocline_ports::packets::PacketCounts;
 use thermocline_ports::{Medium, Packets};
 use thermocline_ports_os::{Interface, Trouble};
@@ -125,9 +126,23 @@ fn unpadded(packet: Bytes) -> Option<Bytes> {
     (is_v4 && length <= packet.len()).then(|| packet.slice(..length))
 }
 
+/// True if the checksum of a packet's IPv4 header is right. The next router drops others, so a
+/// function must not count them as delivered: an inspection would take their bytes for those of a
+/// later packet.
+pub(crate) fn header_is_right(packet: &[u8]) -> bool {
+    let length = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
+    let header = packet.get(..length).filter(|header| header.len() >= 20);
+    header.is_some_and(|header| Sum::default().with(header).checksum() == 0)
+}
+
+/// True if a packet has another hop before it. It is asked before functions see the packet, for the
+/// same reason.
+pub(crate) fn has_hops(packet: &[u8]) -> bool {
+    packet.get(8).is_some_and(|ttl| *ttl > 1)
+}
+
 /// The destination of a packet, and the packet after one hop; `None` if it has made its last.
 pub(crate) fn hopped(packet: &Bytes) -> Option<(Ipv4Addr, Bytes)> {
-    use thermocline_functions::packet::checksum::Difference;
     let mut bytes = packet.to_vec();
     let to: [u8; 4] = bytes.get(16..20)?.try_into().ok()?;
     let header = bytes.get_mut(8..12)?;
@@ -138,3 +153,6 @@ pub(crate) fn hopped(packet: &Bytes) -> Option<(Ipv4Addr, Bytes)> {
     header.copy_from_slice(&[left, protocol, high, low]);
     Some((Ipv4Addr::from(to), bytes.into()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,19 @@ struct Assembled {
     is_asked_again: bool,
     /// Nothing is missing and the check is right.
     is_sound: bool,
+    /// References among its chunks.
+    references: usize,
 }
+
+impl Assembled {
+    /// Memory that its references take beside their bytes.
+    fn gap_bytes(&self) -> usize {
+        self.references * GAP_BYTES
+    }
+}
+
+/// Memory of a reference: its entry in one of two maps, and in a list of what is asked for.
+const GAP_BYTES: usize = 96;
 
 /// Chunks of a segment that the other end is to be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +88,10 @@ pub(crate) struct Decoder {
     waiting: VecDeque<Assembled>,
     /// Bytes in `waiting`, and those that were handed out and not taken.
     waiting_bytes: usize,
+    /// Memory of what waits beside its bytes: chunks of ten bytes cost ten times their bytes.
+    waiting_gaps: usize,
+    /// Part of it of segments that were handed out and not taken.
+    handed_out_gaps: usize,
     missing: Vec<Missing>,
     fetches: Vec<Fetch>,
     /// Bytes of segments that were read.
@@ -95,6 +111,8 @@ impl Decoder {
             segments: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            waiting_gaps: 0,
+            handed_out_gaps: 0,
             missing: Vec::new(),
             fetches: Vec::new(),
             read: 0,
@@ -135,12 +153,13 @@ impl Decoder {
     ) -> Result<(), FormatError> {
         assert!(bytes <= self.waiting_bytes, "more is taken than was handed out");
         self.waiting_bytes -= bytes;
+        self.waiting_gaps -= std::mem::take(&mut self.handed_out_gaps);
         self.read(waiting_max, shared)
     }
 
-    /// Bytes that wait here, or were handed out and not taken.
+    /// Memory of what waits here, or was handed out and not taken, bytes.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting_bytes
+        self.waiting_bytes + self.waiting_gaps
     }
 
     /// Fills in a chunk that was missing.
@@ -203,7 +222,9 @@ impl Decoder {
             return None;
         }
         self.complete += 1;
-        Some(self.waiting.pop_front()?.bytes.freeze())
+        let segment = self.waiting.pop_front()?;
+        self.handed_out_gaps += segment.gap_bytes();
+        Some(segment.bytes.freeze())
     }
 
     /// Chunks to ask the other end for.
@@ -256,7 +277,7 @@ impl Decoder {
     }
 
     fn read(&mut self, waiting_max: usize, shared: &mut Shared) -> Result<(), FormatError> {
-        while self.waiting_bytes < waiting_max && self.input.len() >= SEGMENT_HEADER_BYTES {
+        while self.waiting() < waiting_max && self.input.len() >= SEGMENT_HEADER_BYTES {
             let header = SegmentHeader::read(&self.input)?;
             let length = SEGMENT_HEADER_BYTES + header.body_length();
             if self.input.len() < length {
@@ -268,6 +289,7 @@ impl Decoder {
             let assembled = self.assemble(&header, segment, shared)?;
             self.segments += 1;
             self.waiting_bytes += assembled.bytes.len();
+            self.waiting_gaps += assembled.gap_bytes();
             self.waiting.push_back(assembled);
         }
         self.check()
@@ -287,6 +309,10 @@ impl Decoder {
         if !packed.is_empty() {
             return Err(value("bytes behind a segment's tokens", packed.len() as u64, "0"));
         }
+        let ours = tokens.iter().filter_map(Token::name).filter(|name| name.owner == Owner::Us);
+        if let Some(name) = ours.into_iter().find(|name| name.number >= shared.next_name()) {
+            return Err(value("the name of a reference", name.number, "one that was given"));
+        }
         let sum: u64 = tokens.iter().map(|token| u64::from(token.length())).sum();
         if sum != u64::from(header.bytes) {
             return Err(value("the sum of a segment's chunks", sum, "the segment's length"));
@@ -300,6 +326,7 @@ impl Decoder {
             gaps: BTreeMap::new(),
             is_asked_again: false,
             is_sound: false,
+            references: tokens.iter().filter(|token| token.name().is_some()).count(),
         };
         self.fill_in(&tokens, &literals, &mut assembled, shared);
         let mut tokens = Vec::new();

@@ -151,6 +151,14 @@ impl Token {
             | Token::Plain { length } => length,
         }
     }
+
+    /// The name of a reference.
+    pub(crate) fn name(&self) -> Option<Name> {
+        match *self {
+            Token::Reference { name, .. } => Some(name),
+            Token::Literal { .. } | Token::Plain { .. } => None,
+        }
+    }
 }
 
 /// The numbers that the next ones are told relative to: those that came last on a flow, plus one.

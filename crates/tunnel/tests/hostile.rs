@@ -210,6 +210,40 @@ fn references_that_are_never_filled_hold_no_more_than_a_bound() {
     assert!(attack.end.asked().1 <= 3, "{:?} chunks were asked for", attack.end.asked());
 }
 
+/// A segment of `count` references of this kind to chunks of one byte.
+fn references(count: u16, kind: u8) -> Vec<u8> {
+    let mut segment = Vec::new();
+    for field in [u32::from(count), 2 * u32::from(count), 0, 0] {
+        segment.extend(field.to_le_bytes());
+    }
+    segment.extend(count.to_le_bytes());
+    segment.extend([0, 0]);
+    segment.extend([1 << 2 | kind, 0].repeat(count.into()));
+    segment
+}
+
+/// Waiting segments were counted in bytes of the flow: references to a byte each took seventy times
+/// that.
+#[test]
+fn many_small_references_count_for_what_they_take() {
+    let mut attack = Attack::ready();
+    let flow = attack.open(HEADER);
+    for _ in 0..20 {
+        attack.say(flow, &references(60_000, 1));
+        assert!(attack.failed.is_none(), "{:?}", attack.failed);
+    }
+    assert!(attack.end.asked().1 <= 60_000, "{:?} chunks were asked for", attack.end.asked());
+}
+
+/// Such a name was kept, and the file of this end's cache could not be read again.
+#[test]
+fn a_reference_to_a_name_that_was_not_given_is_refused() {
+    let mut attack = Attack::ready();
+    let flow = attack.open(HEADER);
+    attack.say(flow, &references(1, 2));
+    assert!(attack.refusal().contains("the name of a reference"), "{}", attack.refusal());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 

@@ -102,6 +102,17 @@ fn what_was_sent_before_a_restart_is_sent_as_references_after_it() {
     drop(exit);
 }
 
+/// The larger of two unequal caches was read with all of its room, became as small as the other one
+/// at the first word, and lost all that it had kept.
+#[test]
+fn unequal_caches_are_kept_over_a_restart_of_the_larger() {
+    let content = content(1);
+    let unequal = [Cache::new(Bytes::from_kib(256), [1; 16], 5), new().into_iter().nth(1).unwrap()];
+    let (first, [enter, exit]) = send(unequal, &content);
+    let (again, _) = send([enter, read(&saved(&exit)).unwrap()], &content);
+    assert!(again * 10 < first, "{again} of {first} bytes");
+}
+
 #[test]
 fn names_go_on_where_they_stopped() {
     let (_, [enter, exit]) = send(new(), &content(1));

@@ -13,6 +13,7 @@ use crate::pools::{Pools, Sizes};
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
 use crate::sizes::PAYLOAD_BYTES;
 use thermocline_ports::Geometry;
+use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, PoolId};
 
 /// The state of a new group on `pools`, fastest first; nothing is written yet.
@@ -100,6 +101,7 @@ pub(crate) fn join(
     let has_region = region <= spec.geometry.size.0 / 8;
     let pool = new_pool(&group.pools, spec, has_region, group.settings.added_checksums)?;
     // Metadata may need what is lent.
+    met_if(group.lines.lent() > 0, "lines taken back for a new pool");
     group.lines.take_back_all(&mut group.pools);
     let (extents, count) = (group.pools.extents(), group.pools.count());
     group.pools.push(pool, before);

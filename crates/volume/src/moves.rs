@@ -63,7 +63,7 @@ use refusal::{goal_of, is_prefetched_there};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use switching::take_back;
 use thermocline_policy::placement::{How, Move};
-use thermocline_units::situations::met;
+use thermocline_units::situations::{met, met_if};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
@@ -402,7 +402,9 @@ impl Moves {
 fn lines_stand(group: &GroupState, operation: &Operation) -> bool {
     let to = operation.to;
     let needs_slot = !is_prefetched_there(group, operation) && goal_of(group, operation).is_none();
-    needs_slot && group.lines.are_planned_on(to) && group.pools[to].slots.free() == 0
+    let full = group.lines.are_planned_on(to) && group.pools[to].slots.free() == 0;
+    met_if(needs_slot && full, "move refused for lines that a placement wants");
+    needs_slot && full
 }
 
 /// Puts a chunk in two parts, of which `above` is one, where that is what an operation does;

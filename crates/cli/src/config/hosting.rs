@@ -7,6 +7,7 @@ use super::HttpConfig;
 use super::keys::{At, ConfigError, File, Keys};
 use super::read::parse_address;
 use super::tactics;
+use crate::commands::store::volume_name;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -291,7 +292,11 @@ fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
     let store = address(&mut keys, "store", STORE_PORT)?;
     let store = store.unwrap_or(SocketAddr::from(([127, 0, 0, 1], STORE_PORT)));
     let mut config = host_defaults(host, store);
-    config.volumes = keys.texts("volumes")?.into_iter().map(|volume| volume.value).collect();
+    for volume in keys.texts("volumes")? {
+        let file = File { text, path };
+        let name = volume_name(&volume.value).map_err(|why| file.problem(volume.line, why))?;
+        config.volumes.push(name);
+    }
     let nbd = keys.text("nbd")?.map_or(NBD_SOCKET.to_string(), |nbd| nbd.value);
     config.nbd = beside.join(nbd);
     config.nbd_tcp = address(&mut keys, "nbd-tcp", 10_809)?;

@@ -24,7 +24,7 @@ pub(super) enum Refused {
 #[derive(Debug)]
 pub(super) struct Reorder {
     pieces: BTreeMap<(Key, u64), Vec<u8>>,
-    /// Where streams end, of which bytes before the end are missing.
+    /// Ends of streams of which bytes before the end are missing.
     ends: BTreeMap<Key, u64>,
     bytes: usize,
     bytes_max: usize,

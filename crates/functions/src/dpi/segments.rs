@@ -1,7 +1,8 @@
 //! Segments of TCP: which bytes come next, and where a connection begins and ends.
 //!
-//! The inspection must see what the receiver takes, in the same order. Whoever is inspected may send
-//! packets that pass here and that the receiver refuses, to move the place where bytes are expected.
+//! The inspection must see what the receiver takes, in the same order. Whoever is inspected may
+//! send packets that pass here and that the receiver refuses, to move the place where bytes are
+//! expected.
 //!
 //! 1. A connection that is over begins again with a SYN. So does one of which nothing was inspected
 //!    from its beginning, and that nobody has answered: what was seen of it need not have arrived.
@@ -195,13 +196,7 @@ impl Dpi {
     }
 
     /// A segment behind a gap.
-    fn ahead(
-        &mut self,
-        arrival: &Arrival,
-        ahead: u64,
-        flags: TcpFlags,
-        payload: &[u8],
-    ) -> Verdict {
+    fn ahead(&mut self, arrival: &Arrival, ahead: u64, flags: TcpFlags, payload: &[u8]) -> Verdict {
         let Arrival { slot, direction, .. } = *arrival;
         if mutant("bytes_ahead_of_a_gap_are_not_kept") {
             return Verdict::Pass;
@@ -215,7 +210,8 @@ impl Dpi {
         if ahead + length > self.settings.direction_memory.0 {
             return Verdict::Dropped(Reason::Reorder);
         }
-        let (key, at) = ((slot, direction), self.flows[slot].directions[direction].position + ahead);
+        let (key, at) =
+            ((slot, direction), self.flows[slot].directions[direction].position + ahead);
         let kept = match payload.is_empty() {
             true => Ok(()),
             false => self.reorder.keep(key, at, payload),

@@ -229,8 +229,8 @@ fn a_forged_acknowledgement_hides_nothing_of_a_flow_that_was_seen_whole() {
     assert_eq!(send(&mut dpi, segment(100, b"evil")).0, Verdict::Dropped(Reason::Rule));
 }
 
-/// A packet that nobody takes came before the handshake, and set the place where bytes were expected
-/// so far ahead that all of the connection counted as inspected.
+/// A packet that nobody takes came before the handshake, and set the place where bytes were
+/// expected so far ahead that all of the connection counted as inspected.
 #[test]
 fn nothing_that_came_before_a_handshake_hides_its_bytes() {
     for (flags, sequence, payload) in [

@@ -12,7 +12,7 @@ mod world;
 use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 22] = [
+const SITUATIONS: [&str; 26] = [
     "a packet turned",
     "a host has all its ports",
     "ports are exhausted",
@@ -27,6 +27,10 @@ const SITUATIONS: [&str; 22] = [
     "bytes came ahead of a gap",
     "a segment contradicts what is buffered",
     "a segment was new in part",
+    "ports of a connection were used again",
+    "a SYN came in an open connection",
+    "bytes came before the beginning of a connection",
+    "an end that came ahead of a gap was reached",
     "a rule with several elements matched",
     "a partial match found no room in its direction",
     "buffers stayed behind at an export",
@@ -38,7 +42,7 @@ const SITUATIONS: [&str; 22] = [
 ];
 
 /// Bugs that a seed must catch.
-const MUTANTS: [&str; 16] = [
+const MUTANTS: [&str; 19] = [
     "checksum_with_the_wrong_sign",
     "udp_without_checksum_gets_one",
     "port_given_twice",
@@ -51,6 +55,9 @@ const MUTANTS: [&str; 16] = [
     "drop_goes_before_pass",
     "later_bytes_of_an_overlap_are_believed",
     "bytes_ahead_of_a_gap_are_not_kept",
+    "foreign_syn_carries_bytes",
+    "bytes_before_the_beginning_pass",
+    "an_end_ahead_of_a_gap_is_forgotten",
     "state_before_a_skip_is_forgotten",
     "automaton_begins_a_byte_too_late",
     "state_behind_the_last_byte_is_not_decided",

@@ -1,4 +1,5 @@
-//! Inspected streams with gaps, repetitions and contradictions, that move between instances.
+//! Inspected streams with gaps, repetitions, contradictions and packets that no receiver takes,
+//! that move between instances.
 //!
 //! The rules are fixed and so is a search by hand for each of them, over the bytes that a receiver
 //! would have.
@@ -86,6 +87,9 @@ fn expected(stream: &[u8]) -> (BTreeSet<u32>, u8) {
     (told.map(|sid| sid as u32).collect(), decision)
 }
 
+/// Source and destination: address and port.
+type Ends = ((IpAddr, u16), (IpAddr, u16));
+
 struct Streams {
     rng: Rng,
     rules: Arc<Ruleset>,
@@ -145,9 +149,19 @@ impl Streams {
         let first = self.rng.next_u64() as u32;
         let mut received = vec![false; length];
         let (mut told, mut decision) = (BTreeSet::new(), 0);
-        self.send(build::tcp(ends, 2, first.wrapping_sub(1), b""));
+        let answers = self.rng.next_u64() as u32;
+        self.open(ends, first, answers);
+        let (mut has_moved, mut has_ended) = (false, false);
         for _ in 0..200 {
             let Some(missing) = received.iter().position(|got| !got) else { break };
+            if decision == 0 && self.rng.below(4) == 0 {
+                self.refused_by_all(ends, (first, missing as u32), has_moved);
+            }
+            if decision == 0 && !has_ended && self.rng.below(8) == 0 {
+                let end = first.wrapping_add(length as u32);
+                assert_eq!(self.send(build::tcp(ends, 0x11, end, b"")).0, Verdict::Pass);
+                has_ended = true;
+            }
             let ahead = [0, 0, 0, self.rng.below(12)][self.rng.below(4) as usize] as usize;
             let back = self.rng.below(4) as usize;
             let start = (missing + ahead).saturating_sub(back).min(length - 1);
@@ -180,6 +194,7 @@ impl Streams {
                 == received.iter().filter(|got| **got).count();
             if self.rng.below(6) == 0 {
                 let restarted = self.move_flows();
+                (has_moved, has_ended) = (true, false);
                 assert!(is_whole || decision == 1 || restarted, "buffers moved");
                 if restarted {
                     // Inspection begins anew at the next byte: not a stream to compare any more.
@@ -187,6 +202,59 @@ impl Streams {
                 }
             }
         }
+        if has_ended && decision == 0 {
+            self.next_connection(ends, answers);
+        }
+    }
+
+    /// A handshake, and sometimes what came before it and never arrived.
+    fn open(&mut self, ends: Ends, first: u32, answers: u32) {
+        if self.rng.below(3) == 0 {
+            let flags = [0, 0x10, 0x11, 2][self.rng.below(4) as usize];
+            let payload: &[u8] = if flags == 0x10 && self.rng.below(2) == 0 { b"..." } else { b"" };
+            let anywhere = self.rng.next_u64() as u32;
+            assert_eq!(self.send(build::tcp(ends, flags, anywhere, payload)).0, Verdict::Pass);
+        }
+        for packet in [
+            build::tcp(ends, 2, first.wrapping_sub(1), b""),
+            build::tcp((ends.1, ends.0), 0x12, answers.wrapping_sub(1), b""),
+            build::tcp(ends, 0x10, first, b""),
+            build::tcp((ends.1, ends.0), 0x10, answers, b""),
+        ] {
+            assert_eq!(self.send(packet).0, Verdict::Pass);
+        }
+    }
+
+    /// A packet that no receiver takes bytes of, where the first `missing` bytes have come.
+    fn refused_by_all(&mut self, ends: Ends, (first, missing): (u32, u32), has_moved: bool) {
+        let next = first.wrapping_add(missing);
+        let (packet, expected) = match self.rng.below(4) {
+            0 => (build::tcp(ends, 0, next, b"..."), Verdict::Dropped(Reason::Malformed)),
+            1 if missing > 0 => {
+                let bytes = build::tcp(ends, 2, next.wrapping_sub(1), b"...");
+                (bytes, Verdict::Dropped(Reason::Reorder))
+            }
+            2 if !has_moved => {
+                let bytes = build::tcp(ends, 0x10, first.wrapping_sub(4), b"....");
+                (bytes, Verdict::Dropped(Reason::Reorder))
+            }
+            _ => {
+                let anywhere = self.rng.next_u64() as u32;
+                (build::tcp(ends, 2, anywhere, b""), Verdict::Pass)
+            }
+        };
+        assert_eq!(self.send(packet).0, expected);
+    }
+
+    /// Both streams have ended: the next connection on the same ports is inspected.
+    fn next_connection(&mut self, ends: Ends, answers: u32) {
+        let back = build::tcp((ends.1, ends.0), 0x11, answers, b"");
+        assert_eq!(self.send(back).0, Verdict::Pass);
+        let first = self.rng.next_u64() as u32;
+        let open = build::tcp(ends, 2, first.wrapping_sub(1), b"");
+        assert_eq!(self.send(open).0, Verdict::Pass);
+        let (verdict, told) = self.send(build::tcp(ends, 0x18, first, b"aBc"));
+        assert_eq!((verdict, told), (Verdict::Dropped(Reason::Rule), vec![1]));
     }
 
     fn send(&mut self, mut bytes: Vec<u8>) -> (Verdict, Vec<u32>) {

@@ -27,6 +27,8 @@ pub(super) struct Contents {
     hash_of: HashOf,
     /// Ids of contents that are not held any more, which the server does not know yet.
     evicted: Vec<ContentId>,
+    /// The server is told of them.
+    tells: bool,
 }
 
 /// The part of a hash that is kept: its first 8 bytes.
@@ -40,6 +42,7 @@ impl Contents {
         flash: Option<Flash>,
         hash_of: HashOf,
         secret: u64,
+        tells: bool,
     ) -> Contents {
         Contents {
             ids: Vec::new(),
@@ -51,6 +54,7 @@ impl Contents {
             flash,
             hash_of,
             evicted: Vec::new(),
+            tells,
         }
     }
 
@@ -181,9 +185,9 @@ impl Contents {
         }
     }
 
-    /// Queues the report to the server that a content is not held.
+    /// Queues the report to the server that a content is not held, where it keeps account.
     pub(super) fn note_evicted(&mut self, content: u32) {
-        if let Some(id) = self.id(content) {
+        if let Some(id) = self.id(content).filter(|_| self.tells) {
             self.evicted.push(id);
         }
     }

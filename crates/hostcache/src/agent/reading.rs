@@ -576,7 +576,18 @@ impl Reads {
     pub(super) fn source_failed(&mut self, state: &mut AgentState, now: Nanos, content: u32) {
         let Some(mut waiters) = self.awaited.remove(&content) else { return };
         met("a source of content failed");
-        waiters.retain(|waiter| self.ops.contains_key(&waiter.ticket));
+        // Who reads a volume that waits for its lease waits with it.
+        waiters.retain(|waiter| {
+            let volume = state.volumes.get_mut(&waiter.volume);
+            let Some(volume) = volume.filter(|_| self.ops.contains_key(&waiter.ticket)) else {
+                return false;
+            };
+            let is_live = volume.state == State::Live;
+            if !is_live {
+                volume.parked.push(*waiter);
+            }
+            is_live
+        });
         if !waiters.is_empty() {
             let first = waiters.remove(0);
             state.contents.change_refs(content, 1);

@@ -219,6 +219,10 @@ impl Session {
             state.out.push_back(ToServer::Release { volume: number, fence, to: None });
             return self.lose(state, guests, key, why);
         }
+        // The server may give it another number than on the connection before.
+        if state.by_number.get(&volume.number) == Some(&key) {
+            state.by_number.remove(&volume.number);
+        }
         volume.number = number;
         (volume.fence, volume.until, volume.base) = (fence, until, base);
         (volume.lease, volume.lease_since) = (Nanos(until.0.saturating_sub(sent.0)), sent);
@@ -469,6 +473,16 @@ impl Session {
         }
         let contents = &mut state.contents;
         drop_leaves(volume.map.into_leaves(), |content, by| contents.change_refs(content, by));
+        self.leave_image(state, volume.base);
+    }
+
+    /// Forgets the map of an image if no volume is based on it any more.
+    fn leave_image(&mut self, state: &mut AgentState, image: u32) {
+        let is_whole = self.images.get(&image).is_some_and(|image| image.is_whole);
+        if is_whole && !state.volumes.values().any(|volume| volume.base == image) {
+            met("the last volume of an image left");
+            self.forget_image(state, image);
+        }
     }
 
     /// Renews the leases when it is time.

@@ -54,7 +54,8 @@ impl AgentState {
             }
         };
         let blocks = Blocks::new(settings.block_bytes, policy);
-        let contents = Contents::new(blocks, flash, settings.hash_of, secret);
+        let contents =
+            Contents::new(blocks, flash, settings.hash_of, secret, settings.protocol.tracker);
         Ok(AgentState {
             settings,
             admission,
@@ -82,7 +83,7 @@ impl AgentState {
         let Some(content) = self.contents.with_id(id) else { return };
         for &(number, block) in blocks {
             let Some(&key) = self.by_number.get(&number) else { continue };
-            let volume = self.volumes.get_mut(&key).expect("numbers are of volumes");
+            let Some(volume) = self.volumes.get_mut(&key) else { continue };
             if block < volume.blocks && volume.map.learns(block, version) {
                 self.set_map(key, block, Known::Content(content));
             }

@@ -413,6 +413,24 @@ fn an_administrators_write_has_its_turn() {
     assert_eq!(plain(&seen), format!("{:?}", [Some(hash(3))]));
 }
 
+/// Each write that ended at once began the next one within itself: a host that sent thousands to
+/// one block could have had the store's stack run out.
+#[test]
+fn thousands_of_writes_of_one_block_go_one_after_the_other() {
+    const WRITES: u32 = 4_000;
+    let mut admin = AdminApi::new();
+    let volume = admin.create("vm", 0);
+    let write = |item| StoreRequest::Write { volume: volume.0, block: 2, items: vec![item] };
+    admin.backing.begin(admin.now, 0, write(data(1)));
+    for op in 1..=WRITES {
+        admin.backing.begin(admin.now, op, write(StoreItem::Unknown));
+    }
+    // A thread of this size had room for a few hundred of them.
+    let small = std::thread::Builder::new().stack_size(256 << 10);
+    let told = small.spawn(move || admin.run()).unwrap().join().unwrap();
+    assert_eq!(succeeded(told), (0..=WRITES).collect::<Vec<u32>>());
+}
+
 /// Writes by names that are not known are asked for one by one. The store refuses more than 4,096
 /// requests at once, and a refused write cost a host its volume: it was told that the store is
 /// full.

@@ -146,3 +146,21 @@ fn a_volume_that_is_gone_fails_its_requests() {
     assert_eq!(ended, [failed(1), failed(2)]);
     assert!(admin.guests.are_idle());
 }
+
+/// The clients of a volume that could not go on came again and again, until no request of any
+/// volume of the host had a place.
+#[test]
+fn a_volume_that_hangs_leaves_places_to_others() {
+    let mut admin = AdminApi::new();
+    let (stuck, other) = (admin.volume, VolumeKey(99));
+    let mut begun = 0;
+    while admin.guests.have_room_for(stuck) {
+        begun += 1;
+        let read = Action::Read { offset: Bytes(0), length: BLOCK as u32 };
+        admin.guests.begin(&mut admin.agent, NOW, begun, stuck, read);
+    }
+    assert_eq!(begun, REQUESTS_MAX as u64 / 2);
+    assert!(admin.guests.have_room() && admin.guests.have_room_for(other));
+    assert_eq!(admin.carry().len() as u64, begun);
+    assert!(admin.guests.of_volume.is_empty() && admin.guests.have_room_for(stuck));
+}

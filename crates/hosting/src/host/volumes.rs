@@ -155,6 +155,7 @@ impl Volumes {
         let (name, volume) = self.of(key)?;
         (volume.key, volume.is_attached, volume.is_lost) = (None, false, true);
         volume.detaching.clear();
+        volume.to = None;
         volume.again = again;
         volume.why = Some(why.to_string());
         Some(name)
@@ -186,6 +187,7 @@ impl Volumes {
     pub(super) fn stays(&mut self, key: VolumeKey) -> Option<(String, u32)> {
         let (name, volume) = self.of(key)?;
         volume.detaching.clear();
+        volume.to = None;
         Some((name, volume.blocks))
     }
 

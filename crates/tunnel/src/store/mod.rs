@@ -184,10 +184,11 @@ impl Store {
     /// Holds no more than the other end, which keeps so many bytes of chunks: what only one end has
     /// would be referred to, asked for and sent without compression. Both ends see the same chunks
     /// in nearly the same order, so rings of one size hold nearly the same. A ring that becomes
-    /// smaller begins anew.
+    /// smaller begins anew, unless all that it holds lies in the smaller one.
     pub fn limit(&mut self, other: Bytes) {
         let capacity = (self.most as u64).min(other.0) as usize;
-        if capacity < self.capacity && !self.entries.is_empty() {
+        let fits = |entry: &Entry| entry.extent.place() + entry.extent.length() <= capacity;
+        if self.head > capacity || !self.entries.iter().all(fits) {
             self.entries.clear();
             self.by_content = Index::new();
             self.by_name = Index::new();

@@ -3,6 +3,7 @@
 use super::GroupState;
 use crate::pools::layout::{self, Need};
 use thermocline_units::PoolId;
+use thermocline_units::situations::met_if;
 
 impl GroupState {
     /// Room that checkpoints must have as the group is now.
@@ -40,7 +41,8 @@ impl GroupState {
             // Slots that are going back already come with their last request.
             let leaving = self.pools[pool].lent - self.lines.lent();
             for _ in leaving..lacks {
-                self.lines.take_back(&mut self.pools);
+                let taken = self.lines.take_back(&mut self.pools);
+                met_if(taken, "slot taken back for metadata");
             }
         }
         let growth = self.pools.grow_areas(self.need());

@@ -12,6 +12,7 @@ use crate::group_state::GroupState;
 use crate::machines::Machines;
 use crate::pools::pool::Pool;
 use thermocline_units::PoolId;
+use thermocline_units::situations::met_if;
 
 /// Slots that are lent or taken back in one round of housekeeping.
 const SLOTS_PER_ROUND: u32 = 64;
@@ -56,6 +57,7 @@ impl Machines {
         let group = &mut self.state;
         group.lines.want(wanted, planned);
         if group.lines.pool().is_some() && group.lines.pool() != pool {
+            met_if(group.lines.lent() > 0, "lines left for another pool");
             group.lines.take_back_all(&mut group.pools);
         }
         let metadata = pool.map_or(0, |pool| group.pools.wanted_by_metadata(pool, group.need()));

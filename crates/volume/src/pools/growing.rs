@@ -69,6 +69,7 @@ pub(crate) fn enlarge(
         return Err(AdminError::NotLarger { name, size, pool_ends });
     }
     // Metadata may need what is lent.
+    met_if(group.lines.lent() > 0, "lines taken back for a pool that grows");
     group.lines.take_back_all(&mut group.pools);
     let (before, chunk_size) = (Before::of(group), group.pools.chunk_bytes());
     let pool = &mut group.pools[id];

@@ -28,6 +28,7 @@ use std::ops::Range;
 use thermocline_policy::migration::Held;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, Nanos};
 
 /// Purpose of a look at a chunk.
@@ -509,6 +510,7 @@ impl Scrub {
 /// way must not fill others.
 fn forget_lines(group: &mut GroupState, chunk: ChunkId) {
     assert!(group.map.has(chunk), "what is compared holds something");
+    met_if(group.lines.lent() > 0, "wrong copy dropped beside lines");
     group.lines.void(chunk, &(0..group.pools.chunk_bytes()));
     let begun = group.sub_requests_begun;
     // Where nobody is on the chunk, no read is under way.

@@ -240,6 +240,7 @@ fn change_over(seed: u64, settings: &Settings, steps: &mut Vec<Step>) {
 /// again, and written in between. From dice of their own, as hints.
 fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings {
     let mut dice = Dice::seeded(seed ^ 0x11_4e5);
+    let mut affairs = Dice::seeded(seed ^ 0x11_4e6);
     if !dice.chance(0.5) {
         return settings;
     }
@@ -279,6 +280,9 @@ fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings 
             8 => Step::Populate { volume, first: chunk + 1, chunks: 40 },
             _ => Step::Wait { us: dice.magnitude(1..=400_000) as u32 },
         });
+        if affairs.chance(0.5) {
+            beside_lines(&mut affairs, volume, &mut row);
+        }
         row.extend((0..dice.between(0..=6)).map(|_| Step::Read(block(&mut dice))));
         if row.iter().any(|step| matches!(step, Step::DeleteVolume { .. })) {
             let sectors = 8 * per_chunk;
@@ -293,6 +297,43 @@ fn lend_slots(seed: u64, settings: Settings, steps: &mut Vec<Step>) -> Settings 
         steps.splice(at..at, row);
     }
     Settings { lent_percent: dice.one_of(&[0, 20, 100]), ..settings }
+}
+
+/// Something else happens to a group beside lines: bits flip and are found, the pool of the lines
+/// is drained, grows, gets a faster one before it or is full, a placement divides it, or new chunks
+/// want the room.
+fn beside_lines(dice: &mut Dice, volume: u8, row: &mut Vec<Step>) {
+    let first = dice.between(0..=8) as u32;
+    let fill = Step::Populate { volume, first, chunks: 40 };
+    let short = Step::Wait { us: 300_000 };
+    match dice.between(0..=6) {
+        0 => {
+            row.extend([Step::Settle, Step::Wait { us: 15_000_000 }]);
+            for _ in 0..dice.between(1..=4) {
+                let (nth, copy) = (dice.between(0..=255) as u32, dice.between(0..=255) as u8);
+                row.push(Step::Flip { nth, copy, bit: dice.between(0..=1 << 21) as u32 });
+            }
+            row.extend([Step::Scrub, Step::Wait { us: dice.magnitude(1..=4_000_000) as u32 }]);
+        }
+        1 => {
+            let us = dice.magnitude(1..=1_000_000) as u32;
+            row.extend([Step::DrainPool { pool: 0 }, Step::Wait { us }]);
+            row.extend([Step::UndrainPool { pool: 0 }, short]);
+        }
+        2 => {
+            row.extend([Step::GrowPool { pool: 0, chunks: dice.magnitude(1..=100) as u32 }, short])
+        }
+        3 => {
+            row.extend([Step::AddPoolBefore { pool: pool(dice, false), before: 0 }, short]);
+        }
+        4 => {
+            let divides = dice.between(0..=1 << 20) as u32 * 2 + 1;
+            row.extend([Step::Place { seed: Some(divides) }, fill]);
+            row.push(Step::Wait { us: dice.magnitude(100_000..=4_000_000) as u32 });
+        }
+        5 => row.extend([Step::FillUp { pool: 0 }, fill, short, Step::Calm]),
+        _ => row.extend([Step::Lend { percent: 100 }, short, fill, Step::Settle]),
+    }
 }
 
 /// The power fails within so many events, in three of ten cases.

@@ -1,5 +1,6 @@
 //! A placement that never rests: moves chunks at random, as fast as it is asked, and sends half of
-//! the requests to either side of mirrored chunks.
+//! the requests to either side of mirrored chunks. Half of all such placements divide the fastest
+//! pool, too, anew each time that they are asked.
 //!
 //! It keeps `Placement`'s contract only as far as the machine is entitled to rely on it; what does
 //! not fit is for the machine to refuse.
@@ -16,14 +17,22 @@ const HALF: u32 = 500_000;
 /// Moves proposed in one epoch at most.
 const MOVES_MAX: usize = 4;
 
+/// Numbers of slots that lines shall have: none, some, and all that there are.
+const LINES: [u64; 5] = [0, 1, 3, 12, 1_000];
+
 /// Placement that proposes moves at random.
 pub(crate) struct Restless {
     rng: Rng,
+    /// Draws of its own for lines, so that the moves are the same without them; `None`: it says
+    /// nothing of lines.
+    divides: Option<Rng>,
+    lines: u64,
 }
 
 impl Restless {
     pub(crate) fn boxed(seed: u32) -> Box<dyn Placement> {
-        Box::new(Restless { rng: Rng::seeded(seed.into()) })
+        let divides = (seed % 2 == 1).then(|| Rng::seeded(!u64::from(seed)));
+        Box::new(Restless { rng: Rng::seeded(seed.into()), divides, lines: 0 })
     }
 }
 
@@ -31,6 +40,9 @@ impl Placement for Restless {
     fn observe(&mut self, _access: &ChunkAccess) {}
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {
+        if let Some(rng) = &mut self.divides {
+            self.lines = LINES[rng.below(LINES.len() as u64) as usize];
+        }
         let pools = view.pool_count();
         let mut chunks: Vec<(ChunkId, PoolId)> = Vec::new();
         for pool in (0..pools).map(PoolId) {
@@ -49,6 +61,10 @@ impl Placement for Restless {
 
     fn router(&mut self) -> Option<&mut dyn Router> {
         Some(self)
+    }
+
+    fn lines(&self) -> Option<u64> {
+        self.divides.as_ref().map(|_| self.lines)
     }
 
     fn footprint(&self) -> Footprint {

@@ -79,15 +79,9 @@ pub(crate) fn run(command: Command) -> Result<(), CliError> {
     }
 }
 
-/// Reads the name of a volume: one that none can have is refused before anybody is asked. It is
-/// part of a path of the API, so what would end that is no name either.
+/// Reads the name of a volume: one that none can have is refused before anybody is asked.
 pub(crate) fn volume_name(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '+');
-    let is_name = !text.is_empty()
-        && text.len() <= thermocline_content::settings::NAME_BYTES_MAX
-        && text.chars().all(fits)
-        && !text.starts_with(['.', '-']);
-    match is_name {
+    match thermocline_content::settings::is_volume_name(text) {
         true => Ok(text.to_string()),
         false => Err(format!(
             "`{text}` is no volume's name: use 1 to 64 of a-z, A-Z, 0-9, `.`, `_`, `-`, `@`, `+`, \

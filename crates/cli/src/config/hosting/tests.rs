@@ -70,6 +70,10 @@ fn what_is_wrong_is_told_with_file_and_line() {
         (host("id = 1\nflash-size = \"1GiB\"").err(), "there is no `flash`"),
         (host("id = 1\nflash = \"f\"\nflash-size = \"1KiB\"").err(), "from 1 MiB to 8 TiB"),
         (host("volumes = [\"a\"]").err(), "there is no `id`"),
+        (
+            host("id = 1\nvolumes = [\"vm\", \"größe\"]").err(),
+            "line 2: `größe` is no volume's name",
+        ),
         (host("id = 0").err(), "line 1: `id` must be a whole number from 1 to 65535"),
         (host("id = 1\nstore = \"x\"").err(), "line 2: `x` is not an address and a port"),
         (host("id = 1\nkey = \"k\"").err(), "go together"),
