@@ -26,6 +26,16 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    // Cargo tells a program that it starts about its package. Build scripts see that, too, and are
+    // run anew where it differs: ring's, with all that depends on it, whenever a developer's own
+    // `cargo` follows on `cargo xtask`.
+    for (name, _) in std::env::vars_os() {
+        let of_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(of_package) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thermocline_admin::secret;
 use thermocline_admin::unix_socket::{OWNER_ONLY, SocketName, take_datagrams};
 use thermocline_advice::{Advice, DATAGRAM_BYTES, Datagram, Hint, Priority, Said};
@@ -121,7 +121,10 @@ impl AdviceSocket {
             socket.set_write_timeout(Some(PATIENCE))?;
             socket.send_to(&mark, &self.path)
         });
-        while let (Ok(_), Ok(one)) = (&sent, self.received.recv_timeout(PATIENCE)) {
+        // The mark may be lost where others go on to send more than is taken.
+        let until = Instant::now() + PATIENCE;
+        let left = || until.saturating_duration_since(Instant::now());
+        while let (Ok(_), Ok(one)) = (&sent, self.received.recv_timeout(left())) {
             if one.process == us {
                 break;
             }

@@ -36,6 +36,7 @@ use hyper::header::{
     CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, StatusCode, Uri, Version};
 use std::convert::Infallible;
@@ -343,6 +344,7 @@ impl Exchange {
                         interim.push(answer.status(), answer.headers());
                     });
                 }
+                for_http1(&mut request);
                 let mut answer = pin!(upstream::send_http1(&mut conn, *request));
                 let (alarm, interim) = (&mut self.alarm, self.interim.as_deref());
                 let mut told = false;
@@ -511,11 +513,14 @@ impl Exchange {
     }
 }
 
-/// HTTP/2 names the host in the target.
-fn for_http2(request: &mut Request<ReqBody>, is_encrypted: bool) {
+/// HTTP/2 names the host in the target. A request that a connection gave back unsent has it there
+/// already.
+fn for_http2<B>(request: &mut Request<B>, is_encrypted: bool) {
     request.headers_mut().remove(TRANSFER_ENCODING);
     let host = request.headers_mut().remove(HOST);
     let host = host.as_ref().and_then(|host| host.to_str().ok()).filter(|host| !host.is_empty());
+    let earlier = request.uri().authority().cloned();
+    let host = host.or(earlier.as_ref().map(Authority::as_str));
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_string();
     let uri = Uri::builder()
         .scheme(if is_encrypted { "https" } else { "http" })
@@ -525,3 +530,20 @@ fn for_http2(request: &mut Request<ReqBody>, is_encrypted: bool) {
     }
     *request.version_mut() = Version::HTTP_2;
 }
+
+/// HTTP/1.1 names the host in a field: of a request that a connection of HTTP/2 gave back unsent, it
+/// has to go back there.
+fn for_http1<B>(request: &mut Request<B>) {
+    let Some(authority) = request.uri().authority().cloned() else { return };
+    if let Ok(host) = HeaderValue::from_str(authority.as_str()) {
+        request.headers_mut().entry(HOST).or_insert(host);
+    }
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_string();
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+    *request.version_mut() = Version::HTTP_11;
+}
+
+#[cfg(test)]
+mod tests;

@@ -187,7 +187,7 @@ impl Group {
         let count = self.machines.state.pools.count();
         let before = join(&mut self.machines.state, spec, None)?;
         let chunks = self.machines.state.pools.pop().map_or(0, |pool| pool.slots_for_chunks());
-        self.machines.state.pools.take_back_extents(before);
+        self.machines.state.pools.take_back_room(before);
         assert_eq!(self.machines.state.pools.count(), count, "a check changes nothing");
         Ok(chunks)
     }

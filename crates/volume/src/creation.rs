@@ -5,10 +5,10 @@ use crate::format::{Membership, PoolRecord};
 use crate::group_state::GroupState;
 use crate::group_state::service::Service;
 use crate::opening::error::CreateError;
-use crate::pools::extents::Extents;
 use crate::pools::layout;
 use crate::pools::pool::{NO_DEVICE, Pool, PoolSpec, PoolState, check_name};
 use crate::pools::ranks::Ranks;
+use crate::pools::room::RoomBefore;
 use crate::pools::{Pools, Sizes};
 use crate::settings::{CHUNK_MAX, CHUNK_MIN, JOURNAL_BLOCKS, POOLS_MAX, Settings, VOLUMES_MAX};
 use crate::sizes::PAYLOAD_BYTES;
@@ -82,7 +82,7 @@ pub(crate) fn join(
     group: &mut GroupState,
     spec: &PoolSpec,
     before: Option<PoolId>,
-) -> Result<Vec<[Extents; 2]>, AdminError> {
+) -> Result<Vec<RoomBefore>, AdminError> {
     if group.service != Service::Ready {
         return Err(AdminError::NotReady);
     }
@@ -103,16 +103,16 @@ pub(crate) fn join(
     // Metadata may need what is lent.
     met_if(group.lines.lent() > 0, "lines taken back for a new pool");
     group.lines.take_back_all(&mut group.pools);
-    let (extents, count) = (group.pools.extents(), group.pools.count());
+    let (room, count) = (group.pools.room(), group.pools.count());
     group.pools.push(pool, before);
     if !group.pools.grow_areas(group.need()).suffices {
         group.pools.pop();
-        group.pools.take_back_extents(extents);
+        group.pools.take_back_room(room);
         assert_eq!(group.pools.count(), count, "a pool that is refused leaves nothing behind");
         return Err(AdminError::MetadataRoom(spec.name.clone()));
     }
     assert_eq!(group.pools.count(), count + 1);
-    Ok(extents)
+    Ok(room)
 }
 
 fn check_settings(settings: &Settings, pools: &[PoolSpec]) -> Result<(), CreateError> {

@@ -147,10 +147,14 @@ impl Machines {
 
     /// Moves chunks off pools that are being drained.
     fn evacuate(&mut self, now: Nanos) {
-        if !evacuation::is_under_way(&self.state) || self.has_operations() {
+        if !evacuation::is_under_way(&self.state) {
             return;
         }
-        for (chunk, from) in evacuation::next_to_leave(&self.state, &self.moves) {
+        let most = evacuation::may_begin(&self.state, &self.moves);
+        let last = self.moves.left_last;
+        let leaving = evacuation::next_to_leave(&self.state, &self.moves, last, most);
+        self.moves.left_last = leaving.last().map_or(last, |(chunk, _)| Some(*chunk));
+        for (chunk, from) in leaving {
             assert_eq!(self.state.pools[from].state, PoolState::Draining);
             // A further copy needs no move: it is dropped.
             if self.state.map.copies(chunk).count() > 1 {

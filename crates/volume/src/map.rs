@@ -630,6 +630,17 @@ impl ChunkMap {
         })
     }
 
+    /// The same from one of them on, whether that is there or not.
+    pub(crate) fn chunks_from(&self, first: ChunkId) -> impl Iterator<Item = ChunkId> + '_ {
+        let volumes = self.volumes.iter().enumerate().skip(first.volume.0 as usize);
+        volumes.flat_map(move |(volume, map)| {
+            let count = map.as_ref().map_or(0, |map| map.entries.len() as u32);
+            let volume = VolumeId(volume as u32);
+            let from = if volume == first.volume { first.index } else { 0 };
+            (from..count).map(move |index| ChunkId { volume, index })
+        })
+    }
+
     /// Chunks to which writes go to more than one place or by blocks, by ascending id.
     pub(crate) fn not_simple(&self) -> impl Iterator<Item = ChunkId> + '_ {
         self.chunks().filter(|&chunk| !self.is_simple(chunk))

@@ -82,6 +82,8 @@ pub(crate) struct Moves {
     /// Bytes that clients' reads brought to destinations, since opening.
     pub(in crate::moves) fed: u64,
     pub(in crate::moves) proposal: Proposal,
+    /// The chunk behind which the next ones are looked for that leave a draining pool.
+    pub(crate) left_last: Option<ChunkId>,
     finished: Vec<Finished>,
 }
 

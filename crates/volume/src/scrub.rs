@@ -241,7 +241,8 @@ impl Scrub {
             let chunk = self.cursor;
             let run = self.run.as_mut().expect("it goes on");
             if chunk.volume.0 >= below.group.map.volume_count() {
-                run.ended = true;
+                // Chunks of volumes that were deleted meanwhile were counted, and are not met.
+                (run.ended, run.passed) = (true, run.total);
                 return None;
             }
             if !below.group.map.has(chunk) {

@@ -86,6 +86,15 @@ pub(super) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError
     let threads = keys.count("threads", 1..=256)?.unwrap_or(1) as usize;
     let connections = keys.count("connections", 1..=1_000_000)?;
     let connections_max = connections.map_or(CONNECTIONS_MAX, |count| count as usize);
+    // Each thread keeps a place for the next client of each listener.
+    let waiting = threads * listen.len();
+    if connections_max < waiting {
+        return Err(keys.problem(format!(
+            "`connections` is {connections_max}; {threads} thread(s) that accept clients on {} \
+             address(es) need {waiting} at least",
+            listen.len()
+        )));
+    }
     let mut live = Live::new(backends(&mut keys)?);
     let policy = policy(&mut keys)?;
     let policy_line = policy.as_ref().map(|policy| policy.line);

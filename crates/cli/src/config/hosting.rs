@@ -221,10 +221,13 @@ fn read_store(text: &str, path: &Path) -> Result<StoreServe, ConfigError> {
         if config.hosts.insert(host, domains).is_some() {
             return Err(table.problem(format!("two hosts have the number {}", host.0)));
         }
-        if let Some(key) = table.text("key")? {
-            peers.push((host, beside.join(key.value)));
-        } else if own.is_some() {
-            return Err(table.problem("this host has no `key`; name its NAME.pub"));
+        match (table.text("key")?, &own) {
+            (Some(key), Some(_)) => peers.push((host, beside.join(key.value))),
+            (Some(_), None) => return Err(table.problem(NO_OWN_KEY)),
+            (None, Some(_)) => {
+                return Err(table.problem("this host has no `key`; name its NAME.pub"));
+            }
+            (None, None) => {}
         }
         table.finish()?;
     }
@@ -285,6 +288,10 @@ fn store_place(keys: &mut Keys<'_>, beside: &Path) -> Result<StorePlace, ConfigE
     }
 }
 
+/// Keys of others tell nothing where there is none to answer with.
+const NO_OWN_KEY: &str = "this host has a `key`, but there is no `key` above the tables: without one nobody is asked for \
+     theirs; name the file of this end's own key";
+
 fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
     let beside = path.parent().unwrap_or(Path::new(""));
     let mut keys = Keys::parse(File { text, path }, "the configuration")?;
@@ -331,6 +338,7 @@ fn read_host(text: &str, path: &Path) -> Result<HostServe, ConfigError> {
             return Err(table.problem(format!("the number {} is another host's", peer.0)));
         }
         match table.text("key")? {
+            Some(_) if own.is_none() => return Err(table.problem(NO_OWN_KEY)),
             Some(key) => known.push((peer, beside.join(key.value))),
             None if own.is_some() => {
                 return Err(table.problem("this host has no `key`; name its NAME.pub"));

@@ -94,6 +94,8 @@ impl Engine {
         if self.admission.left(client) {
             self.event(Severity::Info, "client", format!("client {client} left"));
         }
+        let now = self.now();
+        self.give_up_refused(now, |of, _| of == client);
     }
 
     /// True if the next request of a connection waited for memory and has it now.

@@ -227,6 +227,26 @@ impl Engine {
         });
     }
 
+    /// Answers requests that the machine handed back, in place of handing them to it again: those
+    /// of a client (by its number) or a volume that is gone. The next volume may get its number.
+    pub(super) fn give_up_refused(&mut self, now: Nanos, goes: impl Fn(u64, VolumeId) -> bool) {
+        let (origins, mut over) = (&self.origins, Vec::new());
+        self.refused.retain(|_, requests| {
+            requests.retain(|request| {
+                let client = origins[request.id.0 as u32].connection;
+                let stays = !goes(client, request.volume);
+                if !stays {
+                    over.push(request.id);
+                }
+                stays
+            });
+            !requests.is_empty()
+        });
+        for id in over {
+            self.answer(now, Reply { id, result: Err(RequestError::NoVolume) });
+        }
+    }
+
     pub(super) fn answer(&mut self, now: Nanos, reply: Reply) {
         let origin = self.origins.remove(reply.id.0 as u32);
         if origin.connection != NOBODY || origin.kind != RequestKind::Read {

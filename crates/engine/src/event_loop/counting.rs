@@ -26,6 +26,7 @@ struct Before {
     latencies: [Latencies; 2],
     /// Seconds in which it was being drained and nothing left it.
     stuck: u32,
+    slots_used: u32,
     health: Health,
     full: bool,
 }
@@ -151,7 +152,11 @@ impl Engine {
         let counts = status.counters.since(&old);
         let was = before.state.replace(status.state);
         let waits = status.state == PoolState::Draining && status.slots_used > 0;
-        let stuck = if waits && counts.copied_out_bytes == 0 { before.stuck + 1 } else { 0 };
+        let used = std::mem::replace(&mut before.slots_used, status.slots_used);
+        // What is read of a failing disk need not arrive anywhere.
+        let fails = counts.errors + counts.checksum_errors > 0;
+        let moves = status.slots_used < used || counts.copied_out_bytes > 0 && !fails;
+        let stuck = if waits && !moves { before.stuck + 1 } else { 0 };
         before.stuck = stuck;
         let second = PoolSecond {
             reads: counts.reads,
@@ -176,7 +181,7 @@ impl Engine {
         if stuck == STUCK_SECONDS {
             let text = format!(
                 "{} is being drained, and none of its {} chunks has left it for {STUCK_SECONDS} s: \
-                 do the others have room? Chunks stay off pools across a network unless --to-far \
+                 do the others have room, and can its chunks be read? Chunks stay off pools across a network unless --to-far \
                  is said",
                 status.name, status.slots_used
             );

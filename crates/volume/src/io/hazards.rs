@@ -166,7 +166,11 @@ pub(crate) fn intent_durable(
 
 /// Sub-requests of a chunk waited until less is queued for the journal.
 pub(crate) fn room_may_be_there(group: &mut GroupState, chunk: ChunkId) {
-    // Who waited may have gone with the mirror that it would have announced.
+    // Who waited may have gone: with the mirror that it would have announced, or with its volume,
+    // whose number a shorter one may have by now.
+    if !group.map.is_busy(chunk) {
+        return;
+    }
     let Some(busy) = group.busy_chunk_mut(chunk) else { return };
     busy.awaits_room = false;
     group.emit(Effect::Eased(chunk));

@@ -21,6 +21,8 @@ const SPOILS_MAX: u32 = 3;
 pub(crate) struct Piece {
     pub(in crate::moves) range: Range<u32>,
     pub(in crate::moves) to: Place,
+    /// Place that it is read from; `None`: a client has read it.
+    pub(in crate::moves) from: Option<Place>,
     /// True if a foreground write overlapped it meanwhile.
     pub(in crate::moves) spoiled: bool,
     /// Checksums of what was read, where they were not known; none: they were.

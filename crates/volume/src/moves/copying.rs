@@ -20,6 +20,7 @@ use std::ops::Range;
 use thermocline_policy::migration::{Held, Tried};
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met;
 use thermocline_units::{ChunkId, PoolId};
 
 impl Moves {
@@ -79,7 +80,8 @@ impl Moves {
         );
         let copy = &mut below.group.operations[index];
         copy.cursor = range.end;
-        copy.piece = Some(Piece { range, to, spoiled: false, sums: Vec::new() });
+        let from = Some(source);
+        copy.piece = Some(Piece { range, to, from, spoiled: false, sums: Vec::new() });
         below.group.pools.send(below.now, source.pool, Owner::Copy { operation: index }, io, false);
     }
 
@@ -144,8 +146,14 @@ impl Moves {
         payload: Payload,
     ) {
         let piece = below.group.operations[index].piece.as_ref().expect("its contents have come");
-        let (to, start) = (piece.to, piece.range.start);
+        let (to, start, from) = (piece.to, piece.range.start, piece.from);
         assert_eq!(payload.len(), piece.range.end - start, "all of the piece was read");
+        if from.is_some_and(|from| !is_there(below.group, index, from)) {
+            // Its slot may have been discarded, or given to another chunk, before it was read.
+            met("copy that a piece was read from has gone");
+            below.group.operations[index].cursor = start;
+            return self.piece_over(below, index);
+        }
         if !self.piece_is_right(below, index, pool, &payload) {
             return self.piece_over(below, index);
         }
@@ -262,6 +270,14 @@ fn parting_source(
     }
     let places = || group.map.copies(chunk).map(|copy| copy.place);
     (places().count() > 1 && places().any(|place| place == source)).then_some(source)
+}
+
+/// True if an operation's chunk still has a copy, or a part, in a place.
+fn is_there(group: &GroupState, index: u32, place: Place) -> bool {
+    let chunk = group.operations[index].what.chunk;
+    let copies = group.map.copies(chunk).map(|copy| copy.place);
+    let above = group.map.overlay(chunk).map(|overlay| overlay.place);
+    copies.chain(above).any(|known| known == place)
 }
 
 /// A place to read a piece from; never the one that is being filled.

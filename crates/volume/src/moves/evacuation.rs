@@ -15,19 +15,37 @@ fn is_draining(pool: &Pool) -> bool {
     pool.state == PoolState::Draining
 }
 
-/// The next chunks that leave, each with the draining pool that it is on: as many as may be copied
-/// at once, and none that has an operation.
-pub(crate) fn next_to_leave(group: &GroupState, moves: &Moves) -> Vec<(ChunkId, PoolId)> {
-    let batch = group.settings.copying.concurrent as usize;
-    let free = group.map.chunks().filter(|chunk| !moves.chunks.contains_key(chunk));
-    let leaving = free.filter_map(|chunk| {
-        let copies = group.map.copies(chunk).map(|copy| copy.place);
-        let above = group.map.overlay(chunk).map(|overlay| overlay.place);
-        let mut places = copies.chain(above);
-        let place = places.find(|place| is_draining(&group.pools[place.pool]))?;
-        Some((chunk, place.pool))
-    });
-    leaving.take(batch).collect()
+/// The next `most` chunks behind `last` that leave, each with the draining pool that it is on; none
+/// that has an operation. After the last chunk of all comes the first one: those that cannot leave
+/// keep no others waiting.
+pub(crate) fn next_to_leave(
+    group: &GroupState,
+    moves: &Moves,
+    last: Option<ChunkId>,
+    most: usize,
+) -> Vec<(ChunkId, PoolId)> {
+    let next = |last: ChunkId| ChunkId { index: last.index.saturating_add(1), ..last };
+    let behind = group.map.chunks_from(last.map_or(ChunkId::default(), next));
+    let before = group.map.chunks().take_while(|chunk| last.is_some_and(|last| *chunk <= last));
+    let free = behind.chain(before).filter(|chunk| !moves.chunks.contains_key(chunk));
+    let leaving = free.filter_map(|chunk| Some((chunk, leaves(group, chunk)?)));
+    leaving.take(most).collect()
+}
+
+/// The draining pool that a chunk is on; `None`: it may stay.
+fn leaves(group: &GroupState, chunk: ChunkId) -> Option<PoolId> {
+    let copies = group.map.copies(chunk).map(|copy| copy.place);
+    let above = group.map.overlay(chunk).map(|overlay| overlay.place);
+    let mut pools = copies.chain(above).map(|place| place.pool);
+    pools.find(|pool| is_draining(&group.pools[*pool]))
+}
+
+/// Number of chunks that may begin to leave beside those of a draining pool that have an operation
+/// already: as many in all as are copied at once, whatever others are doing.
+pub(crate) fn may_begin(group: &GroupState, moves: &Moves) -> usize {
+    let on_it = |chunk: &&ChunkId| group.map.has(**chunk) && leaves(group, **chunk).is_some();
+    let own = moves.chunks.keys().filter(on_it).count();
+    (group.settings.copying.concurrent as usize).saturating_sub(own)
 }
 
 /// Moves that take a chunk off `from`, the best first. What lies over a copy elsewhere may have to

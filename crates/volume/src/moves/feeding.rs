@@ -68,7 +68,8 @@ pub(crate) fn feed(moves: &mut Moves, below: &mut Below, read: &ClientRead) {
     let copy = &mut below.group.operations[index];
     assert!(!copy.has_piece(), "an operation has one piece on its way");
     assert!(!copy.presence.any_in(&range), "what is there is not brought again");
-    copy.piece = Some(Piece { range: range.clone(), to, spoiled: false, sums: Vec::new() });
+    let from = None;
+    copy.piece = Some(Piece { range: range.clone(), to, from, spoiled: false, sums: Vec::new() });
     moves.fed += u64::from(bytes);
     let payload = read.payload.slice(range.start - read.at..range.end - read.at);
     moves.piece_read(below, index, read.from.pool, payload);

@@ -90,24 +90,27 @@ pub(crate) fn enlarge(
 pub(crate) struct Before {
     pools: Vec<(Slots, Bytes)>,
     extents: Vec<[Extents; 2]>,
+    /// Slots that chunks do not get yet, of pools that grew before.
+    held: Vec<Vec<u32>>,
 }
 
 impl Before {
     pub(crate) fn of(group: &GroupState) -> Before {
         let pools = group.pools.iter().map(|pool| (pool.slots.clone(), pool.geometry.size));
         let extents = group.pools.iter().map(|pool| pool.extents.clone());
-        Before { pools: pools.collect(), extents: extents.collect() }
+        let held = group.pools.iter().map(|pool| pool.held.clone());
+        Before { pools: pools.collect(), extents: extents.collect(), held: held.collect() }
     }
 
     /// Makes it so again; `growing` is the pool whose slots became more.
     pub(crate) fn restore(self, group: &mut GroupState, growing: PoolId) {
         assert_eq!(self.pools.len(), group.pools.count(), "the same pools");
-        for (pool, ((slots, size), extents)) in
-            group.pools.iter_mut().zip(self.pools.into_iter().zip(self.extents))
-        {
+        assert!(self.held[growing.index()].is_empty(), "what it grew by before is in force");
+        let all = self.pools.into_iter().zip(self.extents).zip(self.held);
+        for (pool, (((slots, size), extents), held)) in group.pools.iter_mut().zip(all) {
             (pool.slots, pool.geometry.size, pool.extents) = (slots, size, extents);
+            pool.held = held;
         }
-        group.pools[growing].held.clear();
     }
 }
 

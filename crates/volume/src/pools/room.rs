@@ -34,6 +34,12 @@ pub(crate) struct Growth {
     pub(crate) is_new: bool,
 }
 
+/// Room of a pool's metadata, and the slots that chunks did not get yet, to be taken back to.
+pub(crate) struct RoomBefore {
+    extents: [Extents; 2],
+    held: Vec<u32>,
+}
+
 impl Pool {
     /// Slots that metadata may have: free ones, and those that chunks do not get yet. A superblock
     /// that puts a checkpoint in force says also how large the pool is.
@@ -43,13 +49,24 @@ impl Pool {
         free.saturating_add(self.held.len() as u32)
     }
 
-    /// Makes the extents what they were before some were appended, which nothing has used.
-    fn take_back_extents(&mut self, before: [Extents; 2]) {
-        let now = std::mem::replace(&mut self.extents, before);
+    /// Room as it is now.
+    fn room(&self) -> RoomBefore {
+        RoomBefore { extents: self.extents.clone(), held: self.held.clone() }
+    }
+
+    /// Makes the room what it was before extents were appended, which nothing has used. Slots that
+    /// chunks did not get yet are held back again: no superblock says that the pool has them.
+    fn take_back_room(&mut self, before: RoomBefore) {
+        let now = std::mem::replace(&mut self.extents, before.extents);
+        let left = std::mem::replace(&mut self.held, before.held).len();
+        let came_from_held = &self.held[left..];
         for (now, before) in now.iter().zip(&self.extents) {
             assert!(now.count() >= before.count(), "extents only ever grow");
-            let added = now.slots().skip(before.count() as usize);
-            added.for_each(|slot| self.slots.give_back(slot, false));
+            for slot in now.slots().skip(before.count() as usize) {
+                if !came_from_held.contains(&slot) {
+                    self.slots.give_back(slot, false);
+                }
+            }
         }
     }
 }
@@ -202,7 +219,7 @@ impl Pools {
         if missing[0].saturating_add(missing[1]) > state.free_for_metadata() {
             return false;
         }
-        let before = state.extents.clone();
+        let before = state.room();
         for (extents, missing) in state.extents.iter_mut().zip(missing) {
             for _ in 0..missing {
                 extents.push(take_for_metadata(&mut state.slots, &mut state.held));
@@ -210,23 +227,23 @@ impl Pools {
         }
         let lists = self.iter().flat_map(|pool| &pool.extents);
         if lists.map(|extents| extents.runs().len()).sum::<usize>() > RUNS_MAX {
-            self[pool].take_back_extents(before);
+            self[pool].take_back_room(before);
             return false;
         }
         assert!(self.capacity_of(pool) >= blocks, "both areas have what was asked for");
         true
     }
 
-    /// The extents of all pools, to be taken back to.
-    pub(crate) fn extents(&self) -> Vec<[Extents; 2]> {
-        self.iter().map(|pool| pool.extents.clone()).collect()
+    /// The room of all pools, to be taken back to.
+    pub(crate) fn room(&self) -> Vec<RoomBefore> {
+        self.iter().map(Pool::room).collect()
     }
 
-    /// Takes back the room that [`Pools::grow_areas`] gave: the extents are what they were.
-    pub(crate) fn take_back_extents(&mut self, before: Vec<[Extents; 2]>) {
+    /// Takes back the room that [`Pools::grow_areas`] gave: it is what it was.
+    pub(crate) fn take_back_room(&mut self, before: Vec<RoomBefore>) {
         assert_eq!(before.len(), self.count(), "the same pools");
         for (pool, before) in self.iter_mut().zip(before) {
-            pool.take_back_extents(before);
+            pool.take_back_room(before);
         }
     }
 }

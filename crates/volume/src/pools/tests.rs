@@ -116,16 +116,35 @@ fn a_pool_that_is_taken_away_again_leaves_the_order_as_it_was() {
     assert_eq!(pools.ranks(), &before);
 }
 
+/// A check whether a pool may join made free for chunks what another one had grown by, and no
+/// superblock said yet: after a crash the group would have been refused.
+#[test]
+fn slots_that_chunks_do_not_get_yet_are_held_back_again() {
+    let mut pools = pools(2);
+    let pool = &mut pools[PoolId(0)];
+    pool.slots.grow(24, 16);
+    pool.held = (16..24).rev().collect();
+    let (held, used) = (pool.held.clone(), pool.slots.used());
+    let before = pools.room();
+    let need = crate::pools::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
+    assert!(pools.grow_areas(need).is_new);
+    assert!(pools[PoolId(0)].held.len() < held.len(), "metadata goes there first");
+    pools.take_back_room(before);
+    let pool = &pools[PoolId(0)];
+    assert_eq!((&pool.held, pool.slots.used()), (&held, used));
+    assert!(held.iter().all(|&slot| pool.slots.is_taken(slot)));
+}
+
 #[test]
 fn areas_grow_in_slots_only_where_these_are_free() {
     let mut pools = pools(2);
     let need = crate::pools::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
     assert!(pools.lack_room(need) || pools.elect_replicas(need).is_empty());
-    let before = pools.extents();
+    let before = pools.room();
     let growth = pools.grow_areas(need);
     assert!(growth.suffices && growth.is_new, "{growth:?}");
     assert_eq!(pools.elect_replicas(need), [PoolId(0), PoolId(1)]);
-    pools.take_back_extents(before);
+    pools.take_back_room(before);
     assert_eq!(pools[PoolId(0)].slots.used(), 0);
     for slot in 0..16 {
         assert!(pools[PoolId(0)].slots.take().is_some(), "{slot}");

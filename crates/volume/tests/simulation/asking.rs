@@ -114,7 +114,10 @@ impl Runner<'_> {
         }
         let before = before.map(|number| self.pool(number));
         let (now, spec) = (self.world.now, self.world.plug_in(&plan, &self.plan.settings));
-        match self.world.group_mut().add_pool_before(now, spec, before) {
+        let fits = self.world.group_mut().check_pool(&spec).is_ok();
+        let added = self.world.group_mut().add_pool_before(now, spec, before);
+        assert!(fits == added.is_ok() || before.is_some(), "a check says what would be");
+        match added {
             Ok(_) => {
                 self.pools.push(plan);
                 if before.is_some() {
@@ -145,7 +148,9 @@ impl Runner<'_> {
         disk.grow(size);
         let zeroed_from = if self.pools[index].zeroed { before } else { Bytes(u64::MAX) };
         let now = self.world.now;
+        let checked = self.world.group_mut().check_growth(pool, size);
         let grown = self.world.group_mut().grow_pool(now, pool, size, zeroed_from);
+        assert_eq!(checked.is_ok(), grown.is_ok(), "a check says what would be: {checked:?}");
         self.world.tell(|| format!("{pool:?} shall have {size}: {grown:?}"));
         if grown.is_ok() {
             self.mark("pools grown");

@@ -65,6 +65,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
         (store("device = \"d\"\nkey = \"k\"").err(), "no host could come in"),
         (store("device = \"d\"\n[[host]]\nid = 1\n[[host]]\nid = 1").err(), "the number 1"),
         (store("device = \"d\"\n[[host]]\nid = 1\ndomains = [64]").err(), "from 0 to 63"),
+        (store("device = \"d\"\n[[host]]\nid = 1\nkey = \"h.pub\"").err(), "no `key` above"),
         (store("device = \"d\"\nhttp = \"127.0.0.1:1\"").err(), "go together"),
         (host("id = 1\nhttp = \"10.0.0.1:1\"\ntoken-file = \"t\"").err(), "not encrypted"),
         (host("id = 1\nflash-size = \"1GiB\"").err(), "there is no `flash`"),
@@ -77,6 +78,10 @@ fn what_is_wrong_is_told_with_file_and_line() {
         (host("id = 0").err(), "line 1: `id` must be a whole number from 1 to 65535"),
         (host("id = 1\nstore = \"x\"").err(), "line 2: `x` is not an address and a port"),
         (host("id = 1\nkey = \"k\"").err(), "go together"),
+        (
+            host("id = 1\n[[peer]]\nid = 2\naddress = \"127.0.0.1:1\"\nkey = \"h.pub\"").err(),
+            "no `key` above",
+        ),
         (host("id = 1\n[[peer]]\nid = 1\naddress = \"127.0.0.1:1\"").err(), "another host's"),
     ];
     for (error, part) in wrong {

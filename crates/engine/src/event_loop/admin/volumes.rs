@@ -141,6 +141,7 @@ impl AdminApi<'_> {
         let now = self.engine.now();
         self.engine.group.delete_volume(now, id).map_err(refused)?;
         // The next volume may have its number.
+        self.engine.give_up_refused(now, |_, volume| volume == id);
         self.engine.cancel_jobs_of(id);
         self.engine.name_exports();
         self.engine.counts.forget_volume(id);

@@ -82,7 +82,7 @@ const TRUST: Setting = Setting {
 };
 const LINES: Setting = Setting {
     name: "lines",
-    default: "gain",
+    default: "0",
     unit: "gain, or a share from 0 to 1",
     help: "slots of the fastest pool that hold lines of 4 KiB: as many as gain most, or a share",
 };

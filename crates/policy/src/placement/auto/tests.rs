@@ -220,7 +220,7 @@ fn strict_promises_give_way_to_nobody_else() {
     let stay = |class| {
         let mut view = Measured::full_of(1);
         view.sla = Some(Sla { latency: Nanos::from_micros(1_000), class });
-        for spec in ["auto", "auto:lines=0.25"] {
+        for spec in ["auto", "auto:lines=gain", "auto:lines=0.25"] {
             run_on(build(spec).as_mut(), &mut view, 60, &mut Rng::seeded(5), hot);
         }
         view.machine.flash.iter().filter(|chunk| chunk.volume == VolumeId(1)).count() as u64
@@ -399,8 +399,8 @@ fn bytes_that_it_has_not_written_change_nothing() {
 #[test]
 fn only_who_divides_says_how_many_slots_are_lent() {
     let lines = |text: &str| build(text).lines();
-    assert_eq!([lines("auto:mode=recommend"), lines("auto:lines=0")], [None, None]);
-    assert_eq!([lines("auto"), lines("auto:mode=recommend:lines=gain")], [Some(0), None]);
+    assert_eq!([lines("auto"), lines("auto:mode=recommend:lines=gain")], [None, None]);
+    assert_eq!([lines("auto:lines=gain"), lines("auto:lines=0.25")], [Some(0), Some(0)]);
 }
 
 /// Reading its averages, which it had not, ended the engine: by a command that only reads.

@@ -105,7 +105,7 @@ const SHARE: Setting = Setting {
 
 const SERVICE: Setting = Setting {
     name: "service",
-    default: "profile",
+    default: "measured",
     unit: "profile or measured",
     help: "where a pool's service rate comes from: its profile, or requests that it completed",
 };

@@ -85,13 +85,13 @@ fn a_pool_that_is_slower_than_its_profile_takes_no_more() {
         let moves = propose_to(lmst.as_mut(), &view);
         moves.into_iter().filter(|(_, to)| *to == 0).collect::<Vec<_>>()
     };
-    assert_eq!(moves("lmst:memory=0"), [(1, 0)]);
-    assert_eq!(moves("lmst:memory=0:service=measured"), []);
+    assert_eq!(moves("lmst:memory=0:service=profile"), [(1, 0)]);
+    assert_eq!(moves("lmst:memory=0"), []);
 }
 
 #[test]
 fn a_pool_that_cannot_keep_up_is_relieved_all_the_same() {
-    let mut lmst = build("lmst:memory=0:service=measured");
+    let mut lmst = build("lmst:memory=0");
     let mut view = tiers(&[(1, 1), (2, 1)]);
     // It completes half of what is asked of it, and takes seconds for it.
     view.loads[1] = PoolLoad {

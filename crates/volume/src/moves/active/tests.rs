@@ -52,7 +52,8 @@ fn operation(kind: OperationKind) -> ActiveOperation {
 }
 
 fn with_piece(operation: ActiveOperation) -> ActiveOperation {
-    let piece = Piece { range: BLOCK..3 * BLOCK, to: NEW, spoiled: false, sums: Vec::new() };
+    let piece =
+        Piece { range: BLOCK..3 * BLOCK, to: NEW, from: None, spoiled: false, sums: Vec::new() };
     ActiveOperation { piece: Some(piece), ..operation }
 }
 

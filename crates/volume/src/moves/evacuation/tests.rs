@@ -1,6 +1,6 @@
 //! Pools that are drained: which chunks leave, where they may go, and when it is over.
 
-use super::{end_drains, is_under_way, next_to_leave, ways_out};
+use super::{end_drains, is_under_way, may_begin, next_to_leave, ways_out};
 use crate::group_state::GroupState;
 use crate::group_state::tests::{CHUNKS, FAR, FAST, SLOW, chunk, group, mirror, put, take_slot};
 use crate::map::ChunkState;
@@ -30,7 +30,8 @@ fn a_chunk_leaves_with_any_of_its_parts_unless_it_has_an_operation() {
     let mut moves = Moves::default();
     let away = Operation { kind: OperationKind::Migrate, chunk: chunk(3), to: SLOW };
     moves.enqueue(&group, away).expect("nothing speaks against it");
-    assert_eq!(next_to_leave(&group, &moves), [(chunk(0), FAST), (chunk(2), FAST)]);
+    let leaving = next_to_leave(&group, &moves, None, 9);
+    assert_eq!(leaving, [(chunk(0), FAST), (chunk(2), FAST)]);
     assert!(is_under_way(&group));
 }
 
@@ -39,7 +40,29 @@ fn no_more_chunks_leave_at_once_than_are_copied_at_once() {
     let mut group = draining(FAST);
     (0..CHUNKS).for_each(|index| _ = put(&mut group, chunk(index), FAST));
     group.settings.copying.concurrent = 3;
-    assert_eq!(next_to_leave(&group, &Moves::default()).len(), 3);
+    let mut moves = Moves::default();
+    assert_eq!(may_begin(&group, &moves), 3);
+    let away = Operation { kind: OperationKind::Migrate, chunk: chunk(3), to: SLOW };
+    moves.enqueue(&group, away).expect("nothing speaks against it");
+    assert_eq!(may_begin(&group, &moves), 2);
+}
+
+/// The first chunks of a failing disk could not be read, were tried again and again, and no other
+/// chunk left the disk.
+#[test]
+fn chunks_that_cannot_leave_keep_no_others_waiting() {
+    let mut group = draining(FAST);
+    (0..CHUNKS).for_each(|index| _ = put(&mut group, chunk(index), FAST));
+    let (mut met, mut last) = (Vec::new(), None);
+    for _ in 0..CHUNKS {
+        let two = next_to_leave(&group, &Moves::default(), last, 2);
+        last = two.last().map(|(chunk, _)| *chunk);
+        met.extend(two.into_iter().map(|(chunk, _)| chunk.index));
+    }
+    let expected: Vec<u32> = (0..CHUNKS).cycle().take(2 * CHUNKS as usize).collect();
+    assert_eq!(met, expected);
+    let beyond = ChunkId { index: CHUNKS + 7, ..chunk(0) };
+    assert_eq!(next_to_leave(&group, &Moves::default(), Some(beyond), 1), [(chunk(0), FAST)]);
 }
 
 #[test]

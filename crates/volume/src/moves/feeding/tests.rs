@@ -58,7 +58,7 @@ impl Fed {
 
     fn put_piece(&mut self, range: Range<u32>) {
         let to = self.destination;
-        let piece = Piece { range, to, spoiled: false, sums: Vec::new() };
+        let piece = Piece { range, to, from: None, spoiled: false, sums: Vec::new() };
         self.bench.group.operations[self.number].piece = Some(piece);
     }
 
