@@ -531,8 +531,8 @@ fn for_http2<B>(request: &mut Request<B>, is_encrypted: bool) {
     *request.version_mut() = Version::HTTP_2;
 }
 
-/// HTTP/1.1 names the host in a field: of a request that a connection of HTTP/2 gave back unsent, it
-/// has to go back there.
+/// HTTP/1.1 names the host in a field: of a request that a connection of HTTP/2 gave back unsent,
+/// it has to go back there.
 fn for_http1<B>(request: &mut Request<B>) {
     let Some(authority) = request.uri().authority().cloned() else { return };
     if let Ok(host) = HeaderValue::from_str(authority.as_str()) {

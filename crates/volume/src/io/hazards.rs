@@ -171,8 +171,8 @@ pub(crate) fn room_may_be_there(group: &mut GroupState, chunk: ChunkId) {
     if !group.map.is_busy(chunk) {
         return;
     }
-    let Some(busy) = group.busy_chunk_mut(chunk) else { return };
-    busy.awaits_room = false;
+    group.busy_chunk_of(chunk).awaits_room = false;
+    assert!(group.map.is_busy(chunk), "it was busy before, and still is");
     group.emit(Effect::Eased(chunk));
 }
 
