@@ -103,7 +103,7 @@ pub(crate) fn join(
     // Metadata may need what is lent.
     met_if(group.lines.lent() > 0, "lines taken back for a new pool");
     group.lines.take_back_all(&mut group.pools);
-    let (room, count) = (group.pools.room(), group.pools.count());
+    let (room, count) = (group.pools.room_now(), group.pools.count());
     group.pools.push(pool, before);
     if !group.pools.grow_areas(group.need()).suffices {
         group.pools.pop();

@@ -14,7 +14,7 @@ pub(crate) mod extents;
 pub(crate) mod flight;
 pub(crate) mod pool;
 pub(crate) mod ranks;
-mod room;
+pub(crate) mod room;
 pub(crate) mod slots;
 
 use crate::map::place::Place;

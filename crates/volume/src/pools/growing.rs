@@ -105,7 +105,7 @@ impl Before {
     /// Makes it so again; `growing` is the pool whose slots became more.
     pub(crate) fn restore(self, group: &mut GroupState, growing: PoolId) {
         assert_eq!(self.pools.len(), group.pools.count(), "the same pools");
-        assert!(self.held[growing.index()].is_empty(), "what it grew by before is in force");
+        assert!(self.held[usize::from(growing.0)].is_empty(), "what it grew by before is in force");
         let all = self.pools.into_iter().zip(self.extents).zip(self.held);
         for (pool, (((slots, size), extents), held)) in group.pools.iter_mut().zip(all) {
             (pool.slots, pool.geometry.size, pool.extents) = (slots, size, extents);

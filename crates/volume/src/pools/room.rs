@@ -50,7 +50,7 @@ impl Pool {
     }
 
     /// Room as it is now.
-    fn room(&self) -> RoomBefore {
+    fn room_now(&self) -> RoomBefore {
         RoomBefore { extents: self.extents.clone(), held: self.held.clone() }
     }
 
@@ -219,7 +219,7 @@ impl Pools {
         if missing[0].saturating_add(missing[1]) > state.free_for_metadata() {
             return false;
         }
-        let before = state.room();
+        let before = state.room_now();
         for (extents, missing) in state.extents.iter_mut().zip(missing) {
             for _ in 0..missing {
                 extents.push(take_for_metadata(&mut state.slots, &mut state.held));
@@ -235,8 +235,8 @@ impl Pools {
     }
 
     /// The room of all pools, to be taken back to.
-    pub(crate) fn room(&self) -> Vec<RoomBefore> {
-        self.iter().map(Pool::room).collect()
+    pub(crate) fn room_now(&self) -> Vec<RoomBefore> {
+        self.iter().map(Pool::room_now).collect()
     }
 
     /// Takes back the room that [`Pools::grow_areas`] gave: it is what it was.

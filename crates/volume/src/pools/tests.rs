@@ -125,7 +125,7 @@ fn slots_that_chunks_do_not_get_yet_are_held_back_again() {
     pool.slots.grow(24, 16);
     pool.held = (16..24).rev().collect();
     let (held, used) = (pool.held.clone(), pool.slots.used());
-    let before = pools.room();
+    let before = pools.room_now();
     let need = crate::pools::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
     assert!(pools.grow_areas(need).is_new);
     assert!(pools[PoolId(0)].held.len() < held.len(), "metadata goes there first");
@@ -140,7 +140,7 @@ fn areas_grow_in_slots_only_where_these_are_free() {
     let mut pools = pools(2);
     let need = crate::pools::layout::Need { slots: 4_000, overlays: 0, volumes: 1 };
     assert!(pools.lack_room(need) || pools.elect_replicas(need).is_empty());
-    let before = pools.room();
+    let before = pools.room_now();
     let growth = pools.grow_areas(need);
     assert!(growth.suffices && growth.is_new, "{growth:?}");
     assert_eq!(pools.elect_replicas(need), [PoolId(0), PoolId(1)]);

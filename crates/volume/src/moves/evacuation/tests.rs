@@ -7,7 +7,7 @@ use crate::map::ChunkState;
 use crate::moves::Moves;
 use crate::moves::operation::{Operation, OperationKind};
 use crate::pools::pool::{Evacuation, PoolState};
-use thermocline_units::PoolId;
+use thermocline_units::{ChunkId, PoolId};
 
 fn draining(pool: PoolId) -> GroupState {
     let mut group = group();
