@@ -371,8 +371,8 @@ impl<D: Device> Backing<D> {
                 StoreAnswer::Written(blocks.map(one).collect())
             }
         };
-        self.give_back(now, job);
         self.answer(op, answer);
+        self.give_back(now, job);
     }
 
     /// Blocks that have a content now: those at the place where it was met last.

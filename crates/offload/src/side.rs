@@ -155,4 +155,5 @@ pub(crate) fn hopped(packet: &Bytes) -> Option<(Ipv4Addr, Bytes)> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
 mod tests;

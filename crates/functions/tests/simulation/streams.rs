@@ -149,12 +149,15 @@ impl Streams {
         let first = self.rng.next_u64() as u32;
         let mut received = vec![false; length];
         let (mut told, mut decision) = (BTreeSet::new(), 0);
-        let answers = self.rng.next_u64() as u32;
-        self.open(ends, first, answers);
+        // Every packet acknowledges all before number 1.
+        let answers = 1;
+        // One of two is answered: open connections do not give way, and there is room for three.
+        let is_answered = port % 2 == 1;
+        self.open(ends, first, answers, is_answered);
         let (mut has_moved, mut has_ended) = (false, false);
         for _ in 0..200 {
             let Some(missing) = received.iter().position(|got| !got) else { break };
-            if decision == 0 && self.rng.below(4) == 0 {
+            if decision == 0 && is_answered && self.rng.below(4) == 0 {
                 self.refused_by_all(ends, (first, missing as u32), has_moved);
             }
             if decision == 0 && !has_ended && self.rng.below(8) == 0 {
@@ -202,25 +205,26 @@ impl Streams {
                 }
             }
         }
-        if has_ended && decision == 0 {
+        if has_ended && decision == 0 && received.iter().all(|got| *got) {
             self.next_connection(ends, answers);
         }
     }
 
     /// A handshake, and sometimes what came before it and never arrived.
-    fn open(&mut self, ends: Ends, first: u32, answers: u32) {
+    fn open(&mut self, ends: Ends, first: u32, answers: u32, is_answered: bool) {
         if self.rng.below(3) == 0 {
             let flags = [0, 0x10, 0x11, 2][self.rng.below(4) as usize];
             let payload: &[u8] = if flags == 0x10 && self.rng.below(2) == 0 { b"..." } else { b"" };
             let anywhere = self.rng.next_u64() as u32;
             assert_eq!(self.send(build::tcp(ends, flags, anywhere, payload)).0, Verdict::Pass);
         }
-        for packet in [
+        let packets = [
             build::tcp(ends, 2, first.wrapping_sub(1), b""),
             build::tcp((ends.1, ends.0), 0x12, answers.wrapping_sub(1), b""),
             build::tcp(ends, 0x10, first, b""),
             build::tcp((ends.1, ends.0), 0x10, answers, b""),
-        ] {
+        ];
+        for packet in packets.into_iter().take(if is_answered { 4 } else { 1 }) {
             assert_eq!(self.send(packet).0, Verdict::Pass);
         }
     }
