@@ -58,10 +58,17 @@ impl Sweep {
         self.missing.clone()
     }
 
-    /// Numbers of the jobs that are not done now.
+    /// Numbers of the jobs that are not done now. When all are done, what workers that died left
+    /// half written goes.
     fn still_missing(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
         let folder = self.open()?;
-        let numbers = || Ok(folder.missing()?.iter().map(|job| job.number).collect());
+        let numbers = || {
+            let missing: Vec<u64> = folder.missing()?.iter().map(|job| job.number).collect();
+            if missing.is_empty() {
+                folder.clear()?;
+            }
+            Ok(missing)
+        };
         py.detach(numbers)
             .map_err(|error: sweep::FolderError| PyOSError::new_err(error.to_string()))
     }

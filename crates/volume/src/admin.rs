@@ -29,6 +29,7 @@ use thermocline_policy::placement::shadow::ShadowError;
 use thermocline_policy::placement::{Placement, PoolTraits, Sla, Unreadable, VolumeView};
 use thermocline_ports::SECTOR;
 use thermocline_units::mutants::mutant;
+use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 impl Group {
@@ -420,6 +421,7 @@ impl Group {
     /// As there.
     pub fn check_growth(&mut self, id: PoolId, size: Bytes) -> Result<u32, AdminError> {
         let Machines { state, .. } = &mut self.machines;
+        met_if(state.lines.lent() > 0, "lines taken back for a pool that grows");
         state.lines.take_back_all(&mut state.pools);
         let before = Before::of(&self.machines.state);
         let total = self.machines.state.pools.find(id).map(|pool| pool.slots.total());

@@ -229,7 +229,10 @@ impl Folder {
     }
 
     /// Removes what runs that were cut off left half written.
-    fn clear(&self) -> Result<(), FolderError> {
+    ///
+    /// # Errors
+    /// The folder cannot be read, or a file not be removed.
+    pub fn clear(&self) -> Result<(), FolderError> {
         for part in ["results", "times"] {
             for family in self.families() {
                 let halves = entries(&self.worker.path.join(part).join(partition(family)))?;

@@ -308,7 +308,8 @@ fn beside_lines(dice: &mut Dice, volume: u8, row: &mut Vec<Step>) {
     let short = Step::Wait { us: 300_000 };
     match dice.between(0..=6) {
         0 => {
-            row.extend([Step::Settle, Step::Wait { us: 15_000_000 }]);
+            // Where chunks move all the time none comes to rest.
+            row.extend([Step::Place { seed: None }, Step::Settle, Step::Wait { us: 15_000_000 }]);
             for _ in 0..dice.between(1..=4) {
                 let (nth, copy) = (dice.between(0..=255) as u32, dice.between(0..=255) as u8);
                 row.push(Step::Flip { nth, copy, bit: dice.between(0..=1 << 21) as u32 });
