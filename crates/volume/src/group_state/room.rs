@@ -3,7 +3,6 @@
 use super::GroupState;
 use crate::pools::layout::{self, Need};
 use thermocline_units::PoolId;
-use thermocline_units::situations::met_if;
 
 impl GroupState {
     /// Room that checkpoints must have as the group is now.
@@ -41,8 +40,7 @@ impl GroupState {
             // Slots that are going back already come with their last request.
             let leaving = self.pools[pool].lent - self.lines.lent();
             for _ in leaving..lacks {
-                let taken = self.lines.take_back(&mut self.pools);
-                met_if(taken, "slot taken back for metadata");
+                self.lines.take_back(&mut self.pools);
             }
         }
         let growth = self.pools.grow_areas(self.need());

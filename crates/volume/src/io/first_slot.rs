@@ -14,7 +14,6 @@ use crate::map::copies::drop_copy;
 use crate::map::place::Place;
 use thermocline_ports::{DeviceError, Io, Payload};
 use thermocline_units::mutants::mutant;
-use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, PoolId};
 
 /// Progress of the search for a first slot.
@@ -104,8 +103,7 @@ fn await_space(
     sub_request: u32,
 ) -> FirstSlot {
     // No slot of lines is idle; one that is used is free when the last request on it has ended.
-    let taken = group.lines.take_back(&mut group.pools);
-    met_if(taken, "new chunk waits for a slot of lines");
+    group.lines.take_back(&mut group.pools);
     let lines_leave = group.lines.are_leaving();
     let evicted = !lines_leave && evict_prefetched(group, checksums);
     let committing = evicted || group.journal.will_free() || group.operations.will_free();

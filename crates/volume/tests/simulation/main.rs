@@ -94,7 +94,12 @@ const MUST_HAPPEN: [&str; 42] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 34] = [
+const RARE: [&str; 39] = [
+    "lines left for another pool",
+    "lines taken back for a new pool",
+    "lines taken back for a pool that grows",
+    "move refused for lines that a placement wants",
+    "wrong copy dropped beside lines",
     "kept copy gave up its room",
     "line could not be read",
     "line written while it was read",
@@ -132,8 +137,9 @@ const RARE: [&str; 34] = [
 ];
 
 /// Situations that no run has to meet: one seed in hundreds or thousands does, and a plan each
-/// (`accidents::planted`).
-const SELDOM: [&str; 9] = [
+/// (`accidents::planted`), but for the first: 2 of 2,000 seeds met it, and no plan does.
+const SELDOM: [&str; 10] = [
+    "copy that a piece was read from has gone",
     "fill given up among many",
     "write met a piece over what was there",
     "region closed in parts",
