@@ -322,6 +322,17 @@ impl Moves {
         (self.has_queued() || self.proposal.is_worth_a_look()) && has_turn(group)
     }
 
+    /// Number of moves, among those that may begin next, that wait for a slot of a pool.
+    pub(crate) fn arrivals(&self, group: &GroupState, pool: PoolId) -> u32 {
+        let next = self.proposal.moves.iter().take(WINDOW);
+        let waits = |planned: &&Move| {
+            let Move { chunk, to, how } = **planned;
+            let operation = Operation { kind: kind_of(how), chunk, to };
+            to == pool && group.map.has(chunk) && needs_slot(group, &operation)
+        };
+        next.filter(waits).count() as u32
+    }
+
     /// Takes the operations that have ended.
     pub(crate) fn take_finished(&mut self, out: &mut Vec<Finished>) {
         out.append(&mut self.finished);
@@ -354,11 +365,7 @@ impl Moves {
                 self.proposal.moves.remove(at);
                 continue;
             }
-            let kind = match how {
-                How::Move => OperationKind::Migrate,
-                How::Mirror => OperationKind::Mirror,
-            };
-            let operation = Operation { kind, chunk, to };
+            let operation = Operation { kind: kind_of(how), chunk, to };
             if let Some(arrival) = self.proposal.kept_away(group, at) {
                 // The arrival first: it stands behind, or is the move itself.
                 self.proposal.moves.remove(arrival);
@@ -403,10 +410,23 @@ impl Moves {
 /// True if a placement's move would take a slot that it wants for lines itself.
 fn lines_stand(group: &GroupState, operation: &Operation) -> bool {
     let to = operation.to;
-    let needs_slot = !is_prefetched_there(group, operation) && goal_of(group, operation).is_none();
     let full = group.lines.are_planned_on(to) && group.pools[to].slots.free() == 0;
-    met_if(needs_slot && full, "move refused for lines that a placement wants");
-    needs_slot && full
+    let stand = full && needs_slot(group, operation);
+    met_if(stand, "move refused for lines that a placement wants");
+    stand
+}
+
+/// True if an operation takes a slot when it begins.
+fn needs_slot(group: &GroupState, operation: &Operation) -> bool {
+    !is_prefetched_there(group, operation) && goal_of(group, operation).is_none()
+}
+
+/// The operation that a placement's move is.
+fn kind_of(how: How) -> OperationKind {
+    match how {
+        How::Move => OperationKind::Migrate,
+        How::Mirror => OperationKind::Mirror,
+    }
 }
 
 /// Puts a chunk in two parts, of which `above` is one, where that is what an operation does;

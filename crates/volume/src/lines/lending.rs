@@ -5,8 +5,10 @@
 //! 2. The placement says at the end of each epoch how many slots shall be lent, where it divides
 //!    pools. Where it says nothing, a share counts that was set (`lent_percent`).
 //!    Moves of a placement do not take slots that it wants for lines; anything else does.
-//! 3. Housekeeping lends free slots, and takes back what is too much, some in each round. Nothing
-//!    is moved for lines here: a placement that wants more than is free moves chunks away itself.
+//! 3. Housekeeping lends free slots, and takes back what is too much, some in each round. A slot
+//!    that a move waits for is left to it: a placement that sends one chunk away for another wants
+//!    that slot for the other, and on a busy disk few become free. Nothing is moved for lines here:
+//!    a placement that wants more than is free moves chunks away itself.
 
 use crate::group_state::GroupState;
 use crate::machines::Machines;
@@ -46,14 +48,27 @@ impl Machines {
         let (pool, wanted) = self.lines_wanted();
         let lines = &self.state.lines;
         let elsewhere = lines.pool().is_some() && lines.pool() != pool;
-        let has_free = pool.is_some_and(|pool| self.state.pools[pool].slots.free() > 0);
-        elsewhere || lines.lent() > wanted || lines.lent() < wanted && has_free
+        let is_short = lines.lent() < wanted;
+        let has_free = || pool.is_some_and(|pool| self.free_for_lines(pool) > 0);
+        elsewhere || lines.lent() > wanted || is_short && has_free()
+    }
+
+    /// Free slots of a pool that no move waits for.
+    fn free_for_lines(&self, pool: PoolId) -> u32 {
+        let free = self.state.pools[pool].slots.free();
+        if free == 0 {
+            return 0; // The usual case, and this is asked often.
+        }
+        let arrivals = self.moves.arrivals(&self.state, pool);
+        met_if(arrivals >= free, "free slots left to moves that lines want");
+        free.saturating_sub(arrivals)
     }
 
     /// Lends slots, or takes some back.
     pub(crate) fn lend_slots(&mut self) {
         let (pool, wanted) = self.lines_wanted();
         let planned = self.lines_said().is_some();
+        let mut free = pool.map_or(0, |pool| self.free_for_lines(pool));
         let group = &mut self.state;
         group.lines.want(wanted, planned);
         if group.lines.pool().is_some() && group.lines.pool() != pool {
@@ -66,7 +81,8 @@ impl Machines {
             let is_left = |pool| metadata == 0 || group.pools[pool].free_for_metadata() > metadata;
             let changed = match pool {
                 _ if lent > wanted => group.lines.take_back(&mut group.pools),
-                Some(pool) if lent < wanted && is_left(pool) => {
+                Some(pool) if lent < wanted && free > 0 && is_left(pool) => {
+                    free -= 1;
                     group.lines.lend(&mut group.pools, pool)
                 }
                 _ => false,

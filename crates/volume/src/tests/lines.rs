@@ -1,7 +1,7 @@
 //! Lines of 4 KiB in slots of a fast pool that no chunk needs.
 
 use super::{Bench, CHUNK, tactics};
-use crate::{Action, OperationKind, PoolState, Settings};
+use crate::{Action, OperationKind, Outcome, PoolState, Settings};
 use thermocline_policy::Footprint;
 use thermocline_policy::placement::{Budget, ChunkAccess, Move, Placement, VolumeView};
 use thermocline_ports::{Device, Payload};
@@ -14,7 +14,10 @@ const ROUND: Nanos = Nanos(200_000_000);
 /// Eight chunks on the second pool, each with its number and one; so many per cent of the first
 /// are lent.
 fn bench(percent: u8) -> Bench {
-    let settings = Bench::settings();
+    bench_with(percent, Bench::settings())
+}
+
+fn bench_with(percent: u8, settings: Settings) -> Bench {
     let settings =
         Settings { tactics: tactics(&["slowest-first"]), lent_percent: percent, ..settings };
     let mut bench = Bench::with_settings(&[4, 16], 0, settings);
@@ -243,6 +246,48 @@ fn moves_of_a_placement_take_no_slot_that_it_wants_for_lines() {
         bench.operate(OperationKind::Migrate, 1, FAST);
         assert_eq!(bench.pools_of(1), [FAST]);
     }
+}
+
+/// Sends two chunks down for two others, and wants all other slots for lines.
+struct Exchanges;
+
+impl Placement for Exchanges {
+    fn observe(&mut self, _: &ChunkAccess) {}
+
+    fn propose(&mut self, _: Nanos, _: &dyn VolumeView, _: Budget, moves: &mut Vec<Move>) {
+        for (index, pool) in [(0, SLOW), (1, SLOW), (2, FAST), (3, FAST)] {
+            moves.push(Move::to(ChunkId { volume: VolumeId(0), index }, PoolId(pool)));
+        }
+    }
+
+    fn lines(&self) -> Option<u64> {
+        Some(u64::MAX)
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::default()
+    }
+}
+
+/// While the second chunk went down, the slot of the first one was lent, and no chunk came for it:
+/// on busy disks a third of all moves ended so.
+#[test]
+fn a_slot_that_a_move_waits_for_is_not_lent() {
+    let mut settings = Bench::settings();
+    settings.copying.concurrent = 1;
+    settings.epoch = Nanos(10_000_000_000);
+    settings.copying.rate_per_second = Some(Bytes(CHUNK / 3)); // Longer than a commit takes.
+    let mut bench = bench_with(100, settings);
+    for chunk in 0..2 {
+        assert_eq!(bench.operate(OperationKind::Migrate, chunk, FAST), Outcome::Done);
+    }
+    let lent = bench.group.lines().lent;
+    bench.group.set_placement(Some(Box::new(Exchanges)));
+    bench.pass(Nanos(25_000_000_000));
+    let places = [0, 1, 2, 3].map(|chunk| bench.pools_of(chunk)[0]);
+    assert_eq!(places, [SLOW, SLOW, FAST, FAST]);
+    assert_eq!(bench.group.lines().lent, lent);
+    bench.check();
 }
 
 /// Fills wear the device as moves do.

@@ -94,7 +94,8 @@ const MUST_HAPPEN: [&str; 42] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 39] = [
+const RARE: [&str; 40] = [
+    "free slots left to moves that lines want",
     "lines left for another pool",
     "lines taken back for a new pool",
     "lines taken back for a pool that grows",
