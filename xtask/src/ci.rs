@@ -8,7 +8,7 @@
 mod report;
 mod room;
 
-use crate::{Failure, api, deny, hdl, python, tidy, workspace};
+use crate::{Failure, api, deny, dist, hdl, python, tidy, workspace};
 use report::{Row, Tests};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
     Step { name: "api", what: "APIs beside the last release's", fast: false, run: api_step },
     Step { name: "hdl", what: "chunking cores beside the reference", fast: false, run: hdl_step },
     Step { name: "python", what: "the Python package", fast: false, run: python_step },
+    Step { name: "package", what: "the package in a clean Debian", fast: false, run: package_step },
     Step { name: "doc", what: "documentation, warnings denied", fast: false, run: doc },
     Step { name: "deny", what: "licences, bans, sources, advisories", fast: false, run: deny_step },
 ];
@@ -138,6 +139,10 @@ fn hdl_step() -> Result<Passed, Failure> {
 
 fn python_step() -> Result<Passed, Failure> {
     Ok(Passed { warnings: python::gate()?.into_iter().collect(), ..Passed::default() })
+}
+
+fn package_step() -> Result<Passed, Failure> {
+    Ok(Passed { warnings: dist::gate()?.into_iter().collect(), ..Passed::default() })
 }
 
 fn test() -> Result<Passed, Failure> {

@@ -1,5 +1,5 @@
 //! `cargo xtask dist [--binary FILE] [--out FOLDER]`: what a release consists of. `cargo xtask dist
-//! upgrade [--binary FILE]` tries its package in a clean Debian (`upgrade`).
+//! try [--binary FILE]` tries its package in a clean Debian (`trial`); so does the gate.
 //!
 //! 1. The program is built for `x86_64-unknown-linux-musl`, as one static file; without that target
 //!    or without musl-gcc for the host, which is said. `--binary` packs one that is there.
@@ -16,7 +16,7 @@ mod deb;
 mod sbom;
 #[cfg(test)]
 mod tests;
-mod upgrade;
+mod trial;
 
 use crate::{Failure, workspace};
 use std::fs;
@@ -24,10 +24,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const TARGET: &str = "x86_64-unknown-linux-musl";
+/// Profile of Cargo.toml that the program is built with.
+const PROFILE: &str = "dist";
 /// The stripped program is to stay below this.
 const SIZE_MAX: u64 = 25_000_000;
 const USAGE: &str =
-    "usage: cargo xtask dist [--binary FILE] [--out FOLDER], or dist upgrade [--binary FILE]";
+    "usage: cargo xtask dist [--binary FILE] [--out FOLDER], or dist try [--binary FILE]";
 
 /// Choices of the command line.
 #[derive(Debug, Default, PartialEq)]
@@ -56,9 +58,9 @@ impl Options {
 /// The subcommand.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some((word, rest)) = arguments.split_first()
-        && word == "upgrade"
+        && word == "try"
     {
-        return upgrade(Options::parse(rest)?);
+        return try_out(Options::parse(rest)?);
     }
     let options = Options::parse(arguments)?;
     let out = options.out.unwrap_or_else(|| workspace::root().join("target/dist"));
@@ -88,7 +90,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn upgrade(options: Options) -> Result<(), Failure> {
+fn try_out(options: Options) -> Result<(), Failure> {
     if options.out.is_some() {
         return Err(Failure::Usage(USAGE.to_string()));
     }
@@ -96,7 +98,16 @@ fn upgrade(options: Options) -> Result<(), Failure> {
         Some(binary) => binary,
         None => build(epoch()?)?,
     };
-    upgrade::run(&built)
+    if let Some(untried) = trial::run(&built)? {
+        println!("SKIPPED: {untried}");
+    }
+    Ok(())
+}
+
+/// The gate's share: the package of the program that the gate has built; `Some` says what was
+/// skipped.
+pub(crate) fn gate() -> Result<Option<String>, Failure> {
+    trial::gate()
 }
 
 /// Time that all files get, seconds since 1970.
@@ -131,18 +142,20 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     let has_compiler = output(Command::new("musl-gcc").arg("--version")).is_ok();
     let is_static = has_target && has_compiler;
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--locked", "-p", "thermocline-cli"]);
+    cargo.args(["build", "--profile", PROFILE, "--locked", "-p", "thermocline-cli"]);
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
     let root = workspace::root();
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|h| h + "/.cargo"));
-    let remap = format!(
+    let mut flags = format!(
         "--remap-path-prefix={}=/thermocline --remap-path-prefix={}=/cargo",
         root.display(),
         home.unwrap_or_default()
     );
-    cargo.env("RUSTFLAGS", remap);
     if is_static {
+        // A program that may be loaded anywhere has its own addresses to correct: two million
+        // bytes of them, one by one.
+        flags.push_str(" -Clink-arg=-Wl,-z,pack-relative-relocs");
         cargo.args(["--target", TARGET]).env("CC_x86_64_unknown_linux_musl", "musl-gcc");
     } else {
         println!(
@@ -152,13 +165,14 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
             if has_compiler { "there" } else { "not installed" },
         );
     }
-    let status = cargo.status().map_err(|error| format!("cargo: {error}"))?;
+    let status =
+        cargo.env("RUSTFLAGS", flags).status().map_err(|error| format!("cargo: {error}"))?;
     if !status.success() {
         return Err(Failure::Failed(format!("cargo build ended with {status}")));
     }
     let target = workspace::target();
     let folder = if is_static { target.join(TARGET) } else { target };
-    Ok(folder.join("release/thermocline"))
+    Ok(folder.join(PROFILE).join("thermocline"))
 }
 
 /// Splits a program into what runs and what debuggers read.

@@ -86,8 +86,8 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "python",
-        arguments: "test|install [ARGUMENT…]",
-        summary: "the Python package: its tests, or its installation in a fresh environment",
+        arguments: "test|install|wheel …",
+        summary: "the Python package: its tests, its installation, a wheel for other machines",
         run: python::run,
     },
     Subcommand {
@@ -98,7 +98,7 @@ const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "dist",
-        arguments: "[upgrade] [--binary FILE] …",
+        arguments: "[try] [--binary FILE] …",
         summary: "a release: static program, .deb, components, checksums; equal inputs, equal bytes",
         run: dist::run,
     },

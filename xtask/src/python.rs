@@ -2,12 +2,15 @@
 //!
 //! - `test [ARGUMENT…]`: puts the module that the workspace's build has made beside the package's
 //!   files, and runs pytest over them: tests, docstrings, types, notebooks;
-//! - `install`: what a user does: `pip install ./python` in a fresh environment, and a run.
+//! - `install`: what a user does: `pip install ./python` in a fresh environment, and a run;
+//! - `wheel`: a wheel for other machines, installed in a fresh environment, and a run (`wheel`).
 //!
 //! The gate runs `test`. It builds the module with the whole workspace selected, because cargo then
 //! finds everything but the module itself already built; a wheel of the package alone would build
 //! all crates a second time, with other features. Python is that of THERMOCLINE_PYTHON, of
 //! `target/python-venv`, or `python3`: it needs what `python/requirements.txt` lists.
+
+mod wheel;
 
 use crate::{Failure, workspace};
 use std::path::{Path, PathBuf};
@@ -25,7 +28,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             None => Err(Failure::Failed(missing())),
         },
         Some("install") => install(),
-        _ => Err(Failure::Usage("python takes test or install".to_string())),
+        Some("wheel") => wheel::run(),
+        _ => Err(Failure::Usage("python takes test, install or wheel".to_string())),
     }
 }
 

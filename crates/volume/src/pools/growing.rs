@@ -44,7 +44,8 @@ impl Pool {
     }
 }
 
-/// Gives a pool the slots that its device has room for; how many chunks more that are.
+/// Gives a pool the slots that its device has room for; how many chunks more that are. None, where
+/// metadata that grows with it takes them all.
 pub(crate) fn enlarge(
     group: &mut GroupState,
     id: PoolId,
@@ -83,7 +84,9 @@ pub(crate) fn enlarge(
     let pool = &group.pools[id];
     assert_eq!(pool.slots.total(), total, "it has what its device has room for");
     met_if(!pool.tables.all_before(total), "pool grew beyond its first tables");
-    Ok(pool.slots_for_chunks() + pool.held.len() as u32 - has)
+    let chunks = pool.slots_for_chunks() + pool.held.len() as u32;
+    met_if(chunks < has, "pool grew by less than its metadata took");
+    Ok(chunks.saturating_sub(has))
 }
 
 /// State that growing changes, as it was.

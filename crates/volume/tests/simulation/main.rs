@@ -139,7 +139,8 @@ const RARE: [&str; 40] = [
 
 /// Situations that no run has to meet: one seed in hundreds or thousands does, and a plan each
 /// (`accidents::planted`), but for the first: 2 of 2,000 seeds met it, and no plan does.
-const SELDOM: [&str; 10] = [
+const SELDOM: [&str; 11] = [
+    "pool grew by less than its metadata took",
     "copy that a piece was read from has gone",
     "fill given up among many",
     "write met a piece over what was there",

@@ -62,6 +62,25 @@ fn total(bench: &Bench, pool: u16) -> u32 {
     bench.group.pool_status(PoolId(pool)).expect("it exists").slots_total
 }
 
+/// Found by a seed: two slots more, of which the larger map takes four. A release build told of four
+/// billion chunks.
+#[test]
+fn a_pool_that_grows_by_less_than_its_map_grows_by_no_chunks() {
+    let mut bench = bench(small_areas(), 1);
+    let mut shrunk = 0;
+    for chunks in 1..=1000 {
+        let (before, now) = (total(&bench, 0), bench.now());
+        let size = Bytes(Bytes::from_mib(8).0 + chunks * CHUNK);
+        bench.disks[0].grow(size);
+        let grown = bench.group.grow_pool(now, PoolId(0), size, Bytes(u64::MAX)).expect("it grows");
+        bench.run();
+        assert_eq!(grown, total(&bench, 0).saturating_sub(before), "{before} chunks");
+        shrunk += u32::from(total(&bench, 0) < before);
+    }
+    bench.check();
+    assert!(shrunk > 0, "its map took more at least once: {}", total(&bench, 0));
+}
+
 #[test]
 fn a_full_pool_grows_many_times_and_is_filled_again() {
     for settings in [Bench::settings(), with_checksums(), small_areas()] {

@@ -1,0 +1,97 @@
+//! `cargo xtask python wheel`: a wheel for other machines, and its trial.
+//!
+//! 1. An environment of its own gets maturin and Zig from PyPI, in the versions below. Zig brings
+//!    the symbols of old C libraries, so that a wheel that is built here runs on every Linux with
+//!    glibc 2.17 or later.
+//! 2. maturin builds the wheel into `target/wheels`. It refuses one that needs newer symbols, or
+//!    libraries that are not there everywhere.
+//! 3. The wheel's name must promise just that, for Python 3.10 and later.
+//! 4. A fresh environment installs it, without an index, and runs it: traces, caches, volumes, a
+//!    class, and where there is a C compiler a shared library.
+//!
+//! No step of the gate: it needs PyPI, and compiles all crates anew, for minutes.
+
+use crate::{Failure, workspace};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Tools that build it.
+const TOOLS: [&str; 2] = ["maturin==1.16.0", "ziglang==0.15.2"];
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The C library that every machine has: CentOS 7's, and that of PEP 599.
+const PLATFORM: &str = "manylinux2014";
+/// End of a wheel's name that makes this promise, for every Python from 3.10 on.
+const TAGS: &str = "-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
+
+/// The subcommand.
+pub(super) fn run() -> Result<(), Failure> {
+    let wheel = build()?;
+    println!("{}", wheel.display());
+    try_out(&wheel)
+}
+
+/// Makes an environment below the build folder; its Python.
+fn environment(name: &str) -> Result<PathBuf, Failure> {
+    let folder = workspace::target().join(name);
+    let mut fresh = Command::new("python3");
+    step("a fresh environment", fresh.args(["-m", "venv", "--clear"]).arg(&folder))?;
+    Ok(folder.join("bin/python"))
+}
+
+fn build() -> Result<PathBuf, Failure> {
+    let python = environment("python-wheel-tools")?;
+    let mut pip = Command::new(&python);
+    step("maturin and Zig from PyPI", pip.args(["-m", "pip", "install", "--quiet"]).args(TOOLS))?;
+    let out = workspace::target().join("wheels");
+    if out.exists() {
+        // A wheel of another day would be tried in place of this one.
+        std::fs::remove_dir_all(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+    }
+    let mut maturin = Command::new(&python);
+    maturin.args(["-m", "maturin", "build", "--zig", "--locked", "--target", TARGET]);
+    maturin.args(["--compatibility", PLATFORM, "--auditwheel", "check", "--out"]).arg(&out);
+    maturin.current_dir(workspace::root().join("python"));
+    maturin.env("CARGO_TARGET_DIR", workspace::target()).env("PATH", path_with(&python)?);
+    step("the wheel", &mut maturin)?;
+    let files = std::fs::read_dir(&out).map_err(|e| format!("{}: {e}", out.display()))?;
+    let mut names: Vec<String> = files
+        .filter_map(|file| Some(file.ok()?.file_name().to_string_lossy().into_owned()))
+        .collect();
+    names.retain(|name| name.ends_with(".whl"));
+    match &names[..] {
+        [name] if name.ends_with(TAGS) => Ok(out.join(name)),
+        names => {
+            let found = names.join(", ");
+            Err(Failure::Failed(format!("expected one wheel `…{TAGS}`, found: {found}")))
+        }
+    }
+}
+
+/// The search path, the environment of this Python first: maturin looks there for Zig.
+fn path_with(python: &Path) -> Result<OsString, Failure> {
+    let folder = python.parent().expect("a file is in a folder").to_path_buf();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder).chain(std::env::split_paths(&others));
+    std::env::join_paths(all).map_err(|error| Failure::Failed(format!("PATH: {error}")))
+}
+
+fn try_out(wheel: &Path) -> Result<(), Failure> {
+    let python = environment("python-wheel-trial")?;
+    let mut pip = Command::new(&python);
+    let words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"];
+    step("pip install of the wheel", pip.args(words).arg(wheel))?;
+    let mut tried = Command::new(&python);
+    let script = workspace::root().join("python/bench/wheel_trial.py");
+    // Not in the checkout: its package has no module beside it.
+    tried.current_dir(wheel.parent().expect("a file is in a folder"));
+    step("a run of the wheel", tried.arg("-I").arg(script))
+}
+
+fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
+    let status = command.stdin(Stdio::null()).status().map_err(|e| format!("{what}: {e}"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("{what} failed; it says why above")))
+}
