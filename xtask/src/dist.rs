@@ -144,14 +144,21 @@ fn build(epoch: u64) -> Result<PathBuf, Failure> {
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--profile", PROFILE, "--locked", "-p", "thermocline-cli"]);
     cargo.env("SOURCE_DATE_EPOCH", epoch.to_string());
-    let root = workspace::root();
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|h| h + "/.cargo"));
-    let mut flags = format!(
-        "--remap-path-prefix={}=/thermocline --remap-path-prefix={}=/cargo",
-        root.display(),
-        home.unwrap_or_default()
-    );
+    // Folders of this machine are no part of what is built, neither from Rust nor from C.
+    // Of several that fit the last one counts, and one may be within another.
+    let names = [
+        (home.unwrap_or_default(), "/cargo"),
+        (workspace::root().display().to_string(), "/thermocline"),
+        (workspace::target().display().to_string(), "/target"),
+    ];
+    let renamed = |option: &str| {
+        let each = names.iter().map(|(folder, name)| format!("{option}={folder}={name}"));
+        each.collect::<Vec<_>>().join(" ")
+    };
+    cargo.env("CFLAGS", renamed("-ffile-prefix-map"));
+    let mut flags = renamed("--remap-path-prefix");
     if is_static {
         // A program that may be loaded anywhere has its own addresses to correct: two million
         // bytes of them, one by one.
