@@ -9,7 +9,7 @@
 //! one or a pool; a file that an engine has locked, that is swap, or below a loop device.
 
 use crate::error::CliError;
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::Serialize;
 use std::fs::{File, FileType, OpenOptions};
@@ -64,6 +64,39 @@ pub(crate) struct OutputFile {
 struct Part {
     at: PathBuf,
     becomes: PathBuf,
+    /// True if it may take the place of a file that is there.
+    replaces: bool,
+}
+
+impl Part {
+    /// Puts the file in place. What came there meanwhile stays, or, where it may be replaced, is
+    /// looked at again: writing may have taken hours.
+    fn put_in_place(&self) -> Result<(), CliError> {
+        let name = self.becomes.display();
+        let failed = |error: io::Error| CliError::failed(format!("{name}: {error}"));
+        if self.replaces {
+            if self.becomes.is_file() {
+                refuse_file_in_use(&self.becomes)?;
+            }
+            return std::fs::rename(&self.at, &self.becomes).map_err(failed);
+        }
+        let came = || {
+            CliError::failed(format!(
+                "{name} came to be while this was written, and stays as it is; choose another \
+                 name or --force"
+            ))
+        };
+        match renameat_with(CWD, &self.at, CWD, &self.becomes, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => Err(came()),
+            // File systems that do not know the flag.
+            Err(Errno::INVAL | Errno::NOSYS) if !self.becomes.exists() => {
+                std::fs::rename(&self.at, &self.becomes).map_err(failed)
+            }
+            Err(Errno::INVAL | Errno::NOSYS) => Err(came()),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
 }
 
 /// Users that may read an output that is made.
@@ -106,7 +139,7 @@ impl OutputFile {
                 }
                 Some(becomes) => {
                     let at = part_of(&becomes);
-                    (create_part(&at, readers)?, Some(Part { at, becomes }))
+                    (create_part(&at, readers)?, Some(Part { at, becomes, replaces: force }))
                 }
             },
         };
@@ -125,10 +158,10 @@ impl OutputFile {
         if self.syncs {
             done = done.and_then(|()| self.writer.get_ref().sync_all());
         }
-        if let Some(part) = &self.part {
-            done = done.and_then(|()| std::fs::rename(&part.at, &part.becomes));
-        }
         done.map_err(|error| CliError::failed(format!("{name}: {error}")))?;
+        if let Some(part) = &self.part {
+            part.put_in_place()?;
+        }
         self.part = None; // there is no part to remove any more
         Ok(())
     }
@@ -155,6 +188,11 @@ fn open_special(path: &Path, kind: FileType) -> Result<File, CliError> {
     let mut options = OpenOptions::new();
     options.write(true);
     if kind.is_block_device() {
+        // Virtual machines lock ranges of their disks, and do not open them exclusively.
+        if let Some(by) = probe::use_of(path) {
+            let name = path.display();
+            return Err(CliError::input(format!("{name} is in use {by}; name another one")));
+        }
         options.custom_flags(OFlags::EXCL.bits() as i32);
     }
     match options.open(path) {
@@ -257,3 +295,6 @@ pub(crate) fn write_text(path: &Path, text: &str, force: bool) -> Result<(), Cli
         .map_err(|error| CliError::failed(format!("{}: {error}", path.display())))?;
     file.finish()
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,7 @@ mod speed;
 
 use crate::api::{NewPool, Pool};
 use crate::mailbox::Mailbox;
+use crate::pools::refuse_among_devices;
 use crate::probe::{self, Contents, Existing, NotFree};
 use std::fs::OpenOptions as FileOptions;
 use std::io;
@@ -264,6 +265,7 @@ impl Candidate {
 
 /// The size of a file that is not there yet.
 fn size_to_make(path: &Path, size: Option<u64>) -> Result<Bytes, Refused> {
+    refuse_among_devices(path).map_err(Refused::invalid)?;
     let Some(size) = size.map(Bytes) else {
         return Err(Refused::invalid(format!(
             "{} does not exist, and there is no size to make it with",

@@ -21,8 +21,10 @@ const TOOLS: [&str; 2] = ["maturin==1.16.0", "ziglang==0.15.2"];
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// The C library that every machine has: CentOS 7's, and that of PEP 599.
 const PLATFORM: &str = "manylinux2014";
-/// End of a wheel's name that makes this promise, for every Python from 3.10 on.
-const TAGS: &str = "-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
+/// Part of a wheel's name that makes a promise for every Python from 3.10 on.
+const PYTHONS: &str = "-cp310-abi3-";
+/// The two names of that C library.
+const PLATFORMS: [&str; 2] = ["manylinux2014_x86_64", "manylinux_2_17_x86_64"];
 
 /// The subcommand.
 pub(super) fn run() -> Result<(), Failure> {
@@ -60,12 +62,22 @@ fn build() -> Result<PathBuf, Failure> {
         .collect();
     names.retain(|name| name.ends_with(".whl"));
     match &names[..] {
-        [name] if name.ends_with(TAGS) => Ok(out.join(name)),
+        [name] if is_for_all(name) => Ok(out.join(name)),
         names => {
             let found = names.join(", ");
-            Err(Failure::Failed(format!("expected one wheel `…{TAGS}`, found: {found}")))
+            let platforms = PLATFORMS.join(".");
+            let wanted = format!("`…{PYTHONS}{platforms}.whl`");
+            Err(Failure::Failed(format!("expected one wheel {wanted}, found: {found}")))
         }
     }
+}
+
+/// True if a wheel says that it is for every such machine and Python, in whatever order.
+fn is_for_all(name: &str) -> bool {
+    let tags = name.strip_suffix(".whl").and_then(|name| name.split_once(PYTHONS));
+    let mut platforms: Vec<&str> = tags.map_or(Vec::new(), |(_, tags)| tags.split('.').collect());
+    platforms.sort_unstable();
+    platforms == PLATFORMS
 }
 
 /// The search path, the environment of this Python first: maturin looks there for Zig.

@@ -5,6 +5,7 @@ use super::keys::{ConfigError, Keys};
 use super::read::quantity_or_none;
 use std::path::Path;
 use std::time::Duration;
+use thermocline_policy::hints::rules::Classes;
 use thermocline_policy::hints::store::PIN_SHARE;
 use thermocline_units::Nanos;
 
@@ -22,4 +23,11 @@ pub(super) fn hints(mut keys: Keys<'_>, beside: &Path) -> Result<HintsConfig, Co
     keys.finish()?;
     let survey = survey.map(|every| Duration::from_nanos(every.0));
     Ok(HintsConfig { survey, classes, pins: pins.unwrap_or(PIN_SHARE) })
+}
+
+/// Reads a table of classes, to see whether it is one.
+pub(super) fn check_classes(path: &Path) -> Result<(), ConfigError> {
+    let wrong = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
+    let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    Classes::parse(&table).map(drop).map_err(|error| wrong(error.to_string()))
 }

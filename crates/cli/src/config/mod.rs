@@ -192,7 +192,8 @@ impl Config {
         Ok(self)
     }
 
-    /// Checks the files that listeners and buckets need: certificates, keys, tokens.
+    /// Checks the files that listeners, buckets and hints need: certificates, keys, tokens, a table
+    /// of classes.
     ///
     /// # Errors
     /// When one cannot be read, is of another kind, or is a secret that everybody can read; a line
@@ -202,7 +203,9 @@ impl Config {
         let authorities = buckets.filter_map(|bucket| bucket.options.ca_file.as_deref());
         let tls = self.nbd.tls.iter().map(secrets::check_tls);
         let tokens = self.http.tcp.iter().map(|(_, file)| token(file).map(drop));
-        secrets::all(tls.chain(tokens).chain(authorities.map(secrets::check_authority)))
+        let classes = self.hints.classes.iter().map(|file| hints::check_classes(file));
+        let authorities = authorities.map(secrets::check_authority);
+        secrets::all(tls.chain(tokens).chain(authorities).chain(classes))
     }
 
     /// Bytes of all volumes that the first start makes.

@@ -57,6 +57,7 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let volumes = volumes::volumes(&mut keys)?;
     let nbd = nbd(keys.table("nbd")?, beside, &data)?;
     let http = http(keys.table("http")?, beside, &data.join("http.sock"))?;
+    encrypted(&keys, &nbd, &http)?;
     sockets(&keys, &nbd.socket, &http.socket, &pools)?;
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
@@ -65,6 +66,18 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     keys.finish()?;
     let origin = Origin::File(path.to_path_buf());
     Ok(Config { data, pools, volumes, nbd, http, policy, hints, scrub, settings, origin })
+}
+
+/// Checks that the API's token does not cross a network in the clear.
+fn encrypted(keys: &Keys<'_>, nbd: &NbdConfig, http: &HttpConfig) -> Result<(), ConfigError> {
+    match &http.tcp {
+        Some((address, _)) if !address.ip().is_loopback() && nbd.tls.is_none() => Err(keys
+            .problem(format!(
+                "requests to {address} carry a token that opens everything; add `tls-cert` and \
+                 `tls-key` under [nbd], which the API uses too, or listen on 127.0.0.1 under [http]"
+            ))),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that both sockets have names of their own, which a socket can have.

@@ -30,6 +30,7 @@ pub use opened::{Arranged, Found, Members, arrange, expected_size, open_all, ref
 pub use opener::DeviceOpener;
 pub use salvage::{Damage, losses};
 pub use start::{DataFolder, Permission, Started, check_first_start, start};
+pub(crate) use tmpfs::refuse_among_devices;
 pub use tmpfs::{is_on_tmpfs, link_to_tmpfs};
 
 #[cfg(test)]

@@ -296,6 +296,9 @@ fn absence(path: &Path) -> Option<String> {
             Some(format!("{name} is missing or empty"))
         }
         (Ok(_), _) => None,
+        // A folder on the way that may not be entered, or a file system that does not answer, is
+        // no sign that there is nothing.
+        (Err(error), _) if error.kind() != io::ErrorKind::NotFound => None,
         (Err(_), Some(target)) if is_on_tmpfs(path) => Some(format!(
             "{name} is missing or empty: it was in memory, as {}, and went with a reboot",
             target.display()
@@ -303,11 +306,7 @@ fn absence(path: &Path) -> Option<String> {
         (Err(_), Some(target)) => {
             Some(format!("{name} is missing or empty: it is a link to {}", target.display()))
         }
-        (Err(error), None) if error.kind() == io::ErrorKind::NotFound => {
-            Some(format!("{name} is missing or empty"))
-        }
-        // There is something, and opening it will say what is wrong with it.
-        (Err(_), None) => None,
+        (Err(_), None) => Some(format!("{name} is missing or empty")),
     }
 }
 

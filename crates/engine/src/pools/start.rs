@@ -6,6 +6,7 @@ use super::opened::{
 };
 use super::opener::{DeviceOpener, open, open_bucket};
 use super::salvage::Damage;
+use super::tmpfs::refuse_among_devices;
 use super::{CacheConfig, DeviceConfig, GroupConfig, PoolConfig, StartError};
 use crate::probe::{self, Contents};
 use rustix::fs::FlockOperation;
@@ -149,38 +150,47 @@ fn first_start(
     report: fn(&str),
 ) -> Result<Started, StartError> {
     let heads = check_first_start(config, &found)?;
-    let mut made: Vec<&Path> = Vec::new();
+    let mut made = Made::new();
     let started = make(config, opener, (found, &heads), &mut made, report);
     if started.is_err() {
-        for path in made {
-            let _ = take_back_file(path, false); // It was empty, or was not there.
+        for (path, was_there) in made {
+            let _ = take_back_file(path, was_there);
         }
     }
     started
 }
 
+/// Files that a start has made, or found empty; true: found.
+type Made<'a> = Vec<(&'a Path, bool)>;
+
+/// Makes the files that are missing, destroys what the others held, and makes the group. Files come
+/// first: where one cannot be made, nothing was destroyed for it.
 fn make<'a>(
     config: GroupConfig<'a>,
     opener: &DeviceOpener<Disk>,
     (found, heads): (Vec<Found<'a, PoolDevice<Disk>>>, &[Bytes]),
-    made: &mut Vec<&'a Path>,
+    made: &mut Made<'a>,
     report: fn(&str),
 ) -> Result<Started, StartError> {
     let (mut disks, mut specs, mut of) = (Vec::new(), Vec::new(), Vec::new());
-    for (Found { config: pool, device, destroys, cache: _ }, head) in found.into_iter().zip(heads) {
+    let mut files = Vec::new();
+    for Found { config: pool, device, .. } in &found {
+        let is_file = device.is_err() && pool.device.bucket.is_none();
+        files.push(is_file.then(|| make_file(&pool.device, made)).transpose()?);
+    }
+    let all = found.into_iter().zip(heads).zip(files);
+    for ((Found { config: pool, device, destroys, cache: _ }, head), file) in all {
         for (path, contents) in destroys {
             let failed = |error| StartError::Failed(format!("{}: {error}", path.display()));
             probe::erase(path).map_err(failed)?;
             report(&format!("{} held {contents}: destroyed, as asked", path.display()));
         }
         of.push(pool);
-        let zeroed = has_holes_only(&pool.device.path) || device.is_err();
-        let disk = match device {
-            Ok((disk, _)) => disk,
-            Err(_) if pool.device.bucket.is_some() => {
-                PoolDevice::Bare(make_in_bucket(config, pool, *head)?)
-            }
-            Err(_) => PoolDevice::Bare(make_file(&pool.device, made)?),
+        let zeroed = device.is_err() || has_holes_only(&pool.device.path);
+        let disk = match (device, file) {
+            (Ok((disk, _)), _) => disk,
+            (Err(_), Some(file)) => PoolDevice::Bare(file),
+            (Err(_), None) => PoolDevice::Bare(make_in_bucket(config, pool, *head)?),
         };
         let disk = match (disk, &pool.cache) {
             (PoolDevice::Bare(disk), Some(cache)) => make_cache(opener, disk, cache, made)?,
@@ -230,10 +240,11 @@ fn make_in_bucket(
     open_bucket(&pool.device, Purpose::Make(random()?, shape)).map_err(StartError::failed)
 }
 
-fn make_file<'a>(device: &'a DeviceConfig, made: &mut Vec<&'a Path>) -> Result<Disk, StartError> {
+fn make_file<'a>(device: &'a DeviceConfig, made: &mut Made<'a>) -> Result<Disk, StartError> {
+    let was_there = device.path.exists();
     let disk = open(device, device.size);
     // What another start has locked is that start's, and stays when this one takes its files back.
-    made.push(&device.path);
+    made.push((&device.path, was_there));
     disk.map_err(StartError::failed)
 }
 
@@ -242,7 +253,7 @@ fn make_cache<'a>(
     opener: &DeviceOpener<Disk>,
     slow: Disk,
     cache: &'a CacheConfig,
-    made: &mut Vec<&'a Path>,
+    made: &mut Made<'a>,
 ) -> Result<PoolDevice<Disk>, StartError> {
     let is_there = std::fs::metadata(&cache.device.path)
         .is_ok_and(|found| !found.is_file() || found.len() > 0);
@@ -283,7 +294,13 @@ pub fn check_first_start<D: Device>(
             // It is no first start for sure, or nothing could be made.
             Err(Absence::NoAnswer(reason)) => return Err(StartError::failed(reason)),
             Err(Absence::Refused(error)) => return Err(error.clone()),
-            Err(Absence::Nothing(reason)) => refuse_lone_cache(found, reason)?,
+            Err(Absence::Nothing(reason)) => {
+                refuse_among_devices(&found.config.device.path).map_err(StartError::Input)?;
+                refuse_lone_cache(found, reason)?;
+            }
+        }
+        if let Some(cache) = &found.config.cache {
+            refuse_among_devices(&cache.device.path).map_err(StartError::Input)?;
         }
         if let Some(cache) = &found.config.cache
             && cache.device.size.is_none()

@@ -419,3 +419,70 @@ fn a_pool_that_is_only_busy_is_not_given_up() {
     drop(busy);
     run_once(&config);
 }
+
+/// The link was removed, and what it led to stayed: the next start made its pool on the disk of the
+/// link. An empty file that somebody had made was removed, too.
+#[test]
+fn a_first_start_that_fails_leaves_links_and_empty_files_as_they_were() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    std::fs::create_dir_all(&config.data).unwrap();
+    let (link, empty) = (config.pools[0].device.path.clone(), config.pools[1].device.path.clone());
+    let target = folder.path().join("large-disk.pool");
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    std::fs::write(&empty, b"").unwrap();
+    config.pools[2].device.path = folder.path().join("nowhere/hdd.pool");
+    assert!(refusal(&config).contains("nowhere"));
+    assert_eq!(std::fs::read_link(&link).unwrap(), target);
+    assert!(!target.exists(), "what was made is taken back");
+    assert_eq!(std::fs::metadata(&empty).unwrap().len(), 0);
+}
+
+#[test]
+fn nothing_is_erased_for_a_first_start_whose_files_cannot_be_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = config(folder.path());
+    std::fs::create_dir_all(&config.data).unwrap();
+    let scm = config.pools[0].device.path.clone();
+    let contents = vec![0x53; 32 << 20];
+    std::fs::write(&scm, &contents).unwrap();
+    config.pools[2].device.path = folder.path().join("nowhere/hdd.pool");
+    let may = Permission { erase: std::slice::from_ref(&scm), ..Permission::default() };
+    let said = start(config.group(), may, |_| ()).err().expect("a folder is missing").to_string();
+    assert!(said.contains("nowhere"), "{said}");
+    assert!(read(&scm) == contents, "not a byte");
+}
+
+/// It counted as missing, and `--degraded` gave the pool up for good.
+#[test]
+fn a_link_that_cannot_be_followed_is_not_taken_for_a_missing_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path());
+    run_once(&config);
+    let (ssd, aside) = (config.pools[1].device.path.clone(), folder.path().join("aside"));
+    std::fs::rename(&ssd, &aside).unwrap();
+    std::os::unix::fs::symlink(&ssd, &ssd).unwrap(); // To itself.
+    let may = Permission { degraded: true, ..Permission::default() };
+    let said = start(config.group(), may, |_| ()).err().expect("it is not read").to_string();
+    assert!(said.contains("ssd.pool") && said.contains("would lose"), "{said}");
+    std::fs::remove_file(&ssd).unwrap();
+    std::fs::rename(&aside, &ssd).unwrap();
+    run_once(&config);
+}
+
+#[test]
+fn no_file_is_made_in_the_place_of_a_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("disk");
+    std::os::unix::fs::symlink("/dev/no-such-disk", &link).unwrap();
+    for path in [Path::new("/dev/no-such-disk"), &link] {
+        let said = super::refuse_among_devices(path).unwrap_err();
+        assert!(said.contains("connect the device"), "{said}");
+    }
+    for path in ["/dev/null", "/dev/shm/no-such-file", "/tmp/no-such-file", "no-such-file"] {
+        super::refuse_among_devices(Path::new(path)).unwrap();
+    }
+    let mut config = config(folder.path());
+    config.pools[2].device.path = PathBuf::from("/dev/no-such-disk");
+    assert!(refusal(&config).contains("connect the device"));
+}

@@ -5,7 +5,7 @@
 
 use super::StartError;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use thermocline_ports_os::lies_in_memory;
 
 /// Folder of files in memory.
@@ -55,4 +55,20 @@ fn hash(path: &Path) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+/// Refuses to make a file where the system keeps its devices: the device is not there, and a file
+/// in its place would be in memory, and in its way when it comes.
+pub(crate) fn refuse_among_devices(path: &Path) -> Result<(), String> {
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let at = std::fs::read_link(path).map_or(path.to_path_buf(), |target| beside.join(target));
+    let folder = at.parent().and_then(|folder| folder.canonicalize().ok());
+    let is_among = |folder: &PathBuf| folder.starts_with("/dev") && !folder.starts_with(TMPFS);
+    if path.exists() || !folder.as_ref().is_some_and(is_among) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} is not there, and no file is made among the devices of the system: connect the \
+         device, or name a file elsewhere",
+        path.display()
+    ))
 }

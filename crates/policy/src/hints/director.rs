@@ -18,6 +18,7 @@
 //! chunks) an epoch; nothing where there are no hints.
 
 use super::accounts::{ADMINISTRATOR, Followed, Owner};
+use super::rules::Tier;
 use super::store::{ChunkHint, Hints, Living};
 use crate::placement::{Move, VolumeView};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -67,6 +68,8 @@ struct Board<'a> {
     moved: BTreeSet<ChunkId>,
     /// Chunks of each class on the fastest pool.
     fastest: BTreeMap<u8, u64>,
+    /// Pools that take chunks, fastest first.
+    pools: Vec<PoolId>,
     moves: Vec<Move>,
     /// The same moves, with whose hints they follow.
     followed: Vec<Followed>,
@@ -134,14 +137,17 @@ impl Hints {
     }
 
     /// Destinations of a chunk of `class` when it is written first: pools in order of preference,
-    /// of those with a class only; the caller knows which have room.
-    pub fn preference(&self, class: u8, pools: u16) -> impl Iterator<Item = PoolId> {
-        self.classes().get(class).tiers.iter().flat_map(move |tier| tier.pools(pools))
+    /// of those with a class only; the caller knows which have room. `pools`: those that take
+    /// chunks, fastest first. A pool that was removed, or is being drained, is nobody's fastest.
+    pub fn preference(&self, class: u8, pools: &[PoolId]) -> impl Iterator<Item = PoolId> {
+        let places = move |tier: &Tier| tier.pools(pools.len() as u16);
+        let places = self.classes().get(class).tiers.iter().flat_map(places);
+        places.map(|place| pools[usize::from(place.0)])
     }
 
     /// True if a class names a pool.
     fn names(&self, class: u8, pool: PoolId, view: &dyn VolumeView) -> bool {
-        self.preference(class, view.pool_count()).any(|named| named == pool)
+        self.preference(class, &taking(view)).any(|named| named == pool)
     }
 
     /// True if a claimed chunk may be on a pool.
@@ -157,11 +163,8 @@ impl Hints {
     pub(super) fn wanted(&self, hint: &ChunkHint, view: &dyn VolumeView) -> Option<PoolId> {
         match (hint.pinned, hint.demoted) {
             (true, _) => None,
-            (false, true) => Some(PoolId(view.pool_count() - 1)),
-            (false, false) => {
-                let takes = |pool: &PoolId| view.capacity_chunks(*pool) > 0;
-                self.preference(hint.class, view.pool_count()).find(takes)
-            }
+            (false, true) => taking(view).last().copied(),
+            (false, false) => self.preference(hint.class, &taking(view)).next(),
         }
     }
 
@@ -180,6 +183,12 @@ impl Claim {
     }
 }
 
+/// Pools that take chunks, fastest first.
+fn taking(view: &dyn VolumeView) -> Vec<PoolId> {
+    let takes = |pool: &PoolId| view.capacity_chunks(*pool) > 0;
+    (0..view.pool_count()).map(PoolId).filter(takes).collect()
+}
+
 impl<'a> Board<'a> {
     fn new(hints: &'a Hints, view: &'a dyn VolumeView, living: &[Living]) -> Board<'a> {
         let pools = || (0..view.pool_count()).map(PoolId);
@@ -193,13 +202,14 @@ impl<'a> Board<'a> {
             residents: pools().map(|_| Vec::new()).collect(),
             moved: BTreeSet::new(),
             fastest: BTreeMap::new(),
+            pools: taking(view),
             moves: Vec::new(),
             followed: Vec::new(),
         };
         for one in living {
             let hint = one.hint.map(|(_, hint)| hint);
             let class = hint.map_or(0, |hint| hint.class);
-            if one.home == PoolId(0) {
+            if Some(&one.home) == board.pools.first() {
                 *board.fastest.entry(class).or_insert(0) += 1;
             }
             let movable = hint.is_none_or(|hint| !hint.pinned)
@@ -252,12 +262,11 @@ impl<'a> Board<'a> {
             }
             return;
         }
-        let choices: Vec<PoolId> =
-            self.hints.preference(claim.class, self.view.pool_count()).collect();
+        let choices: Vec<PoolId> = self.hints.preference(claim.class, &self.pools).collect();
         for to in choices.into_iter().take_while(|&to| to != claim.home) {
             let most = self.view.capacity_chunks(to) as f64 * class.allocation;
             let taken = self.fastest.get(&claim.class).copied().unwrap_or(0) as f64;
-            if to == PoolId(0) && taken + 1.0 > most {
+            if Some(&to) == self.pools.first() && taken + 1.0 > most {
                 continue;
             }
             if self.free[usize::from(to.0)] > 0 || self.make_room(to, claim) {
@@ -308,7 +317,7 @@ impl<'a> Board<'a> {
         self.free[usize::from(from.0)] += 1;
         self.free[usize::from(to.0)] -= 1;
         for (pool, step) in [(from, -1), (to, 1)] {
-            if pool == PoolId(0) {
+            if Some(&pool) == self.pools.first() {
                 let count = self.fastest.entry(class).or_insert(0);
                 *count = count.saturating_add_signed(step);
             }

@@ -140,7 +140,8 @@ pub(super) fn is_at(file: &OwnedFd, path: &Path) -> bool {
 }
 
 /// Takes back a file that was made and is not needed: removes it, or empties it where it was there
-/// before. One that somebody has locked meanwhile is theirs, and stays.
+/// before. One that somebody has locked meanwhile is theirs, and stays. Of a symbolic link, what it
+/// leads to is removed: that was made, and the link is somebody's.
 ///
 /// # Errors
 /// When it cannot be opened, is locked, or cannot be changed.
@@ -149,7 +150,7 @@ pub fn take_back_file(path: &Path, was_there: bool) -> io::Result<()> {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     match was_there {
         true => file.set_len(0),
-        false => std::fs::remove_file(path),
+        false => std::fs::remove_file(path.canonicalize()?),
     }
 }
 

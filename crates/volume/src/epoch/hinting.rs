@@ -194,15 +194,15 @@ impl Hinting {
         if hints.is_empty() {
             return Vec::new();
         }
-        let count = group.pools.count() as u16;
         let Some(hint) = hints.of(group.now, chunk, group.chunk_size()) else {
             return Vec::new();
         };
+        let order = group.pools.ranks().order().iter().copied();
+        let taking: Vec<PoolId> = order.filter(|&pool| group.pools[pool].takes_chunks()).collect();
         if hint.demoted {
-            return vec![near(group, group.pools.ranks().at_rank(PoolId(count - 1)))];
+            return taking.last().map(|&slowest| near(group, slowest)).into_iter().collect();
         }
-        let preferred = hints.preference(hint.class, count);
-        preferred.map(|rank| near(group, group.pools.ranks().at_rank(rank))).collect()
+        hints.preference(hint.class, &taking).map(|pool| near(group, pool)).collect()
     }
 
     /// A chunk was placed where its class wants; without its hint it `would` be on another pool.

@@ -120,6 +120,23 @@ fn demoted_and_archival_chunks_go_down_and_leave_the_placement_its_turn() {
     assert_eq!(moves, [to(1, 1), to(3, 0), to(0, 1), to(4, 0)]);
 }
 
+/// A pool that was removed kept its place: after a disk had been replaced, `slowest` was nowhere and
+/// `between` the new disk; after the fastest pool had gone, `fastest` was nowhere.
+#[test]
+fn pools_that_take_no_chunks_are_nobodys_fastest_or_slowest() {
+    for (pools, [fast, slow]) in [([4, 8, 0], [0, 1]), ([0, 4, 8], [1, 2]), ([4, 0, 8], [0, 2])] {
+        let view = Pools::new(&pools, &[(0, fast), (1, fast), (2, slow), (3, slow)]);
+        let mut hints = Hints::default();
+        say(&mut hints, 0, 1, &used(Usage::Archival), Wishes::default());
+        say(&mut hints, 1, 1, &small(), Wishes { demote: true, ..Wishes::default() });
+        say(&mut hints, 2, 1, &used(Usage::Mixed), Wishes::default());
+        say(&mut hints, 3, 1, &small(), Wishes::default());
+        let (mut moves, _) = direct(&mut hints, &view, &[]);
+        moves.sort_by_key(|step| step.chunk);
+        assert_eq!(moves, [to(0, slow), to(1, slow), to(2, fast), to(3, fast)], "{pools:?}");
+    }
+}
+
 #[test]
 fn a_class_takes_no_more_of_the_fastest_pool_than_its_allocation() {
     let table = "1,metadata,0,0.50,fastest";

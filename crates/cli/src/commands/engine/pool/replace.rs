@@ -91,7 +91,10 @@ fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
             "{path} is the device of {} itself; name another",
             old.name
         ))),
-        Some(new) if new.rank + 1 == old.rank => Ok((old, new)),
+        Some(new) if new.rank + 1 == old.rank => {
+            is_the_same_command(&args, &old, &new)?;
+            Ok((old, new))
+        }
         Some(new) => Err(CliError::input(format!(
             "{path} is pool {}, which does not stand right before {}; drain {} instead, or name \
              another device",
@@ -111,6 +114,24 @@ fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
             Ok((old, new))
         }
     }
+}
+
+/// Refuses to take a pool that is there for the new one of a command that was interrupted, where
+/// nothing says that it is.
+fn is_the_same_command(args: &Args, old: &Pool, new: &Pool) -> Result<(), CliError> {
+    let is_named = args.name.as_ref().is_some_and(|name| *name == new.name);
+    let is_leaving = old.state != "active" && args.name.is_none();
+    if is_named || is_leaving {
+        return Ok(());
+    }
+    Err(CliError::input(format!(
+        "{} is the device of pool {} already. If an interrupted command added it to replace {}, \
+         give its name: --name {}; else name another device",
+        args.device.path(),
+        new.name,
+        old.name,
+        new.name
+    )))
 }
 
 fn names<'a>(pools: impl Iterator<Item = &'a Pool>) -> String {
