@@ -29,10 +29,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// Version of the format of the folder.
 const FORMAT: u32 = 1;
-/// Files that a beginning leaves when it is cut off.
-const BEGINNING: [&str; 4] = ["plan.toml", "jobs.jsonl", libraries::FOLDER, "lock"];
+/// Files that a beginning leaves when it is cut off, beside `lock` and the copies of libraries.
+const BEGINNING: [&str; 2] = ["plan.toml", "jobs.jsonl"];
 
 /// A folder that cannot be used, or not now.
 #[derive(Debug, thiserror::Error)]
@@ -127,17 +130,19 @@ impl Folder {
         }
         refuse_strangers(path, with.plan)?;
         let jobs = write_jobs(&make_jobs()?);
-        let is_new = !path.exists();
+        let mut made = Made::default();
+        made.note(&[path.to_path_buf(), path.join("lock"), path.join(libraries::FOLDER)]);
         fs::create_dir_all(path).map_err(io_error(path))?;
         let lock = lock(path, File::try_lock)?;
         // Somebody else may have begun while the traces were listed, and be done already.
         if path.join("sweep.json").exists() {
             return Ok(Folder::read(path, lock)?.go_on(&with, &named)?);
         }
+        made.note(&named.places(path));
         let head = match copied(path, &with, &named, &jobs) {
             Ok(head) => head,
             Err(error) => {
-                withdraw(path, is_new);
+                made.withdraw();
                 return Err(error.into());
             }
         };
@@ -278,12 +283,24 @@ fn copied(
     })
 }
 
-/// Removes what a beginning that is refused has made; the refusal is the error to tell.
-fn withdraw(path: &Path, is_new: bool) {
-    let _ = fs::remove_dir_all(path.join(libraries::FOLDER));
-    let _ = fs::remove_file(path.join("lock"));
-    if is_new {
-        let _ = fs::remove_dir(path);
+/// Files and folders that a beginning makes and that were not there before: folders first.
+#[derive(Debug, Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// Adds those of the paths that are not there yet.
+    fn note(&mut self, paths: &[PathBuf]) {
+        self.0.extend(paths.iter().filter(|path| path.symlink_metadata().is_err()).cloned());
+    }
+
+    /// Removes what a beginning that is refused has made, and nothing else: a folder goes only when
+    /// it is empty. The refusal is the error to tell.
+    fn withdraw(self) {
+        for path in self.0.iter().rev() {
+            if fs::remove_file(path).is_err() {
+                let _ = fs::remove_dir(path);
+            }
+        }
     }
 }
 
@@ -399,7 +416,8 @@ fn lock(folder: &Path, how: Lock) -> Result<File, FolderError> {
 }
 
 /// Refuses a folder that holds anything but a beginning that was cut off. A `plan.toml` may be a
-/// plan that somebody has written: it is only written over by the same bytes.
+/// plan that somebody has written: it is only written over by the same bytes. `libraries` and
+/// `lock` are common names, so that what they hold must be what a beginning leaves there.
 fn refuse_strangers(path: &Path, plan: &str) -> Result<(), FolderError> {
     for entry in entries(path)? {
         let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -408,7 +426,12 @@ fn refuse_strangers(path: &Path, plan: &str) -> Result<(), FolderError> {
             let same = || fs::read(&entry).is_ok_and(|bytes| bytes == plan.as_bytes());
             name != "plan.toml" || path.join("lock").exists() || same()
         };
-        let ours = half || BEGINNING.contains(&name.as_str()) && is_known();
+        let ours = half
+            || match name.as_str() {
+                libraries::FOLDER => libraries::is_own_folder(&entry),
+                "lock" => entry.metadata().is_ok_and(|lock| lock.is_file() && lock.len() == 0),
+                name => BEGINNING.contains(&name) && is_known(),
+            };
         if !ours {
             let problem = format!("the folder holds `{name}` and no sweep; name a new folder");
             return Err(other(path, problem));
