@@ -82,9 +82,13 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Origin of the files that this sweep writes, in this version.
-    fn origin(&self) -> Origin {
-        Origin { version: self.version.clone(), plan_blake3: self.plan_blake3.clone() }
+    /// Origin of the files of a job that this sweep writes, in this version.
+    pub(super) fn origin(&self, job: &Job) -> Origin {
+        Origin {
+            version: self.version.clone(),
+            plan_blake3: self.plan_blake3.clone(),
+            job_blake3: hash(job.line().as_bytes()),
+        }
     }
 }
 
@@ -213,8 +217,8 @@ impl Folder {
         of_ready(&self.worker.ready, &self.jobs)
     }
 
-    /// The jobs that are not done, in order. Results of another plan or version, and broken files,
-    /// count for none: they are written anew.
+    /// The jobs that are not done, in order. Results of another job, plan or version, and broken
+    /// files, count for none: they are written anew.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -224,11 +228,10 @@ impl Folder {
             let folder = self.worker.path.join("results").join(partition(family));
             done.extend(entries(&folder)?);
         }
-        let own = Some(self.worker.head.origin());
         let is_done = |job: &Job| {
             let path = self.worker.file("results", job);
             let origin = |path: &PathBuf| File::open(path).ok().and_then(read_origin);
-            done.get(&path).and_then(origin) == own
+            done.get(&path).and_then(origin) == Some(self.worker.head.origin(job))
         };
         Ok(self.jobs.iter().filter(|job| !is_done(job)).collect())
     }
@@ -355,8 +358,9 @@ pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     let text = fs::read_to_string(&list).map_err(io_error(&list))?;
     let jobs = parse_jobs(&text, &list.display().to_string());
     let jobs = jobs.map_err(|error| other(&list, error))?;
-    let (own, mut rows, mut done) = (head.origin(), Vec::new(), 0);
+    let (mut rows, mut done) = (Vec::new(), 0);
     for job in &jobs {
+        let own = head.origin(job);
         let Some(more) = rows_of(&own, &file_of(path, "results", job))? else { continue };
         done += 1;
         let mut times: BTreeMap<(String, String), f64> = BTreeMap::new();

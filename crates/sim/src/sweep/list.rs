@@ -188,8 +188,7 @@ fn without_wildcards(path: &Path) -> (PathBuf, PathBuf) {
 
 /// The list as text, a line a job.
 pub fn write_jobs(jobs: &[Job]) -> String {
-    let line = |job: &Job| serde_json::to_string(job).expect("a job is plain") + "\n";
-    jobs.iter().map(line).collect()
+    jobs.iter().map(|job| job.line() + "\n").collect()
 }
 
 /// Reads what [`write_jobs`] wrote; `origin` names it in messages.
@@ -211,6 +210,11 @@ pub fn parse_jobs(text: &str, origin: &str) -> Result<Vec<Job>, PlanError> {
 }
 
 impl Job {
+    /// Its line in the list, the same wherever the job was sent: it identifies the job.
+    pub(super) fn line(&self) -> String {
+        serde_json::to_string(self).expect("a job is plain")
+    }
+
     /// The trace, and how it is read.
     pub(super) fn source(&self) -> Result<(Source, ReadOptions), String> {
         let mut options = ReadOptions { format: None, columns: None, blkparse_event: None };

@@ -222,6 +222,20 @@ pub(super) struct Origin {
     pub(super) version: String,
     /// Hash of the plan.
     pub(super) plan_blake3: String,
+    /// Hash of the job's line in the list of jobs: plans that are equal mean other jobs where
+    /// their traces are others.
+    pub(super) job_blake3: String,
+}
+
+impl Origin {
+    /// Keys and values in the metadata of a file.
+    pub(super) fn metadata(&self) -> Metadata {
+        vec![
+            ("thermocline.version", self.version.clone()),
+            ("thermocline.plan_blake3", self.plan_blake3.clone()),
+            ("thermocline.job_blake3", self.job_blake3.clone()),
+        ]
+    }
 }
 
 /// Origin of a file of results or times by its metadata; `None`: it is none, or broken.
@@ -246,8 +260,11 @@ pub(super) fn read_rows_of(
 fn origin_of(reader: &SerializedFileReader<impl ChunkReader + 'static>) -> Option<Origin> {
     let known = reader.metadata().file_metadata().key_value_metadata()?;
     let of = |key: &str| known.iter().find(|pair| pair.key == key)?.value.clone();
-    let (version, plan) = (of("thermocline.version")?, of("thermocline.plan_blake3")?);
-    Some(Origin { version, plan_blake3: plan })
+    Some(Origin {
+        version: of("thermocline.version")?,
+        plan_blake3: of("thermocline.plan_blake3")?,
+        job_blake3: of("thermocline.job_blake3")?,
+    })
 }
 
 /// Rows of a file of results or times that are read at most.

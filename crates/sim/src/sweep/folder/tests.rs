@@ -1,6 +1,7 @@
 //! Folders that hold other things than this sweep, or damaged ones.
 
-use super::super::tests::{begin_with, traces, with_own_policies};
+use super::super::tests::{PLAN, begin, begin_with, results, run_all, traces, with_own_policies};
+use super::{Folder, contents};
 use std::fs;
 
 /// A sweep that was refused removed a folder `libraries` that a user had made, and a file `lock`.
@@ -39,4 +40,31 @@ fn what_a_user_has_made_is_not_removed() {
     fs::write(&copy, "not a library").unwrap();
     begin_with(&plan, out.path(), traces.path()).unwrap_err();
     assert!(copy.exists() && !out.path().join("lock").exists());
+}
+
+fn missing(folder: &Folder) -> Vec<u64> {
+    folder.missing().unwrap().iter().map(|job| job.number).collect()
+}
+
+/// Results of an equal plan over other traces counted, and so did those of another job.
+#[test]
+fn results_of_other_jobs_count_for_nothing() {
+    let (ours, theirs, out) = (traces(), traces(), tempfile::tempdir().unwrap());
+    let [one, two] = ["one", "two"].map(|name| out.path().join(name));
+    run_all(&begin(&one, theirs.path()).unwrap(), 2);
+    let folder = begin(&two, ours.path()).unwrap();
+    run_all(&folder, 2);
+    let whole = results(&two);
+    let file = |sweep: &std::path::Path, family: &str, job: u32| {
+        sweep.join(format!("results/family={family}/job-{job:07}.parquet"))
+    };
+    // The traces lie at other paths; what is made is the same job in both.
+    fs::copy(file(&one, "files", 1), file(&two, "files", 1)).unwrap();
+    fs::copy(file(&one, "made", 9), file(&two, "made", 9)).unwrap();
+    fs::copy(file(&two, "files", 4), file(&two, "files", 3)).unwrap();
+    assert_eq!(missing(&folder), [1, 3]);
+    assert_eq!(contents(&two).unwrap().done, 8);
+    assert_eq!(run_all(&folder, 1), 2);
+    assert_eq!(results(&two), whole);
+    assert!(PLAN.contains("[1, 2]"), "jobs 3 and 4 differ in their seeds alone");
 }
