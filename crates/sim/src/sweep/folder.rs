@@ -17,7 +17,7 @@ use super::estimate::{Estimate, of_ready};
 use super::libraries::{self, Libraries, LibraryHash};
 use super::list::{Job, parse_jobs, write_jobs};
 use super::plan::Contest;
-use super::rows::{Measured, Origin, read_origin, read_rows_of};
+use super::rows::{Measured, Origin, read_rows_of};
 use super::run::Progress;
 use super::worker::{Ran, Worker, file_of, partition, put};
 use serde::{Deserialize, Serialize};
@@ -230,8 +230,9 @@ impl Folder {
         }
         let is_done = |job: &Job| {
             let path = self.worker.file("results", job);
-            let origin = |path: &PathBuf| File::open(path).ok().and_then(read_origin);
-            done.get(&path).and_then(origin) == Some(self.worker.head.origin(job))
+            // The report reads the same rows: a job that it cannot use has to run again.
+            let rows = || rows_of(&self.worker.head.origin(job), &path).ok().flatten();
+            done.contains(&path) && rows().is_some()
         };
         Ok(self.jobs.iter().filter(|job| !is_done(job)).collect())
     }
@@ -384,14 +385,12 @@ pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     })
 }
 
-/// Rows of a job's file; `None`: it is not there, or not of this origin, and the job is not done.
+/// Rows of a job's file; `None`: it is not there, broken, or not of this origin, and the job is not
+/// done.
 fn rows_of(own: &Origin, path: &Path) -> Result<Option<Vec<Measured>>, FolderError> {
     match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => {
-            let file = file.map_err(io_error(path))?;
-            read_rows_of(file, own).map_err(|error| other(path, error))
-        }
+        file => Ok(read_rows_of(file.map_err(io_error(path))?, own)),
     }
 }
 

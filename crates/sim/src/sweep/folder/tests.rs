@@ -68,3 +68,34 @@ fn results_of_other_jobs_count_for_nothing() {
     assert_eq!(results(&two), whole);
     assert!(PLAN.contains("[1, 2]"), "jobs 3 and 4 differ in their seeds alone");
 }
+
+/// A file whose rows were damaged, and its end was not, counted as done, and ended the report.
+#[test]
+fn results_with_damaged_rows_count_for_nothing() {
+    let (traces, out) = (traces(), tempfile::tempdir().unwrap());
+    let folder = begin(out.path(), traces.path()).unwrap();
+    run_all(&folder, 2);
+    let whole = results(out.path());
+    let path = out.path().join("results/family=files/job-0000001.parquet");
+    let bytes = fs::read(&path).unwrap();
+    // The metadata is the last part; its length stands before the mark at the end.
+    let length = bytes[bytes.len() - 8..].first_chunk::<4>().unwrap();
+    let rows_end = bytes.len() - 8 - u32::from_le_bytes(*length) as usize;
+    for damage in [0x00, 0xff] {
+        let mut damaged = bytes.clone();
+        damaged[4..rows_end].fill(damage);
+        fs::write(&path, damaged).unwrap();
+        assert_eq!(missing(&folder), [1]);
+        assert_eq!(contents(out.path()).unwrap().done, 9);
+        assert_eq!(run_all(&folder, 1), 1);
+        assert_eq!(results(out.path()), whole);
+    }
+    // A wrong byte anywhere in the rows is no panic, and what counts as done can be reported.
+    for at in (4..rows_end).step_by(61) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        fs::write(&path, damaged).unwrap();
+        let done = contents(out.path()).unwrap().done;
+        assert_eq!(done, 10 - missing(&folder).len() as u64, "byte {at}");
+    }
+}
