@@ -59,7 +59,7 @@ pub enum JobTrace {
 /// The jobs of a plan; its patterns are relative to `folder`.
 ///
 /// # Errors
-/// When a pattern is none, or matches no file.
+/// When a pattern is none, or matches no file, or one whose path is not UTF-8.
 pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut known: BTreeSet<(&str, String)> = BTreeSet::new();
@@ -145,6 +145,13 @@ fn files(pattern: &str, folder: &Path) -> Result<Vec<(String, PathBuf, u64)>, St
         let below = path.strip_prefix(&above).unwrap_or(path);
         if !entry.file_type().is_file() || !is_match(&names, below, path)? {
             continue;
+        }
+        if path.to_str().is_none() {
+            return Err(format!(
+                "{}: the name of a folder above the trace is not UTF-8, and a list of jobs holds \
+                 such names only; rename the folder",
+                path.display()
+            ));
         }
         let bytes = entry.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();

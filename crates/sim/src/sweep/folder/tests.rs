@@ -1,6 +1,7 @@
 //! Folders that hold other things than this sweep, or damaged ones.
 
 use super::super::tests::{PLAN, begin, begin_with, results, run_all, traces, with_own_policies};
+use super::super::{Plan, list};
 use super::{Folder, contents};
 use std::fs;
 
@@ -98,4 +99,24 @@ fn results_with_damaged_rows_count_for_nothing() {
         let done = contents(out.path()).unwrap().done;
         assert_eq!(done, 10 - missing(&folder).len() as u64, "byte {at}");
     }
+}
+
+/// The list of jobs was written as JSON, which panicked.
+#[test]
+fn a_folder_whose_name_is_not_utf_8_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let (traces, above) = (traces(), tempfile::tempdir().unwrap());
+    let folder = above.path().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    fs::create_dir(&folder).unwrap();
+    fs::copy(traces.path().join("a.csv"), folder.join("a.csv")).unwrap();
+    let plan = Plan::parse(PLAN, "plan.toml").unwrap();
+    let error = list(&plan, &folder, "plan.toml").unwrap_err();
+    assert!(error.to_string().contains("is not UTF-8"), "{error}");
+    assert!(error.to_string().contains("rename the folder"), "{error}");
+    assert_eq!(error.line, Some(13));
+    // What is made lies in no folder, and results may lie in any.
+    let made =
+        PLAN.replace("files = [\"*.csv\"]\nformat = \"msr\"", "synth = [\"oltp,requests=1k\"]");
+    let sweep = begin_with(&made, &folder.join("out"), &folder).unwrap();
+    assert_eq!(run_all(&sweep, 1), 4);
 }
