@@ -150,6 +150,33 @@ def test_a_signal_from_outside_ends_a_run_that_is_under_way(policy):
     assert said.splitlines()[-1] == "interrupted" and child.returncode == 0
 
 
+FORKED = """
+import os
+from thermocline import cache, trace
+
+def run():
+    return len(cache.simulate(trace.synth("oltp", requests=1_000, seed=1), "lru", "5%"))
+
+def forked():
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        run()
+    except RuntimeError as error:
+        os._exit(3 if "forked after a run cannot run again" in str(error) else 4)
+    os._exit(0)
+
+print(forked(), run(), forked(), run())
+"""
+
+
+def test_a_process_that_was_forked_after_a_run_is_refused_and_does_not_hang():
+    words = [sys.executable, "-c", FORKED]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.stdout == "0 1 3 1\n", done.stderr
+
+
 def test_progress_is_told_and_its_exception_ends_the_run():
     made = trace.synth("mixed", requests=300_000, seed=1)
     told = []
