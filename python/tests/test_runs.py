@@ -90,8 +90,11 @@ def test_what_makes_no_sense_is_refused():
     ]:
         with pytest.raises(ValueError, match=expected):
             cache.simulate(made, **words)
-    with pytest.raises(TypeError, match="a trace is a path"):
-        cache.simulate(3)
+    holds_itself = []
+    holds_itself.append(holds_itself)
+    for no_trace in [3, holds_itself, [[made]], [made, 3]]:
+        with pytest.raises(TypeError, match="a trace is a path"):
+            cache.simulate(no_trace)
 
 
 @pytest.mark.parametrize("policy", ["lru", "belady"])
