@@ -65,6 +65,14 @@ def test_an_experiment_says_whether_it_holds():
     assert outcome["holds"] in (True, False) and outcome["markdown"].startswith("#")
 
 
+def test_a_workload_described_in_toml_excludes_a_preset_and_vms():
+    for words in [{"preset": "oltp"}, {"vms": 2}, {"preset": "mixed", "vms": 2}]:
+        with pytest.raises(ValueError, match="spec .* conflicts with preset and vms"):
+            trace.synth(spec="x", **words)
+    usual, mixed = trace.synth(requests=1_000), trace.synth("mixed", requests=1_000)
+    assert trace.stat(usual) == trace.stat(mixed)
+
+
 def test_results_are_arrow_tables():
     table = cache.simulate(trace.synth("oltp", requests=5_000, seed=1), ["lru", "arc"], "5%")
     arrow = pyarrow.table(table)
