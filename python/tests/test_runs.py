@@ -65,6 +65,14 @@ def test_an_experiment_says_whether_it_holds():
     assert outcome["holds"] in (True, False) and outcome["markdown"].startswith("#")
 
 
+def test_a_workload_described_in_toml_excludes_a_preset_and_vms():
+    for words in [{"preset": "oltp"}, {"vms": 2}, {"preset": "mixed", "vms": 2}]:
+        with pytest.raises(ValueError, match="spec .* conflicts with preset and vms"):
+            trace.synth(spec="x", **words)
+    usual, mixed = trace.synth(requests=1_000), trace.synth("mixed", requests=1_000)
+    assert trace.stat(usual) == trace.stat(mixed)
+
+
 def test_results_are_arrow_tables():
     table = cache.simulate(trace.synth("oltp", requests=5_000, seed=1), ["lru", "arc"], "5%")
     arrow = pyarrow.table(table)
@@ -90,8 +98,11 @@ def test_what_makes_no_sense_is_refused():
     ]:
         with pytest.raises(ValueError, match=expected):
             cache.simulate(made, **words)
-    with pytest.raises(TypeError, match="a trace is a path"):
-        cache.simulate(3)
+    holds_itself = []
+    holds_itself.append(holds_itself)
+    for no_trace in [3, holds_itself, [[made]], [made, 3]]:
+        with pytest.raises(TypeError, match="a trace is a path"):
+            cache.simulate(no_trace)
 
 
 @pytest.mark.parametrize("policy", ["lru", "belady"])
@@ -148,6 +159,33 @@ def test_a_signal_from_outside_ends_a_run_that_is_under_way(policy):
             child.kill()
     print(f"ended {time.monotonic() - sent:.2f} s after the signal")
     assert said.splitlines()[-1] == "interrupted" and child.returncode == 0
+
+
+FORKED = """
+import os
+from thermocline import cache, trace
+
+def run():
+    return len(cache.simulate(trace.synth("oltp", requests=1_000, seed=1), "lru", "5%"))
+
+def forked():
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    try:
+        run()
+    except RuntimeError as error:
+        os._exit(3 if "forked after a run cannot run again" in str(error) else 4)
+    os._exit(0)
+
+print(forked(), run(), forked(), run())
+"""
+
+
+def test_a_process_that_was_forked_after_a_run_is_refused_and_does_not_hang():
+    words = [sys.executable, "-c", FORKED]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.stdout == "0 1 3 1\n", done.stderr
 
 
 def test_progress_is_told_and_its_exception_ends_the_run():

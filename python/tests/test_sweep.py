@@ -311,6 +311,24 @@ def test_the_command_runs_a_sweep_on_ray(ray, command, plan, expected, tmp_path)
     assert done.returncode == 2 and "error: " in done.stderr and "line 1" in done.stderr
 
 
+def test_a_signal_stops_a_sweep_on_ray_as_ctrl_c_does(monkeypatch, capsys):
+    from thermocline import on_ray
+
+    def driven(*_):
+        # As ray.init does it.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(number))
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(30)
+
+    monkeypatch.setattr(on_ray, "driven", driven)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert on_ray.main(["plan.toml", "--out", "out", "--command", "test"]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert "stopped; the same command goes on from there" in capsys.readouterr().err
+
+
 def test_the_command_says_which_packages_a_python_lacks(command, plan, tmp_path):
     words = [command, "lab", "sweep", str(plan(1)), "--out", str(tmp_path / "out"), "--on", "ray"]
     bare = tmp_path / "python"

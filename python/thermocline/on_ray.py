@@ -263,7 +263,10 @@ def main(words: list[str]) -> int:
 
     try:
         driver = driven(given.plan, given.out, given.workers, None, 1, 5, show, given.command)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:
+        # Ray puts a handler in the place of ours, which exits with the number of the signal.
+        if isinstance(stop, SystemExit) and stop.code != signal.SIGTERM:
+            raise
         print("\nstopped; the same command goes on from there", file=sys.stderr)
         return 130
     except (ValueError, ImportError) as error:

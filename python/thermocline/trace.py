@@ -11,7 +11,7 @@ from ._progress import Progress, callback
 
 
 def synth(
-    preset: str = "mixed",
+    preset: str | None = None,
     *,
     vms: int | None = None,
     requests: int | str | None = None,
@@ -20,6 +20,8 @@ def synth(
 ) -> Trace:
     """Makes a workload: a preset, its short form (`"mixed,vms=4"`), or a `spec` in TOML.
 
+    The preset is `"mixed"` when neither it nor a `spec` is given. A `spec` excludes `preset` and
+    `vms`, which it describes itself; `requests` and `seed` replace its own.
     The requests are made when they are read, and are the same each time.
 
     >>> import pyarrow

@@ -9,11 +9,13 @@
 //! 4. When the interpreter ends, work that was left calls no policy in Python any more, and is
 //!    waited for, [`END_WITHIN`] at most: a thread that comes back to an interpreter that has ended
 //!    aborts the process.
+//! 5. A process that was forked after a run runs nothing: it has the memory of the threads that do
+//!    the work, and not the threads, so that it would wait for them for ever.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -34,6 +36,27 @@ static LEFT: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 /// True from when the interpreter begins to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
+/// The process in which the first run began; 0 before it. A forked process inherits the number.
+static RUNS_IN: AtomicU32 = AtomicU32::new(0);
+
+/// True in a process that was forked after a run.
+fn is_forked() -> bool {
+    let first = RUNS_IN.load(Ordering::Relaxed);
+    first != 0 && first != std::process::id()
+}
+
+/// Refuses to run in a process that was forked after a run.
+fn check_process() -> PyResult<()> {
+    if is_forked() {
+        return Err(PyRuntimeError::new_err(
+            "a process that was forked after a run cannot run again, because its threads were not \
+             forked; use multiprocessing.get_context(\"spawn\"), or fork before the first run",
+        ));
+    }
+    RUNS_IN.store(std::process::id(), Ordering::Relaxed);
+    Ok(())
+}
+
 /// Refuses to call Python when it ends: who waits for its lock then does not come back.
 pub(crate) fn check_interpreter() -> Result<(), String> {
     match ENDS.load(Ordering::Relaxed) {
@@ -46,6 +69,9 @@ pub(crate) fn check_interpreter() -> Result<(), String> {
 #[pyfunction]
 pub(crate) fn end_left_work(py: Python<'_>) {
     ENDS.store(true, Ordering::Relaxed);
+    if is_forked() {
+        return; // What was left is work of the other process.
+    }
     let left = std::mem::take(&mut *LEFT.lock().unwrap_or_else(PoisonError::into_inner));
     let until = Instant::now() + END_WITHIN;
     py.detach(|| {
@@ -104,12 +130,14 @@ impl ProgressSink for Told {
 /// is done, and how much there is, or None.
 ///
 /// # Errors
-/// `KeyboardInterrupt`, an exception of the callback, or `RuntimeError` when the work panicked.
+/// `KeyboardInterrupt`, an exception of the callback, or `RuntimeError` when the work panicked or
+/// the process was forked after a run.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Told) -> T + Send + 'static,
 ) -> PyResult<T> {
+    check_process()?;
     let told = Arc::new(Told::default());
     let theirs = Arc::clone(&told);
     let (send, received) = channel();

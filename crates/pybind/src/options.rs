@@ -90,21 +90,28 @@ where
     Ok(all)
 }
 
-/// The traces of an argument: a path, a [`Trace`], or several of these, merged as one workload.
-pub(crate) fn traces(value: &Bound<'_, PyAny>) -> PyResult<Traces> {
+/// One trace: a path or a [`Trace`]; `None` for anything else.
+fn one_trace(value: &Bound<'_, PyAny>) -> Option<Traces> {
     if let Ok(trace) = value.cast::<Trace>() {
-        return Ok(trace.get().traces.clone());
+        return Some(trace.get().traces.clone());
     }
-    if let Ok(path) = value.extract::<PathBuf>() {
-        return Ok(Traces { sources: vec![Source::File(path)], options: ReadOptions::default() });
+    let path = value.extract::<PathBuf>().ok()?;
+    Some(Traces { sources: vec![Source::File(path)], options: ReadOptions::default() })
+}
+
+/// The traces of an argument: a path, a [`Trace`], or several of these, merged as one workload. A
+/// list in a list is refused: it could hold itself.
+pub(crate) fn traces(value: &Bound<'_, PyAny>) -> PyResult<Traces> {
+    if let Some(one) = one_trace(value) {
+        return Ok(one);
     }
     let mut all = Traces { sources: Vec::new(), options: ReadOptions::default() };
     let mut of_files: Option<ReadOptions> = None;
-    let several = value.try_iter().map_err(|_| {
+    let no_trace = || {
         PyTypeError::new_err("a trace is a path, or what thermocline.open and trace.synth return")
-    })?;
-    for one in several {
-        let one = traces(&one?)?;
+    };
+    for item in value.try_iter().map_err(|_| no_trace())? {
+        let one = one_trace(&item?).ok_or_else(no_trace)?;
         let has_files = one.sources.iter().any(|source| matches!(source, Source::File(_)));
         all.sources.extend(one.sources);
         if !has_files {

@@ -7,7 +7,8 @@
 //! every policy from outside. An exception of the class ends the run, and is raised again.
 
 use crate::job::check_interpreter;
-use crate::options::{items, refused};
+use crate::options::{items, refused, shown};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use std::sync::{Arc, Mutex};
@@ -163,11 +164,8 @@ impl Object {
                 }
             }
             Err(_) => {
-                let bytes = py.import("builtins")?.call_method1("bytes", (answers,))?;
-                let bytes = bytes.cast_into::<PyBytes>()?;
-                let (numbers, rest) = bytes.as_bytes().as_chunks::<4>();
-                let length = if rest.is_empty() { numbers.len() } else { bytes.as_bytes().len() };
-                check_length(length, out.len())?;
+                let bytes = bytes_of(&answers, out.len())?;
+                let (numbers, _) = bytes.as_bytes().as_chunks::<4>();
                 for (number, outcome) in numbers.iter().zip(out) {
                     *outcome = Outcome::from_code(u32::from_ne_bytes(*number));
                 }
@@ -175,6 +173,34 @@ impl Object {
         }
         Ok(())
     }
+}
+
+/// Bytes of an answer that is a buffer. `bytes()` itself would take a number for a length, and a
+/// tuple for bytes.
+///
+/// # Errors
+/// When it has no buffer, or one that is not a 32-bit number for each of `asked` lines.
+fn bytes_of<'py>(answers: &Bound<'py, PyAny>, asked: usize) -> PyResult<Bound<'py, PyBytes>> {
+    let py = answers.py();
+    let view = py.import("builtins")?.call_method1("memoryview", (answers,)).map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        let kind = answers.get_type();
+        refused(format!(
+            "`access` returned {}, which is neither a list nor a buffer; return one unsigned \
+             32-bit number a line, in a list or a buffer",
+            shown(kind.as_any())
+        ))
+    })?;
+    let length: usize = view.getattr("nbytes")?.extract()?;
+    if Some(length) != asked.checked_mul(4) {
+        return Err(refused(format!(
+            "`access` was given {asked} lines and answered with a buffer of {length} bytes; \
+             return one unsigned 32-bit number a line, in a list or a buffer"
+        )));
+    }
+    Ok(view.call_method0("tobytes")?.cast_into::<PyBytes>()?)
 }
 
 fn check_length(answered: usize, asked: usize) -> PyResult<()> {

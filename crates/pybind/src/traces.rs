@@ -74,7 +74,8 @@ pub(crate) fn open(
     Ok(Trace { traces })
 }
 
-/// A workload from a preset, its short form (`mixed,vms=4`), or a description in TOML.
+/// A workload from a preset, its short form (`mixed,vms=4`), or a description in TOML, which
+/// excludes `preset` and `vms` as in the command.
 #[pyfunction]
 #[pyo3(signature = (preset = None, spec = None, vms = None, requests = None, seed = None))]
 pub(crate) fn synth_trace(
@@ -87,7 +88,13 @@ pub(crate) fn synth_trace(
     let seed = seed.map(crate::options::seed).transpose()?;
     let requests = requests.map(|given| read::<synth::Count>("requests", given)).transpose()?;
     let mut made = match (spec, preset, vms) {
-        (Some(spec), _, _) => synth::from_toml(spec),
+        (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
+            return Err(refused(
+                "spec describes the whole workload and conflicts with preset and vms; give spec \
+                 alone, or leave it out",
+            ));
+        }
+        (Some(spec), None, None) => synth::from_toml(spec),
         (None, preset, Some(vms)) => synth::from_preset(
             preset.unwrap_or("mixed"),
             vms,

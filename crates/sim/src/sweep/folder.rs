@@ -17,7 +17,7 @@ use super::estimate::{Estimate, of_ready};
 use super::libraries::{self, Libraries, LibraryHash};
 use super::list::{Job, parse_jobs, write_jobs};
 use super::plan::Contest;
-use super::rows::{Measured, Origin, read_origin, read_rows_of};
+use super::rows::{Measured, Origin, read_rows_of};
 use super::run::Progress;
 use super::worker::{Ran, Worker, file_of, partition, put};
 use serde::{Deserialize, Serialize};
@@ -29,10 +29,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// Version of the format of the folder.
 const FORMAT: u32 = 1;
-/// Files that a beginning leaves when it is cut off.
-const BEGINNING: [&str; 4] = ["plan.toml", "jobs.jsonl", libraries::FOLDER, "lock"];
+/// Files that a beginning leaves when it is cut off, beside `lock` and the copies of libraries.
+const BEGINNING: [&str; 2] = ["plan.toml", "jobs.jsonl"];
 
 /// A folder that cannot be used, or not now.
 #[derive(Debug, thiserror::Error)]
@@ -79,9 +82,13 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Origin of the files that this sweep writes, in this version.
-    fn origin(&self) -> Origin {
-        Origin { version: self.version.clone(), plan_blake3: self.plan_blake3.clone() }
+    /// Origin of the files of a job that this sweep writes, in this version.
+    pub(super) fn origin(&self, job: &Job) -> Origin {
+        Origin {
+            version: self.version.clone(),
+            plan_blake3: self.plan_blake3.clone(),
+            job_blake3: hash(job.line().as_bytes()),
+        }
     }
 }
 
@@ -127,17 +134,19 @@ impl Folder {
         }
         refuse_strangers(path, with.plan)?;
         let jobs = write_jobs(&make_jobs()?);
-        let is_new = !path.exists();
+        let mut made = Made::default();
+        made.note(&[path.to_path_buf(), path.join("lock"), path.join(libraries::FOLDER)]);
         fs::create_dir_all(path).map_err(io_error(path))?;
         let lock = lock(path, File::try_lock)?;
         // Somebody else may have begun while the traces were listed, and be done already.
         if path.join("sweep.json").exists() {
             return Ok(Folder::read(path, lock)?.go_on(&with, &named)?);
         }
+        made.note(&named.places(path));
         let head = match copied(path, &with, &named, &jobs) {
             Ok(head) => head,
             Err(error) => {
-                withdraw(path, is_new);
+                made.withdraw();
                 return Err(error.into());
             }
         };
@@ -208,8 +217,8 @@ impl Folder {
         of_ready(&self.worker.ready, &self.jobs)
     }
 
-    /// The jobs that are not done, in order. Results of another plan or version, and broken files,
-    /// count for none: they are written anew.
+    /// The jobs that are not done, in order. Results of another job, plan or version, and broken
+    /// files, count for none: they are written anew.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -219,11 +228,11 @@ impl Folder {
             let folder = self.worker.path.join("results").join(partition(family));
             done.extend(entries(&folder)?);
         }
-        let own = Some(self.worker.head.origin());
         let is_done = |job: &Job| {
             let path = self.worker.file("results", job);
-            let origin = |path: &PathBuf| File::open(path).ok().and_then(read_origin);
-            done.get(&path).and_then(origin) == own
+            // The report reads the same rows: a job that it cannot use has to run again.
+            let rows = || rows_of(&self.worker.head.origin(job), &path).ok().flatten();
+            done.contains(&path) && rows().is_some()
         };
         Ok(self.jobs.iter().filter(|job| !is_done(job)).collect())
     }
@@ -278,12 +287,24 @@ fn copied(
     })
 }
 
-/// Removes what a beginning that is refused has made; the refusal is the error to tell.
-fn withdraw(path: &Path, is_new: bool) {
-    let _ = fs::remove_dir_all(path.join(libraries::FOLDER));
-    let _ = fs::remove_file(path.join("lock"));
-    if is_new {
-        let _ = fs::remove_dir(path);
+/// Files and folders that a beginning makes and that were not there before: folders first.
+#[derive(Debug, Default)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    /// Adds those of the paths that are not there yet.
+    fn note(&mut self, paths: &[PathBuf]) {
+        self.0.extend(paths.iter().filter(|path| path.symlink_metadata().is_err()).cloned());
+    }
+
+    /// Removes what a beginning that is refused has made, and nothing else: a folder goes only when
+    /// it is empty. The refusal is the error to tell.
+    fn withdraw(self) {
+        for path in self.0.iter().rev() {
+            if fs::remove_file(path).is_err() {
+                let _ = fs::remove_dir(path);
+            }
+        }
     }
 }
 
@@ -338,8 +359,9 @@ pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     let text = fs::read_to_string(&list).map_err(io_error(&list))?;
     let jobs = parse_jobs(&text, &list.display().to_string());
     let jobs = jobs.map_err(|error| other(&list, error))?;
-    let (own, mut rows, mut done) = (head.origin(), Vec::new(), 0);
+    let (mut rows, mut done) = (Vec::new(), 0);
     for job in &jobs {
+        let own = head.origin(job);
         let Some(more) = rows_of(&own, &file_of(path, "results", job))? else { continue };
         done += 1;
         let mut times: BTreeMap<(String, String), f64> = BTreeMap::new();
@@ -363,14 +385,12 @@ pub(super) fn contents(path: &Path) -> Result<Contents, FolderError> {
     })
 }
 
-/// Rows of a job's file; `None`: it is not there, or not of this origin, and the job is not done.
+/// Rows of a job's file; `None`: it is not there, broken, or not of this origin, and the job is not
+/// done.
 fn rows_of(own: &Origin, path: &Path) -> Result<Option<Vec<Measured>>, FolderError> {
     match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => {
-            let file = file.map_err(io_error(path))?;
-            read_rows_of(file, own).map_err(|error| other(path, error))
-        }
+        file => Ok(read_rows_of(file.map_err(io_error(path))?, own)),
     }
 }
 
@@ -399,7 +419,8 @@ fn lock(folder: &Path, how: Lock) -> Result<File, FolderError> {
 }
 
 /// Refuses a folder that holds anything but a beginning that was cut off. A `plan.toml` may be a
-/// plan that somebody has written: it is only written over by the same bytes.
+/// plan that somebody has written: it is only written over by the same bytes. `libraries` and
+/// `lock` are common names, so that what they hold must be what a beginning leaves there.
 fn refuse_strangers(path: &Path, plan: &str) -> Result<(), FolderError> {
     for entry in entries(path)? {
         let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -408,7 +429,12 @@ fn refuse_strangers(path: &Path, plan: &str) -> Result<(), FolderError> {
             let same = || fs::read(&entry).is_ok_and(|bytes| bytes == plan.as_bytes());
             name != "plan.toml" || path.join("lock").exists() || same()
         };
-        let ours = half || BEGINNING.contains(&name.as_str()) && is_known();
+        let ours = half
+            || match name.as_str() {
+                libraries::FOLDER => libraries::is_own_folder(&entry),
+                "lock" => entry.metadata().is_ok_and(|lock| lock.is_file() && lock.len() == 0),
+                name => BEGINNING.contains(&name) && is_known(),
+            };
         if !ours {
             let problem = format!("the folder holds `{name}` and no sweep; name a new folder");
             return Err(other(path, problem));

@@ -28,6 +28,9 @@ const LIBRARY_BYTES_MAX: u64 = 256 << 20;
 /// Folder of the copies in the folder of a sweep.
 pub(super) const FOLDER: &str = "libraries";
 
+/// Hexadecimal digits of a hash.
+const HASH_DIGITS: usize = 64;
+
 /// A library, as `sweep.json` and files of results name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,6 +86,12 @@ impl Libraries {
         Ok(hashes)
     }
 
+    /// Files that [`Libraries::copy_to`] writes. A library that cannot be read has none.
+    pub(super) fn places(&self, sweep: &Path) -> Vec<PathBuf> {
+        let bytes = self.0.values().filter_map(|path| bytes_of(path).ok());
+        bytes.map(|bytes| place(sweep, &hash(&bytes))).collect()
+    }
+
     /// Checks that these are the libraries that a sweep began with.
     ///
     /// # Errors
@@ -111,6 +120,17 @@ impl Libraries {
             None => Some(Err(format!("{name}: the sweep has no such library"))),
         }
     }
+}
+
+/// True for a folder that holds nothing but copies of libraries, whole or half written.
+pub(super) fn is_own_folder(path: &Path) -> bool {
+    let is_own = |name: &str| {
+        let hash = name.strip_suffix(".so").unwrap_or_default();
+        let is_hash = hash.len() == HASH_DIGITS && hash.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hash || name.ends_with(".part")
+    };
+    let Ok(mut listed) = path.read_dir() else { return false };
+    listed.all(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_own)))
 }
 
 fn place(sweep: &Path, blake3: &str) -> PathBuf {

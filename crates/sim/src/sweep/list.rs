@@ -59,7 +59,7 @@ pub enum JobTrace {
 /// The jobs of a plan; its patterns are relative to `folder`.
 ///
 /// # Errors
-/// When a pattern is none, or matches no file.
+/// When a pattern is none, or matches no file, or one whose path is not UTF-8.
 pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut known: BTreeSet<(&str, String)> = BTreeSet::new();
@@ -146,6 +146,13 @@ fn files(pattern: &str, folder: &Path) -> Result<Vec<(String, PathBuf, u64)>, St
         if !entry.file_type().is_file() || !is_match(&names, below, path)? {
             continue;
         }
+        if path.to_str().is_none() {
+            return Err(format!(
+                "{}: the name of a folder above the trace is not UTF-8, and a list of jobs holds \
+                 such names only; rename the folder",
+                path.display()
+            ));
+        }
         let bytes = entry.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
         let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
         found.push((name, path.to_path_buf(), bytes.len()));
@@ -188,8 +195,7 @@ fn without_wildcards(path: &Path) -> (PathBuf, PathBuf) {
 
 /// The list as text, a line a job.
 pub fn write_jobs(jobs: &[Job]) -> String {
-    let line = |job: &Job| serde_json::to_string(job).expect("a job is plain") + "\n";
-    jobs.iter().map(line).collect()
+    jobs.iter().map(|job| job.line() + "\n").collect()
 }
 
 /// Reads what [`write_jobs`] wrote; `origin` names it in messages.
@@ -211,6 +217,11 @@ pub fn parse_jobs(text: &str, origin: &str) -> Result<Vec<Job>, PlanError> {
 }
 
 impl Job {
+    /// Its line in the list, the same wherever the job was sent: it identifies the job.
+    pub(super) fn line(&self) -> String {
+        serde_json::to_string(self).expect("a job is plain")
+    }
+
     /// The trace, and how it is read.
     pub(super) fn source(&self) -> Result<(Source, ReadOptions), String> {
         let mut options = ReadOptions { format: None, columns: None, blkparse_event: None };

@@ -222,32 +222,40 @@ pub(super) struct Origin {
     pub(super) version: String,
     /// Hash of the plan.
     pub(super) plan_blake3: String,
+    /// Hash of the job's line in the list of jobs: plans that are equal mean other jobs where
+    /// their traces are others.
+    pub(super) job_blake3: String,
 }
 
-/// Origin of a file of results or times by its metadata; `None`: it is none, or broken.
-pub(super) fn read_origin(file: impl ChunkReader + 'static) -> Option<Origin> {
-    origin_of(&SerializedFileReader::new(file).ok()?)
+impl Origin {
+    /// Keys and values in the metadata of a file.
+    pub(super) fn metadata(&self) -> Metadata {
+        vec![
+            ("thermocline.version", self.version.clone()),
+            ("thermocline.plan_blake3", self.plan_blake3.clone()),
+            ("thermocline.job_blake3", self.job_blake3.clone()),
+        ]
+    }
 }
 
-/// Rows of a file of results or times; `None`: it is none, broken, or of another origin.
-///
-/// # Errors
-/// As [`read_rows`].
+/// Rows of a file of results or times; `None`: it is none, broken, also in its rows alone, or of
+/// another origin.
 pub(super) fn read_rows_of(
     file: impl ChunkReader + 'static,
     origin: &Origin,
-) -> Result<Option<Vec<Measured>>, String> {
-    match SerializedFileReader::new(file) {
-        Ok(reader) if origin_of(&reader).as_ref() == Some(origin) => rows_in(&reader).map(Some),
-        _ => Ok(None),
-    }
+) -> Option<Vec<Measured>> {
+    let reader = SerializedFileReader::new(file).ok()?;
+    (origin_of(&reader)? == *origin).then(|| rows_in(&reader).ok())?
 }
 
 fn origin_of(reader: &SerializedFileReader<impl ChunkReader + 'static>) -> Option<Origin> {
     let known = reader.metadata().file_metadata().key_value_metadata()?;
     let of = |key: &str| known.iter().find(|pair| pair.key == key)?.value.clone();
-    let (version, plan) = (of("thermocline.version")?, of("thermocline.plan_blake3")?);
-    Some(Origin { version, plan_blake3: plan })
+    Some(Origin {
+        version: of("thermocline.version")?,
+        plan_blake3: of("thermocline.plan_blake3")?,
+        job_blake3: of("thermocline.job_blake3")?,
+    })
 }
 
 /// Rows of a file of results or times that are read at most.
@@ -274,6 +282,15 @@ fn rows_in(
     }
     if !(0..=ROWS_MAX).contains(&metadata.num_rows()) {
         return Err(format!("{} rows: a job has at most {ROWS_MAX}", metadata.num_rows()));
+    }
+    // The reader takes these for granted, and panics on others.
+    let columns = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+    let mut numbers = columns.flat_map(|column| {
+        let first = column.dictionary_page_offset().unwrap_or_default();
+        [column.data_page_offset(), first, column.compressed_size()]
+    });
+    if numbers.any(|number| number < 0) {
+        return Err("a column has a place or a length below 0".to_string());
     }
     let known = metadata.key_value_metadata();
     let family = known.into_iter().flatten().find(|pair| pair.key == "thermocline.family");

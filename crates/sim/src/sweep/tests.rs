@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-const PLAN: &str = r#"
+pub(super) const PLAN: &str = r#"
 format = 1
 title = "small"
 policies = ["lru", "arc", "random+lru"]
@@ -38,7 +38,7 @@ fn msr(lines: u64) -> String {
     (0..lines).map(row).collect()
 }
 
-fn traces() -> tempfile::TempDir {
+pub(super) fn traces() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.csv"), msr(800)).unwrap();
     fs::write(folder.path().join("b.csv"), msr(300)).unwrap();
@@ -47,23 +47,23 @@ fn traces() -> tempfile::TempDir {
     folder
 }
 
-fn begin(out: &Path, traces: &Path) -> Result<Folder, FolderError> {
+pub(super) fn begin(out: &Path, traces: &Path) -> Result<Folder, FolderError> {
     begin_with(PLAN, out, traces)
 }
 
 /// Begins the sweep of a plan in the folder of its traces.
-fn begin_with(text: &str, out: &Path, traces: &Path) -> Result<Folder, FolderError> {
+pub(super) fn begin_with(text: &str, out: &Path, traces: &Path) -> Result<Folder, FolderError> {
     let plan = Plan::parse(text, "plan.toml").unwrap();
     let with = Beginning { plan: text, contest: &plan.contest, beside: traces, command: "test" };
     Folder::begin(out, with, || Ok::<_, FolderError>(list(&plan, traces, "plan.toml").unwrap()))
 }
 
-fn run_all(folder: &Folder, workers: usize) -> usize {
+pub(super) fn run_all(folder: &Folder, workers: usize) -> usize {
     drive(folder, Drive { workers }, &AtomicBool::new(false), &|_: &Job, _: &Ran| {}).unwrap()
 }
 
 /// Every file below `results`, with its bytes.
-fn results(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+pub(super) fn results(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for family in fs::read_dir(out.join("results")).unwrap() {
         for file in fs::read_dir(family.unwrap().path()).unwrap() {
@@ -421,7 +421,7 @@ fn lru_in_c() -> String {
 /// A policy that says hit to everything, and others that fail.
 const LIAR: &str = include_str!("../../../plugins/tests/liar.c");
 
-fn with_own_policies() -> String {
+pub(super) fn with_own_policies() -> String {
     PLAN.replace("\"random+lru\"", "\"./own.so:lru\", \"./liar.so:liar\"")
 }
 

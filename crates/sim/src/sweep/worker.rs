@@ -12,7 +12,7 @@ use super::folder::{FolderError, Head, io_error, other, read_current_head};
 use super::libraries::Libraries;
 use super::list::Job;
 use super::plan::Ready;
-use super::rows::{Facts, Metadata, ResultRow, write_results, write_times};
+use super::rows::{Facts, ResultRow, write_results, write_times};
 use super::run::{self, Progress};
 use std::fs::{self, File};
 use std::io;
@@ -103,12 +103,11 @@ impl Worker {
     }
 
     fn write(&self, job: &Job, facts: &Facts, rows: &[ResultRow]) -> Result<(), FolderError> {
-        let mut metadata: Metadata = vec![
-            ("thermocline.version", self.head.version.clone()),
+        let mut metadata = self.head.origin(job).metadata();
+        metadata.extend([
             ("thermocline.family", job.family.clone()),
-            ("thermocline.plan_blake3", self.head.plan_blake3.clone()),
             ("thermocline.contest", serde_json::to_string(&self.head.contest).expect("plain")),
-        ];
+        ]);
         if !self.head.libraries.is_empty() {
             let libraries = serde_json::to_string(&self.head.libraries).expect("plain");
             metadata.push(("thermocline.libraries", libraries));

@@ -135,9 +135,10 @@ fn one(out: &Path, number: u64, json: bool) -> Result<(), CliError> {
     output::print(&format!("{value}\n"))
 }
 
-/// The command that this process carries out, as provenance.
+/// The command that this process carries out, as provenance; names need not be UTF-8.
 fn command_line() -> String {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     format!("thermocline {}", words.join(" "))
 }
 
