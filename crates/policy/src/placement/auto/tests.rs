@@ -573,3 +573,21 @@ fn a_discard_and_the_next_first_write_are_no_copies() {
     let account = auto.account().expect("auto keeps one");
     assert!(account.moved_chunks == 1 && account.spent > 0.0 && account.saved < 0.0);
 }
+
+/// The machine refused to move them, and chunks that were on the fast pool had gone for them.
+#[test]
+fn chunks_on_no_pool_are_no_candidates() {
+    let at: Vec<(u32, u16)> = (0..8).map(|index| (index, 0)).collect();
+    let mut view = Pools::new(&[8, 64], &at);
+    let mut auto = build("auto:trust=1:margin=0:spend=1000");
+    for _ in 0..6 {
+        assert_eq!(read(auto.as_mut(), &mut view, &[20, 21, 22], 40), []);
+    }
+    view.at.extend([(20, 1), (21, 1)]);
+    let moved = (0..6).flat_map(|_| read(auto.as_mut(), &mut view, &[20, 21, 22], 40));
+    let mut came: Vec<u32> =
+        moved.filter(|step| step.to == PoolId(0)).map(|step| step.chunk.index).collect();
+    came.sort_unstable();
+    came.dedup();
+    assert_eq!(came, [20, 21]);
+}
