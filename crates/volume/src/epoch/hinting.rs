@@ -163,6 +163,19 @@ impl Hinting {
 }
 
 impl Hinting {
+    /// Forgets what was said and wished of a volume that is deleted: its number is given again.
+    pub(crate) fn forget_volume(&mut self, volume: VolumeId) {
+        self.hints.forget_volume(volume);
+        for wishes in [&mut self.wishes, &mut self.later] {
+            wishes.retain(|wish| wish.chunk.volume != volume);
+        }
+        for wishes in [&mut self.prefetches, &mut self.later_prefetches] {
+            wishes.retain(|_, wish| wish.chunk.volume != volume);
+        }
+        let mut left = self.wishes.iter().chain(self.prefetches.values());
+        assert!(left.all(|wish| wish.chunk.volume != volume), "nothing is wished of it");
+    }
+
     /// Notes prefetches for [`prefetch`](crate::Group::prefetch), to be begun at the next
     /// opportunity.
     pub(crate) fn wish_prefetches(

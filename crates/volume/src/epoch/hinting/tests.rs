@@ -181,3 +181,22 @@ fn writes_look_at_a_bounded_number_of_hints_in_a_round() {
     hinting.redirect_write(&group, &Moves::default(), chunk(0));
     assert!(wished(&mut hinting).is_some());
 }
+
+/// They stayed, and were granted on the next volume with that number.
+#[test]
+fn nothing_is_wished_of_a_deleted_volume() {
+    let (mut group, mut hinting) = (busy(4), metadata());
+    put(&mut group, chunk(1), SLOW);
+    let both = (0, 2 * u64::from(CHUNK));
+    hinting.redirect_write(&group, &Moves::default(), chunk(0));
+    hinting.wish_prefetches(&group, VOLUME, both, None).expect("it is in order");
+    for _ in 0..2 {
+        let (place, wish) = hinting.next_wish().expect("it was wished");
+        assert!(hinting.note_started(place, wish, Err(Refusal::Busy)));
+    }
+    hinting.begin_round();
+    hinting.forget_volume(VolumeId(1));
+    assert!(hinting.has_wishes() && !hinting.hints.is_empty());
+    hinting.forget_volume(VOLUME);
+    assert!(!hinting.has_wishes() && hinting.hints.is_empty());
+}
