@@ -244,6 +244,10 @@ impl VolumeView for RecordedView {
         self.homes.pool_of(chunk).unwrap_or(PoolId(self.pool_count() - 1))
     }
 
+    fn holds(&self, chunk: ChunkId) -> bool {
+        self.homes.pool_of(chunk).is_some()
+    }
+
     fn used_chunks(&self, pool: PoolId) -> u64 {
         self.pools[usize::from(pool.0)].used
     }

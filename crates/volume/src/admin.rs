@@ -106,10 +106,11 @@ impl Group {
     pub fn delete_volume(&mut self, now: Nanos, id: VolumeId) -> Result<(), AdminError> {
         self.check_ready()?;
         self.living(id)?;
-        let Machines { deletion, state, requests, hinting, .. } = &mut self.machines;
+        let Machines { deletion, state, requests, hinting, moves, .. } = &mut self.machines;
         deletion.begin(state, id);
         requests.slas.forget(id);
-        hinting.hints.forget_volume(id);
+        hinting.forget_volume(id);
+        moves.forget_volume(id);
         self.machines.bury_volumes();
         assert!(self.living(id).is_err(), "it takes no more requests");
         self.pump(now);

@@ -64,7 +64,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use switching::take_back;
 use thermocline_policy::placement::{How, Move};
 use thermocline_units::situations::{met, met_if};
-use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
+use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// Copies that are to be made anew; beyond it the oldest wish is forgotten.
 const WISHES_MAX: usize = 4096;
@@ -178,6 +178,19 @@ impl Moves {
         assert_eq!(self.chunks.get(&copy.what.chunk), Some(&id), "its chunk is known");
         copy.cancelled = true;
         true
+    }
+
+    /// Drops what has not begun on a volume that is deleted: its number is given again, and another
+    /// volume's chunks would be copied.
+    pub(crate) fn forget_volume(&mut self, volume: VolumeId) {
+        self.wishes.retain(|wish| wish.chunk.volume != volume);
+        self.proposal.forget_volume(volume);
+        let of_volume = self.queue.iter().filter(|(_, what)| what.chunk.volume == volume);
+        let queued: Vec<OperationId> = of_volume.map(|(id, _)| *id).collect();
+        for id in queued {
+            let cancelled = self.cancel_queued(id);
+            assert!(cancelled, "it is queued");
+        }
     }
 
     /// Forgets what the placement wanted.

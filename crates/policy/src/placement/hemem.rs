@@ -169,7 +169,7 @@ impl Placement for Hemem {
             let heat = self.cooled(number);
             let chunk = self.chunks.id(number);
             let home = view.pool_of(chunk);
-            let waits = self.is_hot(&heat) && home != FLASH;
+            let waits = self.is_hot(&heat) && home != FLASH && view.holds(chunk);
             if waits {
                 plan.wish(chunk, home, FLASH);
             }

@@ -80,6 +80,10 @@ pub(crate) struct Hinting {
     wishes: VecDeque<Operation>,
     /// Prefetches, by when they are needed and the how manieth was wished.
     prefetches: BTreeMap<(Nanos, u64), Operation>,
+    /// Both kinds, where the chunk was busy: they have their next turn after all others, for a chunk
+    /// can be busy for minutes.
+    later: VecDeque<Operation>,
+    later_prefetches: BTreeMap<(Nanos, u64), Operation>,
     /// Chunks whose hints writes have looked at since the last round of housekeeping.
     looks: u32,
 }
@@ -97,13 +101,21 @@ impl Hinting {
         redirection.or_else(prefetch)
     }
 
-    /// A round of granting wishes begins.
+    /// A round of granting wishes begins. Wishes whose chunks were busy come again in a later round
+    /// than that, and only when no other is left: so each has one turn a round at most.
     pub(crate) fn begin_round(&mut self) {
         self.looks = 0;
+        if self.wishes.is_empty() {
+            std::mem::swap(&mut self.wishes, &mut self.later);
+        }
+        if self.prefetches.is_empty() {
+            std::mem::swap(&mut self.prefetches, &mut self.later_prefetches);
+        }
+        assert!(self.later.is_empty() || !self.wishes.is_empty(), "nobody waits for nobody");
     }
 
-    /// Counts what became of a wish, and puts it back where it must wait; false then: no other one
-    /// would be taken either.
+    /// Counts what became of a wish, and puts it back where it must wait: behind the others where
+    /// its chunk is busy. False: no other one would be taken either.
     pub(crate) fn note_started(
         &mut self,
         place: Option<(Nanos, u64)>,
@@ -115,7 +127,8 @@ impl Hinting {
         match started {
             Ok(_) if wish.kind == OperationKind::Redirect => self.counts.redirected += 1,
             Ok(_) | Err(Refusal::AlreadyThere | Refusal::Unmapped) => {}
-            Err(Refusal::Busy | Refusal::QueueFull) => {
+            Err(Refusal::Busy) => self.put_off(place, wish),
+            Err(Refusal::QueueFull) => {
                 self.put_back(place, wish);
                 return false;
             }
@@ -135,9 +148,34 @@ impl Hinting {
         };
         assert!(before.is_none(), "each wish has a place of its own");
     }
+
+    /// Lets a wish wait until all others have had their turn.
+    fn put_off(&mut self, place: Option<(Nanos, u64)>, wish: Operation) {
+        let before = match place {
+            Some(place) => self.later_prefetches.insert(place, wish),
+            None => {
+                self.later.push_back(wish);
+                None
+            }
+        };
+        assert!(before.is_none(), "each wish has a place of its own");
+    }
 }
 
 impl Hinting {
+    /// Forgets what was said and wished of a volume that is deleted: its number is given again.
+    pub(crate) fn forget_volume(&mut self, volume: VolumeId) {
+        self.hints.forget_volume(volume);
+        for wishes in [&mut self.wishes, &mut self.later] {
+            wishes.retain(|wish| wish.chunk.volume != volume);
+        }
+        for wishes in [&mut self.prefetches, &mut self.later_prefetches] {
+            wishes.retain(|_, wish| wish.chunk.volume != volume);
+        }
+        let mut left = self.wishes.iter().chain(self.prefetches.values());
+        assert!(left.all(|wish| wish.chunk.volume != volume), "nothing is wished of it");
+    }
+
     /// Notes prefetches for [`prefetch`](crate::Group::prefetch), to be begun at the next
     /// opportunity.
     pub(crate) fn wish_prefetches(
@@ -152,7 +190,7 @@ impl Hinting {
         let (first, end) = (start / chunk_size, end.div_ceil(chunk_size));
         let mut wished = 0;
         for index in first..end {
-            if self.prefetches.len() >= HINT_WISHES_MAX {
+            if self.prefetches.len() + self.later_prefetches.len() >= HINT_WISHES_MAX {
                 break;
             }
             let chunk = ChunkId { volume, index: index as u32 };
@@ -252,17 +290,19 @@ impl Hinting {
         });
         let Some(to) = better else { return };
         let operation = Operation { kind: OperationKind::Redirect, chunk, to };
-        let room = self.wishes.len() < REDIRECTS_MAX;
-        if room && refuse(moves, group, &operation).is_ok() && !self.wishes.contains(&operation) {
+        let room = self.wishes.len() + self.later.len() < REDIRECTS_MAX;
+        let is_wished = self.wishes.contains(&operation) || self.later.contains(&operation);
+        if room && !is_wished && refuse(moves, group, &operation).is_ok() {
             self.wishes.push_front(operation);
         }
-        assert!(self.wishes.len() <= REDIRECTS_MAX, "wishes are bounded");
+        assert!(self.wishes.len() + self.later.len() <= REDIRECTS_MAX, "wishes are bounded");
     }
 
     /// True if hints wish copies that have not begun.
     pub(crate) fn has_wishes(&self) -> bool {
-        let Hinting { wishes, prefetches, looks, .. } = self;
-        !wishes.is_empty() || !prefetches.is_empty() || *looks > 0
+        let Hinting { wishes, prefetches, later, later_prefetches, looks, .. } = self;
+        let redirects = wishes.len() + later.len();
+        redirects + prefetches.len() + later_prefetches.len() > 0 || *looks > 0
     }
 
     /// Puts what hints want among a placement's moves; the chunks that hints move.

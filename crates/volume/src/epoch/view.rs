@@ -87,6 +87,10 @@ impl VolumeView for View<'_> {
         first.map_or(slowest, |place| self.group.pools.ranks().rank_of(place.pool))
     }
 
+    fn holds(&self, chunk: ChunkId) -> bool {
+        self.group.pool_of(chunk).is_some()
+    }
+
     fn accesses(&self, chunk: ChunkId) -> Accesses {
         if !self.group.map.has(chunk) {
             return Accesses::default();

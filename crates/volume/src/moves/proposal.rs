@@ -11,7 +11,7 @@
 use crate::group_state::GroupState;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thermocline_policy::placement::Move;
-use thermocline_units::{ChunkId, Nanos, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Moves looked at to find one that can begin.
 pub(super) const WINDOW: usize = 32;
@@ -58,6 +58,14 @@ impl Proposal {
         self.directed.clear();
         self.stuck = false;
         self.since = now;
+    }
+
+    /// Drops what has not begun of a volume's chunks.
+    pub(super) fn forget_volume(&mut self, volume: VolumeId) {
+        self.moves.retain(|planned| planned.chunk.volume != volume);
+        self.directed.retain(|chunk| chunk.volume != volume);
+        self.stuck = false;
+        assert!(self.directed.iter().all(|chunk| chunk.volume != volume), "nothing moves it");
     }
 
     /// True if a hint moves the chunk.

@@ -14,7 +14,7 @@ use crate::moves::operation::{Finished, Operation, OperationId, OperationKind, O
 use crate::moves::rate_control::CopyThrottle;
 use std::collections::BTreeSet;
 use thermocline_policy::placement::Move;
-use thermocline_units::{Nanos, PoolId};
+use thermocline_units::{ChunkId, Nanos, PoolId, VolumeId};
 
 /// Operations over a group. Those who copy, switch and feed are tested on it, too.
 pub(super) struct Bench {
@@ -242,4 +242,25 @@ fn a_pool_that_dies_fails_what_arrives_there_and_nothing_else() {
     operations_lose(group, FAST);
     assert_eq!(failed(group), [true; 3]);
     assert!(group.journal.is_queued(), "a record takes the switch back");
+}
+
+/// They stayed, and copied chunks of the next volume with that number.
+#[test]
+fn whatever_has_not_begun_on_a_deleted_volume_is_dropped() {
+    let mut bench = Bench::new(4);
+    let elsewhere = ChunkId { volume: VolumeId(1), index: 0 };
+    let id = bench.enqueue(0).expect("it makes sense");
+    bench.moves.wish(migrate(1, FAST));
+    bench.moves.wish(Operation { chunk: elsewhere, ..migrate(1, FAST) });
+    let moves = vec![Move::to(chunk(2), FAST), Move::to(elsewhere, FAST)];
+    let directed = BTreeSet::from([chunk(2), elsewhere]);
+    bench.moves.take_over(bench.group.now, moves, directed, Some(Proposed::default()));
+    bench.moves.forget_volume(VolumeId(0));
+    assert_eq!((bench.moves.count(), bench.moves.proposed()), (0, 1));
+    assert!(!bench.moves.proposal.is_directed(chunk(2)));
+    assert!(bench.moves.proposal.is_directed(elsewhere));
+    assert_eq!(bench.moves.take_wish().map(|wish| wish.chunk), Some(elsewhere));
+    assert!(!bench.moves.has_wishes());
+    let [finished] = &bench.moves.finished[..] else { panic!("one was queued") };
+    assert_eq!((finished.id, finished.outcome), (id, Outcome::Cancelled));
 }

@@ -318,6 +318,9 @@ impl Ghosts {
 #[derive(Debug)]
 pub(super) struct Division {
     mode: Mode,
+    /// True if the machine holds lines, as of the last `look`: a shadow that is adopted comes to one
+    /// that does.
+    lends: bool,
     ghosts: Option<Ghosts>,
     /// Slots of the pool that the ghosts were made for.
     slots: u64,
@@ -344,6 +347,7 @@ impl Default for Division {
     fn default() -> Division {
         Division {
             mode: Mode::Share(0.0),
+            lends: true,
             ghosts: None,
             slots: 0,
             blocks: 1,
@@ -374,7 +378,7 @@ impl Division {
 
     /// True if it may want lines at all.
     pub(super) fn is_on(&self) -> bool {
-        self.mode != Mode::Share(0.0)
+        self.lends && self.mode != Mode::Share(0.0)
     }
 
     /// Slots that shall hold lines.
@@ -406,16 +410,17 @@ impl Division {
     /// Begins an epoch's decision: forgets a part of what was seen, and begins anew where the pool
     /// has another size.
     pub(super) fn look(&mut self, view: &dyn VolumeView) {
-        if !view.lends_lines() {
+        self.lends = view.lends_lines();
+        if !self.lends {
             // Slots that were set aside for lines would stay empty.
-            self.mode = Mode::Share(0.0);
+            self.wanted = 0;
         }
         let pools = usize::from(view.pool_count());
         let (slots, blocks) = (view.capacity_chunks(PoolId(0)), view.chunk_size().0 / LINE);
         self.reads.resize(pools, 0.0);
         self.now.resize(pools, 0.0);
         self.beyond = view.load(PoolId(0)).reads.saturating_sub(self.own);
-        if self.mode != Mode::Gain || pools < 2 || slots < STEPS {
+        if !self.lends || self.mode != Mode::Gain || pools < 2 || slots < STEPS {
             self.ghosts = None;
             self.slots = 0;
             return;

@@ -125,7 +125,8 @@ struct Auto {
     ledger: Ledger,
     division: Division,
     refusals: Refusals,
-    /// Places of chunks at the last epoch's end, and of their kept copies.
+    /// Places of chunks at the last epoch's end, beyond all pools for those on none, and of their
+    /// kept copies.
     before: Vec<u8>,
     kept_before: Vec<u8>,
     /// The last epoch's decision, for `explain`.
@@ -221,6 +222,8 @@ impl Auto {
         }
         let bytes = view.chunk_size().0 as f64;
         for number in 0..self.pulse.len() {
+            // Nothing was copied for what a discard took, nor for what is written first.
+            let Some(first) = self.pulse.first_home(number) else { continue };
             let home = self.pulse.pool_of(number);
             let before = self.before.get(number as usize).map_or(home, |&home| usize::from(home));
             if home != before && before < count {
@@ -229,7 +232,6 @@ impl Auto {
                     self.ledger.spent += self.copy_cost(bytes, before, home);
                 }
             }
-            let first = self.pulse.first_home(number);
             if home != first {
                 let asked = self.pulse.now(number);
                 let saved = self.prices[first].of(&asked) - self.prices[home].of(&asked);
@@ -242,7 +244,7 @@ impl Auto {
             self.ledger.saved += served * saved * seconds;
         }
         self.before.clear();
-        self.before.extend((0..self.pulse.len()).map(|number| self.pulse.pool_of(number) as u8));
+        self.before.extend(self.pulse.places());
         self.kept_before.clear();
         self.kept_before.extend_from_slice(self.pulse.kept());
         self.ledger.settle(&self.pulse, &self.prices, seconds);
@@ -335,7 +337,7 @@ impl Auto {
         let there = (0..self.pulse.len()).filter(|&n| self.pulse.pool_of(n) == 0 && !stays(n));
         let mut there: Vec<(f32, u32)> =
             there.map(|number| (self.loses(number, 0, &[], 0, to), number)).collect();
-        let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == 0);
+        let at_first = there.iter().filter(|(_, number)| self.pulse.first_home(*number) == Some(0));
         let (count, sum) = at_first.fold((0, 0.0), |(n, sum), (lost, _)| (n + 1, sum + lost));
         let others = if count > 0 { sum / count as f32 } else { 0.0 };
         let seen = self.pulse.epochs() as f32;

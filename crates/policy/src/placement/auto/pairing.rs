@@ -43,6 +43,10 @@ impl Auto {
         let (bytes, seconds) = (view.chunk_size().0 as f64, view.epoch().as_secs_f64());
         let copy = (self.copy_cost(bytes, to, to + 1) / (seconds * COPY_EPOCHS)) as f32;
         for number in 0..self.pulse.len() {
+            // What is on no pool cannot be moved, and nothing need make room for it.
+            if self.pulse.first_home(number).is_none() {
+                continue;
+            }
             let home = self.pulse.pool_of(number);
             if home == to {
                 // As far as the next pool below: what is lost there orders them everywhere.

@@ -7,7 +7,8 @@
 //!    sequential: how many of alternating streams a disk merges depends on its queue. All others
 //!    are random. A random access asks for one operation, what it carries beyond 4 KiB is streamed.
 //! 2. At an epoch's end `look` learns where every chunk is, and where it was when it was met first:
-//!    there it would still be if nobody had moved anything.
+//!    there it would still be if nobody had moved anything. A chunk that is on no pool has no first
+//!    one; when it is written again, it begins anew.
 //! 3. `fade` takes the epoch into the three [`LANES`], moving averages with half-lives of 1, 8 and
 //!    64 epochs. A lane that has seen less than its half-life weighs all that it has seen alike.
 //!
@@ -49,6 +50,7 @@ pub(super) struct Pulse {
     pools: Vec<u8>,
     /// Pool on which a move has left a copy that is still good; [`NOWHERE`]: there is none.
     kept: Vec<u8>,
+    /// Pool on which it was met; [`NOWHERE`]: it is on none now.
     firsts: Vec<u8>,
     lanes: [Vec<Ask>; LANES.len()],
     /// Ends of the last accesses by volume.
@@ -139,8 +141,8 @@ impl Pulse {
         }
         let count = self.chunks.len() as usize;
         self.pools.resize(count, NOWHERE);
-        // What was met and is nowhere counts as on the slowest pool, as the view has it.
-        self.pools.iter_mut().filter(|home| **home == NOWHERE).for_each(|h| *h = slowest as u8);
+        self.firsts.resize(count, NOWHERE);
+        self.settle_firsts(view);
         self.counts.resize(count, Count::default());
         self.kept.clear();
         self.kept.resize(count, NOWHERE);
@@ -149,9 +151,23 @@ impl Pulse {
                 self.kept[number as usize] = pool.0 as u8;
             }
         });
-        let known = self.firsts.len();
-        self.firsts.extend_from_slice(&self.pools[known..]);
-        self.firsts.iter_mut().for_each(|first| *first = (*first).min(slowest as u8));
+    }
+
+    /// Gives chunks that came to a pool their first one, and takes it from those that are on none.
+    fn settle_firsts(&mut self, view: &dyn VolumeView) {
+        let slowest = (view.pool_count() - 1) as u8;
+        let homes = self.pools.iter_mut().zip(&mut self.firsts);
+        for (number, (home, first)) in (0..).zip(homes) {
+            let held = *home != NOWHERE || view.holds(self.chunks.id(number));
+            // What was met and is nowhere counts as on the slowest pool, as the view has it.
+            *home = if *home == NOWHERE { slowest } else { *home };
+            *first = match (held, *first) {
+                (false, _) => NOWHERE,
+                (true, NOWHERE) => *home,
+                // Its pool may have been removed between two starts.
+                (true, first) => first.min(slowest),
+            };
+        }
     }
 
     /// Takes the epoch into the averages.
@@ -184,7 +200,7 @@ impl Pulse {
         let known = 0..self.firsts.len().min(self.chunks.len() as usize);
         let mut chunks: Vec<(f32, usize)> = known
             .map(|number| (averages(number)[LANES.len() - 1].iter().sum::<f32>(), number))
-            .filter(|(heat, _)| *heat > 0.0)
+            .filter(|&(heat, number)| heat > 0.0 && self.firsts[number] != NOWHERE)
             .collect();
         chunks.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         chunks.truncate(most);
@@ -261,10 +277,18 @@ impl Pulse {
         self.kept.get(number as usize).is_some_and(|&kept| usize::from(kept) == pool)
     }
 
-    /// Pool on which it would be if nothing had been moved.
+    /// Pool on which it would be if nothing had been moved; `None`: it was on no pool at the last
+    /// `look`, and cannot be moved.
     #[inline]
-    pub(super) fn first_home(&self, number: u32) -> usize {
-        usize::from(self.firsts[number as usize])
+    pub(super) fn first_home(&self, number: u32) -> Option<usize> {
+        let first = self.firsts[number as usize];
+        (first != NOWHERE).then_some(usize::from(first))
+    }
+
+    /// Pools of chunks at the last `look`; [`NOWHERE`] for those that were on none.
+    pub(super) fn places(&self) -> impl Iterator<Item = u8> {
+        let places = self.pools.iter().zip(&self.firsts);
+        places.map(|(&home, &first)| if first == NOWHERE { NOWHERE } else { home })
     }
 
     /// Requests of the epoch for the chunks around each, the nearer ones weighing more; by chunk.

@@ -532,3 +532,62 @@ fn going_back_to_a_kept_copy_is_not_counted_as_spent() {
         "half of the copies, those that go down, are free: {ratio}"
     );
 }
+
+/// An epoch of so many random reads of each of some chunks; what it proposes.
+fn read(auto: &mut dyn Placement, view: &mut Pools, chunks: &[u32], reads: u64) -> Vec<Move> {
+    view.loads.fill(PoolLoad::default());
+    for (at, &index) in (0..reads).flat_map(|at| chunks.iter().map(move |index| (at, index))) {
+        let chunk = chunk(0, index);
+        let pool = usize::from(view.pool_of(chunk).0);
+        view.loads[pool].reads += 1;
+        view.loads[pool].read_latency = view.traits[pool].services[0].latency;
+        let (offset, bytes) = (Bytes(at * 37 % 256 * 4096), Bytes(4096));
+        auto.observe(&ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false });
+    }
+    propose(auto, view)
+}
+
+/// Both were counted as copies, and made the purse negative for hours.
+#[test]
+fn a_discard_and_the_next_first_write_are_no_copies() {
+    let all: Vec<u32> = (0..20).collect();
+    let at: Vec<(u32, u16)> = all.iter().map(|&index| (index, u16::from(index >= 10))).collect();
+    let mut view = Pools::new(&[64, 64], &at);
+    let mut auto = build("auto:spend=0");
+    read(auto.as_mut(), &mut view, &all, 4);
+    view.at.retain(|&index, _| index >= 10);
+    read(auto.as_mut(), &mut view, &all, 4);
+    view.at.extend(at.iter().copied().filter(|(index, _)| *index < 10));
+    read(auto.as_mut(), &mut view, &all, 4);
+    // The others come back on the other pool.
+    view.at.retain(|&index, _| index < 10);
+    read(auto.as_mut(), &mut view, &all, 4);
+    view.at.extend((10..20).map(|index| (index, 0)));
+    read(auto.as_mut(), &mut view, &all, 4);
+    let account = auto.account().expect("auto keeps one");
+    assert!(account.waited > 0.0);
+    assert_eq!((account.moved_chunks, account.spent, account.saved), (0, 0.0, 0.0));
+    // A real copy is one.
+    view.at.insert(0, 1);
+    read(auto.as_mut(), &mut view, &all, 4);
+    let account = auto.account().expect("auto keeps one");
+    assert!(account.moved_chunks == 1 && account.spent > 0.0 && account.saved < 0.0);
+}
+
+/// The machine refused to move them, and chunks that were on the fast pool had gone for them.
+#[test]
+fn chunks_on_no_pool_are_no_candidates() {
+    let at: Vec<(u32, u16)> = (0..8).map(|index| (index, 0)).collect();
+    let mut view = Pools::new(&[8, 64], &at);
+    let mut auto = build("auto:trust=1:margin=0:spend=1000");
+    for _ in 0..6 {
+        assert_eq!(read(auto.as_mut(), &mut view, &[20, 21, 22], 40), []);
+    }
+    view.at.extend([(20, 1), (21, 1)]);
+    let moved = (0..6).flat_map(|_| read(auto.as_mut(), &mut view, &[20, 21, 22], 40));
+    let mut came: Vec<u32> =
+        moved.filter(|step| step.to == PoolId(0)).map(|step| step.chunk.index).collect();
+    came.sort_unstable();
+    came.dedup();
+    assert_eq!(came, [20, 21]);
+}

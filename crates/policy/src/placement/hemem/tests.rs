@@ -20,6 +20,18 @@ fn eight_reads_or_four_writes_make_a_chunk_hot_and_the_first_goes_first() {
     );
 }
 
+/// A move of it was refused, and a chunk that was there had gone for it.
+#[test]
+fn a_chunk_on_no_pool_is_not_moved_and_nobody_makes_room_for_it() {
+    let mut hemem = build("hemem");
+    let mut view = Pools::new(&[1, 9], &[(0, 0)]);
+    touch(hemem.as_mut(), chunk(5), 9);
+    assert_eq!(propose_to(hemem.as_mut(), &view), []);
+    view.at.insert(5, 1);
+    touch(hemem.as_mut(), chunk(5), 1);
+    assert_eq!(propose_to(hemem.as_mut(), &view), [(0, 1), (5, 0)]);
+}
+
 #[test]
 fn a_counter_at_the_limit_halves_all_of_them() {
     let mut hemem = build("hemem");

@@ -218,6 +218,11 @@ impl VolumeView for Seen<'_> {
         home.unwrap_or(PoolId(self.pool_count() - 1))
     }
 
+    fn holds(&self, chunk: ChunkId) -> bool {
+        let number = self.watched.chunks.find(chunk);
+        number.is_some_and(|number| self.places.of(number).is_some())
+    }
+
     fn used_chunks(&self, pool: PoolId) -> u64 {
         self.places.used(pool)
     }

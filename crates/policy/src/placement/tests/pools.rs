@@ -110,6 +110,10 @@ impl VolumeView for Pools {
         PoolId(self.at.get(&chunk.index).copied().unwrap_or(self.pool_count() - 1))
     }
 
+    fn holds(&self, chunk: ChunkId) -> bool {
+        self.at.contains_key(&chunk.index)
+    }
+
     fn accesses(&self, chunk: ChunkId) -> Accesses {
         let of = |all: &BTreeMap<u32, u64>| all.get(&chunk.index).copied().unwrap_or(0);
         Accesses { reads: of(&self.accesses), writes: of(&self.writes) }

@@ -104,17 +104,49 @@ fn a_range_that_begins_beyond_its_volume_is_refused() {
 }
 
 #[test]
-fn a_wish_whose_chunk_is_busy_keeps_its_place_and_one_without_room_is_given_up() {
+fn a_wish_that_finds_the_queue_full_keeps_its_place_and_one_without_room_is_given_up() {
     let (group, mut hinting) = (busy(0), Hinting::default());
     hinting.wish_prefetches(&group, VOLUME, (0, 1), None).expect("it is in order");
     let (place, wish) = hinting.next_wish().expect("it was wished");
-    assert!(!hinting.note_started(place, wish, Err(Refusal::Busy)));
+    assert!(!hinting.note_started(place, wish, Err(Refusal::QueueFull)));
     assert_eq!(hinting.next_wish(), Some((place, wish)));
     assert!(hinting.note_started(place, wish, Err(Refusal::NoRoom)) && !hinting.has_wishes());
     let redirected = operation(OperationKind::Redirect, 0, FAST);
     assert!(hinting.note_started(None, redirected, Ok(OperationId(1))));
     let counts = hinting.counts();
     assert_eq!((counts.prefetched, counts.refused, counts.redirected), (1, 1, 1));
+}
+
+/// One busy chunk in front kept all other wishes waiting.
+#[test]
+fn a_wish_whose_chunk_is_busy_lets_all_others_go_first() {
+    let (mut group, mut hinting) = (busy(4), metadata());
+    put(&mut group, chunk(1), SLOW);
+    hinting.wish_prefetches(&group, VOLUME, (0, 2 * u64::from(CHUNK)), None).expect("in order");
+    hinting.redirect_write(&group, &Moves::default(), chunk(0));
+    let round = |hinting: &mut Hinting| {
+        hinting.begin_round();
+        let mut told = Vec::new();
+        while let Some((place, wish)) = hinting.next_wish() {
+            told.push((wish.kind, wish.chunk.index));
+            let started =
+                if wish.chunk.index == 0 { Err(Refusal::Busy) } else { Ok(OperationId(1)) };
+            assert!(hinting.note_started(place, wish, started), "the others are asked, too");
+        }
+        told
+    };
+    let (redirect, prefetch) = (OperationKind::Redirect, OperationKind::Prefetch);
+    assert_eq!(round(&mut hinting), [(redirect, 0), (prefetch, 0), (prefetch, 1)]);
+    hinting.redirect_write(&group, &Moves::default(), chunk(0));
+    assert_eq!(round(&mut hinting), [(redirect, 0), (prefetch, 0)], "once a round, and no more");
+    hinting.wish_prefetches(&group, VOLUME, (0, 2 * u64::from(CHUNK)), None).expect("in order");
+    hinting.begin_round();
+    let order: Vec<u32> =
+        std::iter::from_fn(|| wished(&mut hinting)).map(|wish| wish.chunk.index).collect();
+    assert_eq!(order, [0, 0, 1], "the put off one comes when the new ones are through");
+    assert!(hinting.has_wishes());
+    hinting.begin_round();
+    assert!(wished(&mut hinting).is_some() && !hinting.has_wishes());
 }
 
 #[test]
@@ -148,4 +180,23 @@ fn writes_look_at_a_bounded_number_of_hints_in_a_round() {
     hinting.begin_round();
     hinting.redirect_write(&group, &Moves::default(), chunk(0));
     assert!(wished(&mut hinting).is_some());
+}
+
+/// They stayed, and were granted on the next volume with that number.
+#[test]
+fn nothing_is_wished_of_a_deleted_volume() {
+    let (mut group, mut hinting) = (busy(4), metadata());
+    put(&mut group, chunk(1), SLOW);
+    let both = (0, 2 * u64::from(CHUNK));
+    hinting.redirect_write(&group, &Moves::default(), chunk(0));
+    hinting.wish_prefetches(&group, VOLUME, both, None).expect("it is in order");
+    for _ in 0..2 {
+        let (place, wish) = hinting.next_wish().expect("it was wished");
+        assert!(hinting.note_started(place, wish, Err(Refusal::Busy)));
+    }
+    hinting.begin_round();
+    hinting.forget_volume(VolumeId(1));
+    assert!(hinting.has_wishes() && !hinting.hints.is_empty());
+    hinting.forget_volume(VOLUME);
+    assert!(!hinting.has_wishes() && hinting.hints.is_empty());
 }

@@ -7,15 +7,16 @@ use thermocline_units::{Bytes, ChunkId, Nanos, Rng, VolumeId};
 const SLOTS: u64 = 64;
 const EPOCH: Nanos = Nanos::from_secs(10);
 
-/// A fast pool of so many slots, of which so much was read in the epoch, over a slow one.
-struct Sized(u64, u64);
+/// A fast pool of so many slots, of which so much was read in the epoch, over a slow one; and
+/// whether it lends slots.
+struct Sized(u64, u64, bool);
 
 /// Whatever lines should serve came.
-const TWO: Sized = Sized(SLOTS, 1_000_000);
+const TWO: Sized = Sized(SLOTS, 1_000_000, true);
 
 impl VolumeView for Sized {
     fn lends_lines(&self) -> bool {
-        true
+        self.2
     }
     fn chunk_size(&self) -> Bytes {
         Bytes::from_mib(1)
@@ -235,7 +236,7 @@ fn gains_that_do_not_come_are_believed_no_more() {
 fn a_pool_of_few_slots_is_not_divided() {
     let ghosts = |slots: u64| {
         let mut division = gain();
-        division.look(&Sized(slots, 1_000_000));
+        division.look(&Sized(slots, 1_000_000, true));
         division.ghosts.is_some()
     };
     assert_eq!([STEPS - 1, STEPS].map(ghosts), [false, true]);
@@ -255,7 +256,7 @@ fn a_share_serves_what_the_fast_pool_read_beyond_its_own_chunks() {
     let epoch = |division: &mut Division, all: u64| {
         let accesses = [read(0); 30].into_iter().chain([read(1); 50]);
         accesses.for_each(|(access, home)| division.observe(&access, 9, home));
-        division.look(&Sized(SLOTS, all));
+        division.look(&Sized(SLOTS, all, true));
         let served = division.served(10.0);
         division.decide(&prices(), &facts(0, &[0.0; 64]));
         division.advance();
@@ -298,7 +299,7 @@ fn lines_that_serve_long_reads_serve_as_many_requests_as_blocks_came() {
             let access = ChunkAccess { at: Nanos(0), chunk, offset, bytes, write: false };
             division.observe(&access, index, 1);
         }
-        division.look(&Sized(SLOTS, beyond));
+        division.look(&Sized(SLOTS, beyond, true));
         let served = division.served(10.0)[1];
         division.decide(&prices(), &facts(SLOTS, &[]));
         division.advance();
@@ -318,4 +319,23 @@ fn lines_that_serve_long_reads_serve_as_many_requests_as_blocks_came() {
 fn the_largest_pool_of_the_largest_chunks_has_ghosts_as_small_as_any() {
     let ghosts = Ghosts::new(1 << 40, 1 << 28);
     assert!(ghosts.bytes() < 4 << 20, "{}", ghosts.bytes());
+}
+
+/// It stayed off for good after its first look at a machine without lines, as a shadow's is.
+#[test]
+fn who_came_from_a_machine_without_lines_lends_on_one_that_has_them() {
+    let facts = facts(SLOTS, &[]);
+    for mode in [Mode::Gain, Mode::Share(0.25)] {
+        let mut division = Division { mode, ..Division::default() };
+        let look = |division: &mut Division, lends| {
+            division.look(&Sized(SLOTS, 1_000_000, lends));
+            division.is_on()
+        };
+        assert!(!look(&mut division, false));
+        run(&mut division, 12, &facts, scattered);
+        assert!(division.is_on() && division.wanted() > 0);
+        assert!(!look(&mut division, false));
+        assert_eq!(division.wanted(), 0, "no slots are set aside for lines that are not there");
+        assert!(look(&mut division, true));
+    }
 }

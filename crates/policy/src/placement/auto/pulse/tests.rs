@@ -3,6 +3,7 @@
 use super::Pulse;
 use crate::placement::ChunkAccess;
 use crate::placement::tests::machine::Machine;
+use crate::placement::tests::pools::Pools;
 use thermocline_units::{Bytes, ChunkId, Nanos, VolumeId};
 
 const KIB: u64 = 1024;
@@ -90,7 +91,23 @@ fn the_hottest_chunks_are_kept_where_there_are_too_many_and_none_twice() {
 fn a_first_pool_that_is_gone_is_the_slowest_there_is() {
     let mut pulse = remembered(&[(0, 1.0)]);
     pulse.look(&Machine::new(4, 1));
-    assert_eq!(pulse.first_home(0), 1);
+    assert_eq!(pulse.first_home(0), Some(1));
+}
+
+/// It kept the first pool of what was there before, for whatever came to its number later.
+#[test]
+fn a_chunk_that_is_written_again_has_a_new_first_pool() {
+    let (mut pulse, mut view) = (remembered(&[(0, 1.0)]), Pools::new(&[4, 4], &[(0, 0)]));
+    pulse.look(&view);
+    assert_eq!(pulse.first_home(0), Some(1), "as it was learnt");
+    assert_eq!(pulse.hottest(9).len(), 1);
+    view.at.remove(&0);
+    pulse.look(&view);
+    assert_eq!((pulse.first_home(0), pulse.pool_of(0)), (None, 1));
+    assert_eq!(pulse.hottest(9), [], "nothing is kept of it");
+    view.at.insert(0, 0);
+    pulse.look(&view);
+    assert_eq!(pulse.first_home(0), Some(0));
 }
 
 #[test]
