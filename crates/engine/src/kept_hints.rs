@@ -3,7 +3,7 @@
 //! Kept are ranges with their classes, wishes and ends, and how far each source was right about
 //! each class; not what is known of single ranges, and not prefetches, which are done. At most
 //! [`RANGES_MAX`] ranges: a document of millions would hold the loop up. Volumes are kept by name.
-//! What does not fit any more (a volume that is gone) is left out, and told.
+//! What does not fit any more (a volume or a class that is gone) is left out, and told.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -7,7 +7,8 @@
 //! partition.
 //!
 //! A volume without a file system that is known, or that cannot be read, is looked at again in the
-//! next round. Nothing depends on it.
+//! next round. What was said of a file system that is not there any more is withdrawn. Nothing
+//! depends on it.
 
 use crate::mailbox::Mailbox;
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,12 +109,15 @@ impl Surveyor {
         for (id, name, size) in volumes {
             let mut volume = Volume { mailbox: self.mailbox.clone(), id, size };
             // What cannot be read now may be in the next round.
-            let found = systems(&mut volume).unwrap_or_default();
-            for system in found {
-                let said = self.survey(&mut volume, system.at);
-                let place =
-                    if system.at.0 == 0 { String::new() } else { format!("+{}", system.at.0) };
-                self.tell(id, format!("fs/{name}{place}"), said)?;
+            let Ok(found) = systems(&mut volume) else { continue };
+            let found: Vec<Bytes> = found.iter().map(|system| system.at).collect();
+            for at in gone(self.known.keys(), id, &found) {
+                self.known.remove(&(id, at));
+                self.tell(id, source(&name, at), vec![Surveyed::Anew])?;
+            }
+            for at in found {
+                let said = self.survey(&mut volume, at);
+                self.tell(id, source(&name, at), said)?;
             }
         }
         Ok(())
@@ -154,6 +158,22 @@ impl Surveyor {
         });
         told.recv_timeout(LOST).map_err(|_| Stopped)
     }
+}
+
+/// Source of what is said of a file system that begins there on a volume.
+fn source(volume: &str, at: Bytes) -> String {
+    let place = if at.0 == 0 { String::new() } else { format!("+{}", at.0) };
+    format!("fs/{volume}{place}")
+}
+
+/// Beginnings of known file systems that were not found on a volume any more.
+fn gone<'a>(
+    known: impl Iterator<Item = &'a (VolumeId, Bytes)>,
+    volume: VolumeId,
+    found: &[Bytes],
+) -> Vec<Bytes> {
+    let of_volume = known.filter(|(of, _)| *of == volume).map(|(_, at)| *at);
+    of_volume.filter(|at| !found.contains(at)).collect()
 }
 
 /// Changes by a run to what is said.

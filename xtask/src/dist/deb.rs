@@ -29,7 +29,7 @@ pub(super) struct Package {
     glibc: Option<(u32, u32)>,
     /// Debian's name of the processor that the program is for.
     architecture: &'static str,
-    /// How hard xz tries.
+    /// Level of xz.
     effort: u8,
 }
 

@@ -1,13 +1,13 @@
-//! `cargo xtask dist try [--binary FILE]`: the package in a clean Debian 12. Needs root, debootstrap
-//! and a Debian mirror; with systemd-nspawn the Debian is booted.
+//! `cargo xtask dist try [--binary FILE]`: the package in a clean Debian 12. Needs root,
+//! debootstrap and a Debian mirror; with systemd-nspawn the Debian is booted.
 //!
 //! 1. The program is packed twice: as version 0.0.1, and as the version that it has.
 //! 2. The older package is installed by apt, configured and started; a client writes a volume full.
 //! 3. The later package is installed over it, in a booted system while the engine serves. A client
 //!    must read what was written.
 //! 4. Man pages, completions, headers and `doctor` must be there.
-//! 5. In a booted system (`services`): the engine comes back after a kill; its socket unit starts it;
-//!    the balancer serves, and is upgraded in place; the units keep programs in as they say.
+//! 5. In a booted system (`services`): the engine comes back after a kill; its socket unit starts
+//!    it; the balancer serves, and is upgraded in place; the units keep programs in as they say.
 //! 6. The package is removed and purged. The pool and the configuration must still be there.
 //!
 //! Where no system can be booted, the engine is started by the command line of its unit, and what
@@ -115,7 +115,7 @@ fn install(debian: &Debian, package: &str) -> Result<(), Failure> {
     debian.output(&["apt-get", "install", "-y", package]).map(|_| ())
 }
 
-/// What the guide tells an administrator to do (docs/guides/packages.md), with a small pool.
+/// Steps that the guide tells an administrator to take (docs/guides/packages.md), with a small pool.
 fn configure(debian: &Debian) -> Result<(), Failure> {
     let example = "usr/share/doc/thermocline/examples/thermocline.toml";
     let text = read(&debian.at(example))?.replace("4GiB", "64MiB").replace("2GiB", "32MiB");

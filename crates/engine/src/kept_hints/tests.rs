@@ -104,3 +104,13 @@ fn too_many_ranges_are_not_kept() {
     }
     assert_eq!(KeptHints::of(&hints, 7, CLOCKS, name), None);
 }
+
+/// They became unclassified, counted as known again, and the next write went over their classes.
+#[test]
+fn ranges_of_a_class_that_the_table_does_not_have_are_left_out() {
+    let text = serde_json::to_string(&KeptHints::of(&hints(), 7, CLOCKS, name).unwrap()).unwrap();
+    let other = text.replacen("\"class\":\"metadata\"", "\"class\":\"ledgers\"", 1);
+    let (again, counts) = given_back(other.as_bytes(), CLOCKS, Some(VolumeId(0)));
+    assert_eq!(counts, (2, 1));
+    assert!(all(&again).iter().all(|held| held.class == "metadata"));
+}

@@ -453,7 +453,7 @@ fn nothing_is_erased_for_a_first_start_whose_files_cannot_be_made() {
     assert!(read(&scm) == contents, "not a byte");
 }
 
-/// It counted as missing, and `--degraded` gave the pool up for good.
+/// Such a pool counted as missing, and `--degraded` gave it up for good.
 #[test]
 fn a_link_that_cannot_be_followed_is_not_taken_for_a_missing_pool() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! Runs of a survey: the first one says everything, the next ones only changes.
 
-use super::{Change, Surveyed};
+use super::{Change, Surveyed, gone, source};
 use thermocline_fs::{Catalog, Extent, File, FileId, FileKind, Found, State, Stretch, What};
 use thermocline_policy::hints::Facts;
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, VolumeId};
 
 const ROOT: FileId = FileId { tree: 0, inode: 2 };
 const FILE: FileId = FileId { tree: 0, inode: 12 };
@@ -77,4 +77,17 @@ fn a_first_run_says_everything_and_the_next_ones_what_changed() {
         run(&mut catalog, &[Found::Gone(FILE), gone]),
         [Surveyed::Void(32768..45056), Surveyed::Void(0..4096)]
     );
+}
+
+/// Its hints stayed for ever, and held for whatever came to its place.
+#[test]
+fn a_file_system_that_is_not_found_any_more_is_gone_from_its_volume_only() {
+    let at = |volume, offset| (VolumeId(volume), Bytes(offset));
+    let known = [at(0, 0), at(1, 0), at(1, 1 << 20), at(1, 2 << 20)];
+    let gone = |volume, found: &[Bytes]| gone(known.iter(), VolumeId(volume), found);
+    assert_eq!(gone(1, &[Bytes(1 << 20)]), [Bytes(0), Bytes(2 << 20)]);
+    assert_eq!(gone(0, &[]), [Bytes(0)]);
+    assert_eq!(gone(0, &[Bytes(0), Bytes(4096)]), []);
+    let sources = [source("db", Bytes(0)), source("db", Bytes(4096))];
+    assert_eq!(sources, ["fs/db", "fs/db+4096"], "the name under which it spoke");
 }

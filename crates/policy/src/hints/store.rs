@@ -106,6 +106,9 @@ pub enum HintError {
     /// A wait out of bounds.
     #[error("requests may wait 1 to {BACKGROUND_MS_MAX} ms, not {0}")]
     Wait(u32),
+    /// A class that the table does not have.
+    #[error("the table of classes has no class {0}")]
+    Class(String),
 }
 
 /// Hints for a chunk, as they hold now.
@@ -385,13 +388,13 @@ impl Hints {
         })
     }
 
-    /// Takes back a range that was held before a restart. A class that the table does not have any
-    /// more becomes class 0.
+    /// Takes back a range that was held before a restart.
     ///
     /// # Errors
-    /// As [`Hints::take`].
+    /// As [`Hints::take`], and when the table does not have its class any more.
     pub fn put_back(&mut self, now: Nanos, held: &Held<'_>) -> Result<(), HintError> {
-        let class = self.classes.named(held.class).unwrap_or(0);
+        let known = self.classes.named(held.class);
+        let class = known.ok_or_else(|| HintError::Class(held.class.to_string()))?;
         let source = self.source(held.source)?;
         let taken = (held.level, held.volume, held.range, held.wishes, held.until);
         self.mark_from(now, source, taken, |_| class).map(|_| ())

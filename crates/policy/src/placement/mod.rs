@@ -159,8 +159,8 @@ pub trait VolumeView {
     /// then need no bookkeeping of their own. O(chunks on the pool).
     fn visit_pool(&self, pool: PoolId, visit: &mut dyn FnMut(ChunkId));
 
-    /// True if `chunk` is on a pool, so that it can be moved. True of all where every chunk counts as
-    /// on the slowest pool until it is moved.
+    /// True if `chunk` is on a pool, so that it can be moved. True of all where every chunk counts
+    /// as on the slowest pool until it is moved.
     fn holds(&self, _chunk: ChunkId) -> bool {
         true
     }

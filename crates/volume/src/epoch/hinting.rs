@@ -80,8 +80,8 @@ pub(crate) struct Hinting {
     wishes: VecDeque<Operation>,
     /// Prefetches, by when they are needed and the how manieth was wished.
     prefetches: BTreeMap<(Nanos, u64), Operation>,
-    /// Both kinds, where the chunk was busy: they have their next turn after all others, for a chunk
-    /// can be busy for minutes.
+    /// Both kinds, where the chunk was busy: they have their next turn after all others, for a
+    /// chunk can be busy for minutes.
     later: VecDeque<Operation>,
     later_prefetches: BTreeMap<(Nanos, u64), Operation>,
     /// Chunks whose hints writes have looked at since the last round of housekeeping.

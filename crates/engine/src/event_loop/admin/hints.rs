@@ -8,15 +8,16 @@ use crate::api::{
 use crate::kept_hints::{Clocks, KeptHints};
 use crate::learnt;
 use crate::surveys::Surveyed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use thermocline_admin::api::{Refused, Severity};
 use thermocline_admin::past::wall_clock;
 use thermocline_policy::hints::rules::Classes;
-use thermocline_policy::hints::store::{Hint, RANGES_MAX, Source, TRUST};
+use thermocline_policy::hints::store::{Hint, HintError, RANGES_MAX, Source, TRUST};
 use thermocline_policy::hints::{Facts, Judged, Level, Usage, Waits, Wishes};
 use thermocline_ports_os::Worth;
 use thermocline_units::{Bytes, Nanos, VolumeId};
+use thermocline_volume::HintRefusal;
 
 /// Judged ranges that are told at most.
 const JUDGED_MAX: usize = 64;
@@ -247,12 +248,18 @@ impl AdminApi<'_> {
         let clocks = self.clocks();
         let volumes: BTreeMap<String, VolumeId> =
             self.engine.group.volumes().map(|status| (status.name.clone(), status.id)).collect();
-        let mut scores = Vec::new();
+        let (mut scores, mut unknown) = (Vec::new(), BTreeSet::new());
         let group = &mut self.engine.group;
         let (taken, left_out) = kept.give_back(
             clocks,
             |name| volumes.get(name).copied(),
-            |held| group.put_back_hint(clocks.now, held).is_ok(),
+            |held| {
+                let taken = group.put_back_hint(clocks.now, held);
+                if let Err(HintRefusal::Hint(HintError::Class(class))) = &taken {
+                    unknown.insert(class.clone());
+                }
+                taken.is_ok()
+            },
             |source, class, score| scores.push((source.to_string(), class.to_string(), score)),
         );
         for (source, class, score) in scores {
@@ -265,6 +272,25 @@ impl AdminApi<'_> {
             };
             self.engine.event(Severity::Info, "hints", text);
         }
+        self.keep_unknown(path, &unknown);
+    }
+
+    /// Sets a file of hints aside that names classes which the table does not have: the next write
+    /// would go over these names, and the right table would find nothing.
+    fn keep_unknown(&mut self, path: &Path, unknown: &BTreeSet<String>) {
+        if unknown.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = unknown.iter().map(String::as_str).collect();
+        let kept = if learnt::set_aside(path) {
+            "; the file is kept as hints.json.unread: stop the engine, configure the table that has \
+             them (`classes` of `[hints]`), rename it back and start again, or give those hints again"
+        } else {
+            "; those hints must be given again"
+        };
+        let names = names.join(", ");
+        let text = format!("{}: the table of classes does not have {names}{kept}", path.display());
+        self.engine.event(Severity::Warning, "hints", text);
     }
 
     fn clocks(&self) -> Clocks {

@@ -120,8 +120,8 @@ fn demoted_and_archival_chunks_go_down_and_leave_the_placement_its_turn() {
     assert_eq!(moves, [to(1, 1), to(3, 0), to(0, 1), to(4, 0)]);
 }
 
-/// A pool that was removed kept its place: after a disk had been replaced, `slowest` was nowhere and
-/// `between` the new disk; after the fastest pool had gone, `fastest` was nowhere.
+/// A pool that was removed kept its place: after a disk had been replaced, `slowest` was nowhere
+/// and `between` the new disk; after the fastest pool had gone, `fastest` was nowhere.
 #[test]
 fn pools_that_take_no_chunks_are_nobodys_fastest_or_slowest() {
     for (pools, [fast, slow]) in [([4, 8, 0], [0, 1]), ([0, 4, 8], [1, 2]), ([4, 0, 8], [0, 2])] {

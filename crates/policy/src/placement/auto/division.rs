@@ -318,7 +318,7 @@ impl Ghosts {
 #[derive(Debug)]
 pub(super) struct Division {
     mode: Mode,
-    /// True if the machine holds lines, as of the last `look`: a shadow that is adopted comes to one
+    /// True if the machine holds lines, as of the last `look`: an adopted shadow comes to one
     /// that does.
     lends: bool,
     ghosts: Option<Ghosts>,

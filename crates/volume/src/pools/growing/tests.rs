@@ -62,8 +62,8 @@ fn total(bench: &Bench, pool: u16) -> u32 {
     bench.group.pool_status(PoolId(pool)).expect("it exists").slots_total
 }
 
-/// Found by a seed: two slots more, of which the larger map takes four. A release build told of four
-/// billion chunks.
+/// Found by a seed: two slots more, of which the larger map takes four. A release build told of
+/// four billion chunks.
 #[test]
 fn a_pool_that_grows_by_less_than_its_map_grows_by_no_chunks() {
     let mut bench = bench(small_areas(), 1);

@@ -321,7 +321,7 @@ fn the_largest_pool_of_the_largest_chunks_has_ghosts_as_small_as_any() {
     assert!(ghosts.bytes() < 4 << 20, "{}", ghosts.bytes());
 }
 
-/// It stayed off for good after its first look at a machine without lines, as a shadow's is.
+/// Lending stayed off for good after its first look at a machine without lines, as a shadow's is.
 #[test]
 fn who_came_from_a_machine_without_lines_lends_on_one_that_has_them() {
     let facts = facts(SLOTS, &[]);

@@ -94,7 +94,7 @@ fn a_first_pool_that_is_gone_is_the_slowest_there_is() {
     assert_eq!(pulse.first_home(0), Some(1));
 }
 
-/// It kept the first pool of what was there before, for whatever came to its number later.
+/// The first pool of what was there before was kept for whatever came to its number later.
 #[test]
 fn a_chunk_that_is_written_again_has_a_new_first_pool() {
     let (mut pulse, mut view) = (remembered(&[(0, 1.0)]), Pools::new(&[4, 4], &[(0, 0)]));
