@@ -115,7 +115,7 @@ fn install(debian: &Debian, package: &str) -> Result<(), Failure> {
     debian.output(&["apt-get", "install", "-y", package]).map(|_| ())
 }
 
-/// Steps that the guide tells an administrator to take (docs/guides/packages.md), with a small pool.
+/// Steps that docs/guides/packages.md tells an administrator to take, with a small pool.
 fn configure(debian: &Debian) -> Result<(), Failure> {
     let example = "usr/share/doc/thermocline/examples/thermocline.toml";
     let text = read(&debian.at(example))?.replace("4GiB", "64MiB").replace("2GiB", "32MiB");
