@@ -271,9 +271,12 @@ impl Commit {
         assert!(self.stage != Stage::Idle, "a commit ends once");
         assert!(self.outstanding == 0, "a commit ends when all devices have answered");
         self.stage = Stage::Idle;
+        // A part of the table may have been written. What it names must not be used for other lines
+        // any more: opened again, the cache would take those for the ones that are named.
+        let unknown = state.failure().is_some();
         for slot in std::mem::take(&mut self.changing) {
             let named = state.lines.has(slot, mark::FREEING) != done;
-            let cleared = if named { 0 } else { mark::RECORDED };
+            let cleared = if named || unknown { 0 } else { mark::RECORDED };
             assert!(
                 state.lines.has(slot, mark::RECORDING) || state.lines.has(slot, mark::FREEING),
                 "slot {slot} was settled while its commit went on"

@@ -109,7 +109,9 @@ impl WriteBack {
         };
         let earliest = line.saturating_sub(RUN_LINES - 1);
         let start = (earliest..line).rev().take_while(dirty).last().unwrap_or(line);
-        let end = (line..start + RUN_LINES).take_while(dirty).last().expect("the first one is") + 1;
+        // The last possible line is not in use, so a run that is cut there loses none.
+        let bound = start.saturating_add(RUN_LINES);
+        let end = (line..bound).take_while(dirty).last().expect("the first one is") + 1;
         let lines = start..end;
         assert!(lines.contains(&line) && lines.len() <= RUN_LINES as usize, "a run is bounded");
         let Some(lock) = state.locks.take(lines.clone(), Hold::Back) else { return };
