@@ -63,6 +63,8 @@ use thermocline_ports_os::Disk;
 use thermocline_units::{Nanos, PoolId, Slab, VolumeId};
 use thermocline_volume::{Finished, Group, Reply, Request, Service};
 
+/// Rounds in a row in which something moved, after which sockets are looked at all the same.
+const ROUNDS_PER_LOOK: u32 = 64;
 /// Time that the loop stays awake when nothing is left to do. A client that waits for each answer
 /// sends its next request within that time, and to be woken takes longer than the whole request
 /// does; a loop that sleeps and wakes spends more of the processor than one that looks again. Where
@@ -328,15 +330,20 @@ impl Engine {
     /// # Errors
     /// When the system refuses to wait, or the group falls out of service.
     pub fn serve(&mut self, stop: &impl AsFd) -> Result<(), ServeError> {
+        let mut moving = 0;
         loop {
             if let Service::Failed(error) = self.group.service() {
                 return Err(ServeError::Group(*error));
             }
-            if self.round() {
+            let moved = self.round();
+            if moved {
                 self.busy_at = self.now();
-            } else {
-                let stopped = self.wait(Some(stop))?;
-                if stopped {
+                moving += 1;
+            }
+            // A client that always has something to do keeps nobody else out.
+            if !moved || moving >= ROUNDS_PER_LOOK {
+                moving = 0;
+                if self.wait(Some(stop), moved)? {
                     break;
                 }
             }
@@ -354,7 +361,7 @@ impl Engine {
     fn run_until(&mut self, done: impl Fn(&Group) -> bool) -> Result<(), ServeError> {
         while !done(&self.group) {
             if !self.round_of_devices() {
-                self.wait::<MailboxReceiver>(None)?;
+                self.wait::<MailboxReceiver>(None, false)?;
             }
         }
         Ok(())
@@ -434,18 +441,19 @@ impl Engine {
     }
 
     /// Waits for sockets, devices, tasks, or the clock; whether `stop` is readable. Looks without
-    /// sleeping for a moment after something happened: see [`AWAKE`].
-    fn wait<S: AsFd>(&mut self, stop: Option<&S>) -> Result<bool, ServeError> {
+    /// sleeping for a moment after something happened: see [`AWAKE`]; and where there is more to
+    /// do, to see who else has something.
+    fn wait<S: AsFd>(&mut self, stop: Option<&S>, has_more: bool) -> Result<bool, ServeError> {
         let now = self.now();
         let awake = now < Nanos(self.busy_at.0 + self.awake.0);
         let timeout = self.due().map(|at| at.saturating_sub(now));
-        let timeout = if awake { Some(Nanos(0)) } else { timeout };
+        let timeout = if awake || has_more { Some(Nanos(0)) } else { timeout };
         let mut fds = vec![PollFd::new(&self.mailbox_receiver, PollFlags::IN)];
         if let Some(stop) = stop {
             fds.push(PollFd::new(stop, PollFlags::IN));
         }
         for disk in self.disks.iter().flatten().flat_map(PoolDevice::devices) {
-            if disk.has_answers() {
+            if disk.has_answers() && !has_more {
                 return Ok(false);
             }
             fds.push(PollFd::from_borrowed_fd(disk.readiness(), PollFlags::IN));
