@@ -96,7 +96,7 @@ class Liar:
         (lambda lines: [0xFFFFFFFC] * len(lines), "means nothing"),
         (lambda lines: [HIT] * (len(lines) + 1), "was given .* lines and answered"),
         (lambda lines: numpy.zeros(len(lines)), "with a buffer of .*one unsigned 32-bit number"),
-        (lambda lines: numpy.zeros(len(lines) + 1, dtype=numpy.uint32), "answered with a buffer of"),
+        (lambda lines: numpy.zeros(len(lines) + 1, numpy.uint32), "answered with a buffer of"),
         (lambda lines: 4 * len(lines), "returned <class 'int'>, which is neither a list nor a"),
         (lambda lines: 1 << 62, "returned <class 'int'>, which is neither a list nor a buffer"),
         (lambda lines: (HIT,) * len(lines), "returned <class 'tuple'>, which is neither"),
