@@ -8,6 +8,9 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Runs the program against the engine in `pools`: its output, or what it complained about.
 pub(crate) fn ask(up: &Up, arguments: &str) -> Result<String, String> {
@@ -312,6 +315,63 @@ fn over_tls_clients_with_the_right_certificate_come_in_and_others_do_not() {
         "a client without a certificate was let in"
     );
     assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// A client's connection after its handshake, of the fixed newstyle.
+fn attached(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    stream.write_all(&3_u32.to_be_bytes()).unwrap(); // Flags: fixed newstyle, no zeroes.
+    let wish = [&2_u32.to_be_bytes()[..], b"v0", &0_u16.to_be_bytes()].concat();
+    stream.write_all(b"IHAVEOPT").unwrap();
+    stream.write_all(&[7_u32, wish.len() as u32].map(u32::to_be_bytes).concat()).unwrap();
+    stream.write_all(&wish).unwrap();
+    loop {
+        let mut head = [0; 20];
+        stream.read_exact(&mut head).unwrap();
+        let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
+        stream.read_exact(&mut vec![0; number(16) as usize]).unwrap();
+        if number(12) == 1 {
+            return stream; // Acknowledged.
+        }
+    }
+}
+
+/// A client that sends cheap requests without a pause, and reads all answers, kept others out, and
+/// a stop waiting, for as long as it went on.
+#[test]
+fn a_client_that_never_rests_keeps_nobody_out() {
+    let folder = program::folder("never-rests");
+    let config = "data = \"pools\"\n[nbd]\ntcp = [\"127.0.0.1:0\"]\n[[pool]]\nname = \"only\"\n\
+                  size = \"64MiB\"\n[[volume]]\nname = \"v0\"\nsize = \"16MiB\"\n";
+    std::fs::write(folder.join("up.toml"), config).unwrap();
+    let (up, said) = Up::start_config(&folder, "up.toml");
+    let address = said.split("nbd://").nth(1).unwrap().split('/').next().unwrap().to_string();
+    let stream = attached(&address);
+    // NBD_CMD_CACHE of the first block.
+    let request = |cookie: u64| {
+        let head = [&0x2560_9513_u32.to_be_bytes()[..], &[0, 0, 0, 5], &cookie.to_be_bytes()];
+        [head.concat(), vec![0; 8], 4096_u32.to_be_bytes().to_vec()].concat()
+    };
+    let requests: Vec<u8> = (0..4096).flat_map(request).collect();
+    let answered = Arc::new(AtomicU64::new(0));
+    let (mut reader, mut writer, count) =
+        (stream.try_clone().unwrap(), stream, Arc::clone(&answered));
+    let sending = std::thread::spawn(move || while writer.write_all(&requests).is_ok() {});
+    let reading = std::thread::spawn(move || {
+        let mut answers = vec![0; 1 << 20];
+        while let Ok(length @ 1..) = reader.read(&mut answers) {
+            count.fetch_add(length as u64, Ordering::Relaxed);
+        }
+    });
+    while answered.load(Ordering::Relaxed) < 16 * 100_000 {
+        std::thread::yield_now();
+    }
+    (0..3).for_each(|_| drop(attached(&address)));
+    assert_eq!(up.stop("-TERM"), Some(0));
+    sending.join().unwrap();
+    reading.join().unwrap();
 }
 
 #[allow(clippy::print_stdout)] // The gate repeats such lines at its end.
