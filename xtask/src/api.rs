@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Compares all programs; what was compared.
 pub(crate) fn check() -> Result<String, Failure> {
-    let program = built()?;
+    let program = workspace::built()?.join("thermocline");
     let (mut routes, mut allowed, mut refused) = (0, 0, 0);
     for name in PROGRAMS {
         let now = present(&program, name)?;
@@ -71,7 +71,7 @@ pub(crate) fn check() -> Result<String, Failure> {
 
 /// Writes the present documents as those that are promised.
 fn record() -> Result<(), Failure> {
-    let program = built()?;
+    let program = workspace::built()?.join("thermocline");
     for name in PROGRAMS {
         let text = serde_json::to_string_pretty(&present(&program, name)?).expect("JSON") + "\n";
         let path = file(name);
@@ -93,16 +93,6 @@ fn read(path: &Path) -> Result<Value, Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     Ok(serde_json::from_str(&text).map_err(|error| wrong(&error))?)
-}
-
-/// Builds the program as the gate's other steps do, so that nothing is built twice.
-fn built() -> Result<PathBuf, Failure> {
-    let build = ["build", "-q", "--locked", "--workspace", "--lib", "--bins"];
-    let status = workspace::cargo().args(build).status().map_err(|error| error.to_string())?;
-    if !status.success() {
-        return Err("the program does not build; cargo says why above".into());
-    }
-    Ok(workspace::target().join("debug/thermocline"))
 }
 
 fn present(program: &Path, name: &str) -> Result<Value, Failure> {

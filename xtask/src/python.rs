@@ -82,11 +82,7 @@ fn test(python: &Path, arguments: &[String]) -> Result<(), Failure> {
 
 /// Builds the module and puts it beside the package's files; the folder that has the package.
 fn staged() -> Result<PathBuf, Failure> {
-    let build = ["build", "-q", "--locked", "--workspace", "--lib", "--bins"];
-    let status = workspace::cargo().args(build).status().map_err(|e| e.to_string())?;
-    if !status.success() {
-        return Err("the module (crates/pybind) does not build".into());
-    }
+    let built = workspace::built()?;
     let folder = workspace::target().join("python-package");
     let package = folder.join("thermocline");
     let io = |error: std::io::Error| Failure::Failed(format!("{}: {error}", package.display()));
@@ -101,28 +97,37 @@ fn staged() -> Result<PathBuf, Failure> {
             std::fs::copy(file.path(), package.join(file.file_name())).map_err(io)?;
         }
     }
-    let module = workspace::target().join("debug/libthermocline_native.so");
-    std::fs::copy(module, package.join("_native.abi3.so")).map_err(io)?;
+    std::fs::copy(built.join("libthermocline_native.so"), package.join("_native.abi3.so"))
+        .map_err(io)?;
     Ok(folder)
 }
 
 /// `pip install ./python` in a fresh environment, and a run of what was installed.
 fn install() -> Result<(), Failure> {
-    let folder = workspace::target().join("python-fresh");
-    let python = folder.join("bin/python");
-    let mut fresh = Command::new("python3");
-    fresh.args(["-m", "venv", "--clear"]).arg(&folder);
+    let python = environment("python-fresh")?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "./python"]).current_dir(workspace::root());
+    step("pip install ./python", &mut pip)?;
     let mut tried = Command::new(&python);
-    tried.args(["-c", TRIED]).current_dir(&folder);
-    for (what, mut step) in [("venv", fresh), ("pip install ./python", pip), ("a run", tried)] {
-        let status = step.stdin(Stdio::null()).status().map_err(|e| format!("{what}: {e}"))?;
-        if !status.success() {
-            return Err(Failure::Failed(format!("{what} failed; it says why above")));
-        }
+    // Not in the checkout, where the package lies without its module.
+    step("a run", tried.args(["-c", TRIED]).current_dir(python.parent().expect("a folder")))
+}
+
+/// Makes a fresh environment below the build folder; its Python.
+fn environment(name: &str) -> Result<PathBuf, Failure> {
+    let folder = workspace::target().join(name);
+    let mut fresh = Command::new("python3");
+    step("a fresh environment", fresh.args(["-m", "venv", "--clear"]).arg(&folder))?;
+    Ok(folder.join("bin/python"))
+}
+
+/// Runs a command that says itself why it fails.
+fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
+    let status = command.stdin(Stdio::null()).status().map_err(|e| format!("{what}: {e}"))?;
+    if status.success() {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::Failed(format!("{what} failed; it says why above")))
 }
 
 /// A run that needs nothing but the package.

@@ -39,6 +39,20 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// Builds all programs and libraries as the gate's tests do, so that nothing is built twice; the
+/// folder that they are in.
+///
+/// # Errors
+/// When something does not build.
+pub(crate) fn built() -> Result<PathBuf, String> {
+    let words = ["build", "-q", "--locked", "--workspace", "--lib", "--bins"];
+    let status = cargo().args(words).status().map_err(|error| format!("cargo: {error}"))?;
+    match status.success() {
+        true => Ok(target().join("debug")),
+        false => Err("the workspace does not build; cargo says why above".to_string()),
+    }
+}
+
 /// A text file of the checkout.
 pub(crate) struct TextFile {
     /// Relative to the root, with `/`.

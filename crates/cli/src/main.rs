@@ -10,6 +10,7 @@ mod config;
 mod deciding;
 mod error;
 mod handed;
+mod in_use;
 mod listeners;
 mod live_view;
 mod open_files;

@@ -9,6 +9,7 @@
 //! one or a pool; a file that an engine has locked, that is swap, or below a loop device.
 
 use crate::error::CliError;
+use crate::in_use::refuse_used;
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -17,7 +18,6 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use thermocline_engine::probe;
 use thermocline_ports_os::lock_backing_file;
 
 /// Symbolic links that are followed; the kernel follows as many.
@@ -170,9 +170,7 @@ impl OutputFile {
 /// Refuses a file that somebody uses.
 fn refuse_file_in_use(path: &Path) -> Result<(), CliError> {
     let name = path.display();
-    if let Some(by) = probe::use_of(path) {
-        return Err(CliError::input(format!("{name} is in use {by}; choose another name")));
-    }
+    refuse_used(path, "choose another name")?;
     // Engines lock their pools, and so does this process those that it reads.
     let locked = |file: &File| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
     if File::open(path).is_ok_and(|file| locked(&file) == Err(Errno::WOULDBLOCK)) {
@@ -189,10 +187,7 @@ fn open_special(path: &Path, kind: FileType) -> Result<File, CliError> {
     options.write(true);
     if kind.is_block_device() {
         // Virtual machines lock ranges of their disks, and do not open them exclusively.
-        if let Some(by) = probe::use_of(path) {
-            let name = path.display();
-            return Err(CliError::input(format!("{name} is in use {by}; name another one")));
-        }
+        refuse_used(path, "name another one")?;
         options.custom_flags(OFlags::EXCL.bits() as i32);
     }
     match options.open(path) {

@@ -2,7 +2,7 @@
 //! and what is kept for the next start. `up` runs one alone, a storage server one
 //! beside itself.
 
-use crate::config::{Config, Origin, VolumeConfig};
+use crate::config::{Config, Origin, VolumeConfig, table_of_classes};
 use crate::deciding::DecidingArgs;
 use crate::error::CliError;
 use crate::handed::HandedSockets;
@@ -270,10 +270,9 @@ fn nbd_listeners(config: &Config, handed: &mut HandedSockets) -> Listeners {
 fn begin_hints(engine: &mut Engine, config: &Config) -> Result<(), CliError> {
     engine.admin().set_pin_share(config.hints.pins);
     if let Some(path) = &config.hints.classes {
-        let wrong = |what: String| CliError::input(format!("{}: {what}", path.display()));
-        let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+        let table = table_of_classes(path).map_err(CliError::input)?;
         let taken = engine.admin().set_hint_classes(&table);
-        taken.map_err(|refused| wrong(refused.message))?;
+        taken.map_err(|refused| CliError::input(refused.message))?;
     }
     match config.hints.survey {
         None => Ok(()),

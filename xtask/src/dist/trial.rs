@@ -89,18 +89,13 @@ pub(super) fn gate() -> Result<Option<String>, Failure> {
     if output(Command::new("debootstrap").arg("--version")).is_err() {
         return skipped("that needs debootstrap and systemd-container");
     }
-    // What the other steps have built.
-    let build = ["build", "-q", "--locked", "--workspace", "--lib", "--bins"];
-    let status = workspace::cargo().args(build).status().map_err(|e| e.to_string())?;
-    if !status.success() {
-        return Err("the program does not build".into());
-    }
+    let program = workspace::built()?.join("thermocline");
     if let Err(Failure::Failed(why) | Failure::Usage(why)) =
         debian::clean(&workspace::target().join("dist-trial"))
     {
         return skipped(&format!("no Debian can be made here: {why}"));
     }
-    let told = run(&workspace::target().join("debug/thermocline"))?;
+    let told = run(&program)?;
     Ok(told.map(|why| format!("SKIPPED: {why}")))
 }
 

@@ -11,10 +11,11 @@
 //!
 //! No step of the gate: it needs PyPI, and compiles all crates anew, for minutes.
 
+use super::{environment, step};
 use crate::{Failure, workspace};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Tools that build it.
 const TOOLS: [&str; 2] = ["maturin==1.16.0", "ziglang==0.15.2"];
@@ -31,14 +32,6 @@ pub(super) fn run() -> Result<(), Failure> {
     let wheel = build()?;
     println!("{}", wheel.display());
     try_out(&wheel)
-}
-
-/// Makes an environment below the build folder; its Python.
-fn environment(name: &str) -> Result<PathBuf, Failure> {
-    let folder = workspace::target().join(name);
-    let mut fresh = Command::new("python3");
-    step("a fresh environment", fresh.args(["-m", "venv", "--clear"]).arg(&folder))?;
-    Ok(folder.join("bin/python"))
 }
 
 fn build() -> Result<PathBuf, Failure> {
@@ -98,12 +91,4 @@ fn try_out(wheel: &Path) -> Result<(), Failure> {
     // Not in the checkout: its package has no module beside it.
     tried.current_dir(wheel.parent().expect("a file is in a folder"));
     step("a run of the wheel", tried.arg("-I").arg(script))
-}
-
-fn step(what: &str, command: &mut Command) -> Result<(), Failure> {
-    let status = command.stdin(Stdio::null()).status().map_err(|e| format!("{what}: {e}"))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(Failure::Failed(format!("{what} failed; it says why above")))
 }

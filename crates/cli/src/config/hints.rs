@@ -25,9 +25,13 @@ pub(super) fn hints(mut keys: Keys<'_>, beside: &Path) -> Result<HintsConfig, Co
     Ok(HintsConfig { survey, classes, pins: pins.unwrap_or(PIN_SHARE) })
 }
 
-/// Reads a table of classes, to see whether it is one.
-pub(super) fn check_classes(path: &Path) -> Result<(), ConfigError> {
+/// The text of a table of classes, which was found to be one.
+///
+/// # Errors
+/// When the file cannot be read, or is no such table.
+pub(crate) fn table_of_classes(path: &Path) -> Result<String, ConfigError> {
     let wrong = |what: String| ConfigError::new(format!("{}: {what}", path.display()));
     let table = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    Classes::parse(&table).map(drop).map_err(|error| wrong(error.to_string()))
+    Classes::parse(&table).map_err(|error| wrong(error.to_string()))?;
+    Ok(table)
 }

@@ -21,6 +21,7 @@ mod standard;
 mod tactics;
 mod volumes;
 
+pub(crate) use hints::table_of_classes;
 pub(crate) use keys::ConfigError;
 pub(crate) use secrets::token;
 pub(crate) use standard::Standard;
@@ -203,7 +204,7 @@ impl Config {
         let authorities = buckets.filter_map(|bucket| bucket.options.ca_file.as_deref());
         let tls = self.nbd.tls.iter().map(secrets::check_tls);
         let tokens = self.http.tcp.iter().map(|(_, file)| token(file).map(drop));
-        let classes = self.hints.classes.iter().map(|file| hints::check_classes(file));
+        let classes = self.hints.classes.iter().map(|file| table_of_classes(file).map(drop));
         let authorities = authorities.map(secrets::check_authority);
         secrets::all(tls.chain(tokens).chain(authorities).chain(classes))
     }

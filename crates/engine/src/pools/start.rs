@@ -301,17 +301,14 @@ pub fn check_first_start<D: Device>(
         }
         if let Some(cache) = &found.config.cache {
             refuse_among_devices(&cache.device.path).map_err(StartError::Input)?;
-        }
-        if let Some(cache) = &found.config.cache
-            && cache.device.size.is_none()
-            && !cache.device.path.exists()
-        {
-            let text = format!(
-                "{} does not exist, and the cache of pool `{}` has no `size` to make it with",
-                cache.device.path.display(),
-                found.config.name
-            );
-            return Err(StartError::input(text));
+            if cache.device.size.is_none() && !cache.device.path.exists() {
+                let text = format!(
+                    "{} does not exist, and the cache of pool `{}` has no `size` to make it with",
+                    cache.device.path.display(),
+                    found.config.name
+                );
+                return Err(StartError::input(text));
+            }
         }
         let Some(size) = expected_size(found) else {
             let text = format!(

@@ -56,6 +56,7 @@ fn hash(path: &Path) -> u64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
+
 /// Refuses to make a file where the system keeps its devices: the device is not there, and a file
 /// in its place would be in memory, and in its way when it comes.
 pub(crate) fn refuse_among_devices(path: &Path) -> Result<(), String> {

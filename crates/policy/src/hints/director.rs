@@ -69,7 +69,7 @@ struct Board<'a> {
     /// Chunks of each class on the fastest pool.
     fastest: BTreeMap<u8, u64>,
     /// Pools that take chunks, fastest first.
-    pools: Vec<PoolId>,
+    pools: &'a [PoolId],
     moves: Vec<Move>,
     /// The same moves, with whose hints they follow.
     followed: Vec<Followed>,
@@ -88,15 +88,17 @@ impl Hints {
         let (mut living, sums) = self.living(now, view);
         self.score(view, &living, &sums);
         self.hold_pins(view, &mut living);
-        let claims: Vec<Claim> = living.iter().filter_map(|one| self.claim(one, view)).collect();
-        let (directed, followed) = Board::new(self, view, &living).choose(claims.clone());
+        let pools = taking(view);
+        let claims: Vec<Claim> = living.iter().filter_map(|one| self.claim(one, &pools)).collect();
+        let board = Board::new(self, view, &pools, &living);
+        let (directed, followed) = board.choose(claims.clone());
         self.accounts.follow(&followed);
         let claims: BTreeMap<ChunkId, &Claim> =
             claims.iter().map(|claim| (claim.chunk, claim)).collect();
         let moved: BTreeSet<ChunkId> = directed.iter().map(|step| step.chunk).collect();
         let before = moves.len();
         moves.retain(|step| {
-            !moved.contains(&step.chunk) && self.leaves(step, &living, &claims, view)
+            !moved.contains(&step.chunk) && self.leaves(step, &living, &claims, &pools)
         });
         let told = Directed {
             claimed: claims.len() as u64,
@@ -114,7 +116,7 @@ impl Hints {
         step: &Move,
         living: &[Living],
         claims: &BTreeMap<ChunkId, &Claim>,
-        view: &dyn VolumeView,
+        pools: &[PoolId],
     ) -> bool {
         let at = living.binary_search_by_key(&step.chunk, |one| one.chunk);
         let one = at.ok().map(|at| &living[at]);
@@ -129,7 +131,7 @@ impl Hints {
             return false;
         }
         let Some(claim) = claims.get(&step.chunk) else { return true };
-        let allowed = self.allows(claim, step.to, view);
+        let allowed = self.allows(claim, step.to, pools);
         if !allowed {
             self.accounts.begin(step.chunk, claim.owner(), step.to);
         }
@@ -146,32 +148,32 @@ impl Hints {
     }
 
     /// True if a class names a pool.
-    fn names(&self, class: u8, pool: PoolId, view: &dyn VolumeView) -> bool {
-        self.preference(class, &taking(view)).any(|named| named == pool)
+    fn names(&self, class: u8, pool: PoolId, pools: &[PoolId]) -> bool {
+        self.preference(class, pools).any(|named| named == pool)
     }
 
     /// True if a claimed chunk may be on a pool.
-    fn allows(&self, claim: &Claim, pool: PoolId, view: &dyn VolumeView) -> bool {
+    fn allows(&self, claim: &Claim, pool: PoolId, pools: &[PoolId]) -> bool {
         match claim.demoted {
             true => pool == claim.wanted,
-            false => self.names(claim.class, pool, view),
+            false => self.names(claim.class, pool, pools),
         }
     }
 
-    /// The pool where a hint would have its chunk: the first choice of its class among those that
-    /// take chunks; `None`: it does not mind.
-    pub(super) fn wanted(&self, hint: &ChunkHint, view: &dyn VolumeView) -> Option<PoolId> {
+    /// The pool where a hint would have its chunk: the first choice of its class among `pools`,
+    /// those that take chunks; `None`: it does not mind.
+    pub(super) fn wanted(&self, hint: &ChunkHint, pools: &[PoolId]) -> Option<PoolId> {
         match (hint.pinned, hint.demoted) {
             (true, _) => None,
-            (false, true) => taking(view).last().copied(),
-            (false, false) => self.preference(hint.class, &taking(view)).next(),
+            (false, true) => pools.last().copied(),
+            (false, false) => self.preference(hint.class, pools).next(),
         }
     }
 
-    fn claim(&self, one: &Living, view: &dyn VolumeView) -> Option<Claim> {
+    fn claim(&self, one: &Living, pools: &[PoolId]) -> Option<Claim> {
         let (_, hint) = one.hint.filter(|_| !one.pinned)?;
         let Living { chunk, home, accesses, .. } = *one;
-        let (wanted, accesses) = (self.wanted(&hint, view)?, accesses.all());
+        let (wanted, accesses) = (self.wanted(&hint, pools)?, accesses.all());
         let ChunkHint { source, class, demoted, .. } = hint;
         Some(Claim { chunk, home, source, class, demoted, accesses, wanted })
     }
@@ -184,39 +186,44 @@ impl Claim {
 }
 
 /// Pools that take chunks, fastest first.
-fn taking(view: &dyn VolumeView) -> Vec<PoolId> {
+pub(super) fn taking(view: &dyn VolumeView) -> Vec<PoolId> {
     let takes = |pool: &PoolId| view.capacity_chunks(*pool) > 0;
     (0..view.pool_count()).map(PoolId).filter(takes).collect()
 }
 
 impl<'a> Board<'a> {
-    fn new(hints: &'a Hints, view: &'a dyn VolumeView, living: &[Living]) -> Board<'a> {
-        let pools = || (0..view.pool_count()).map(PoolId);
+    fn new(
+        hints: &'a Hints,
+        view: &'a dyn VolumeView,
+        pools: &'a [PoolId],
+        living: &[Living],
+    ) -> Board<'a> {
+        let all = || (0..view.pool_count()).map(PoolId);
         let free =
             |pool| i128::from(view.capacity_chunks(pool)) - i128::from(view.used_chunks(pool));
         let mut board = Board {
             hints,
             view,
-            free: pools().map(free).collect(),
-            kept: pools().map(|_| i128::MIN).collect(),
-            residents: pools().map(|_| Vec::new()).collect(),
+            free: all().map(free).collect(),
+            kept: all().map(|_| i128::MIN).collect(),
+            residents: all().map(|_| Vec::new()).collect(),
             moved: BTreeSet::new(),
             fastest: BTreeMap::new(),
-            pools: taking(view),
+            pools,
             moves: Vec::new(),
             followed: Vec::new(),
         };
         for one in living {
             let hint = one.hint.map(|(_, hint)| hint);
             let class = hint.map_or(0, |hint| hint.class);
-            if Some(&one.home) == board.pools.first() {
+            if Some(&one.home) == pools.first() {
                 *board.fastest.entry(class).or_insert(0) += 1;
             }
             let movable = hint.is_none_or(|hint| !hint.pinned)
                 && !one.pinned
                 && !view.is_replicated(one.chunk);
             if movable {
-                let at_home = hints.names(class, one.home, view);
+                let at_home = hints.names(class, one.home, pools);
                 let priority = u8::MAX - hints.classes().get(class).priority;
                 let rank = (at_home, priority, one.accesses.all());
                 board.residents[usize::from(one.home.0)].push((rank, one.chunk, class));
@@ -232,7 +239,7 @@ impl<'a> Board<'a> {
         let priority = |claim: &Claim| self.hints.classes().get(claim.class).priority;
         claims.retain(|claim| {
             let stays =
-                claim.wanted > claim.home && self.hints.allows(claim, claim.home, self.view);
+                claim.wanted > claim.home && self.hints.allows(claim, claim.home, self.pools);
             claim.home != claim.wanted && !stays && !self.view.is_replicated(claim.chunk)
         });
         // Those who rise, the most important first; then those who fall.
@@ -262,7 +269,7 @@ impl<'a> Board<'a> {
             }
             return;
         }
-        let choices: Vec<PoolId> = self.hints.preference(claim.class, &self.pools).collect();
+        let choices: Vec<PoolId> = self.hints.preference(claim.class, self.pools).collect();
         for to in choices.into_iter().take_while(|&to| to != claim.home) {
             let most = self.view.capacity_chunks(to) as f64 * class.allocation;
             let taken = self.fastest.get(&claim.class).copied().unwrap_or(0) as f64;

@@ -5,6 +5,7 @@
 //! [`NEWEST`] in epochs that say something of the class, and stays in others.
 
 use super::accounts::{NEUTRAL, PinScore, Waits};
+use super::director::taking;
 use super::store::{Hints, Living, Sum, TRUST};
 use crate::placement::VolumeView;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
@@ -120,7 +121,8 @@ impl Hints {
         let mut accounts = std::mem::take(&mut self.accounts);
         let mut pins = std::mem::take(&mut self.pins);
         let (sources, classes) = (self.sources.len(), self.classes().len());
-        let wanted = |one: &Living| self.wanted(&one.said?.hint, view);
+        let pools = taking(view);
+        let wanted = |one: &Living| self.wanted(&one.said?.hint, &pools);
         let findings = accounts.settle(view, living, (sources, classes), &wanted, &mut pins);
         (self.accounts, self.pins) = (accounts, pins);
         for (place, (sum, finding)) in sums.iter().zip(findings).enumerate() {

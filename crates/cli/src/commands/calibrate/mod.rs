@@ -8,13 +8,14 @@ mod report;
 mod scratch;
 
 use crate::error::CliError;
+use crate::in_use::refuse_used;
 use crate::output;
 use crate::progress::{Progress, Unit};
 use scratch::Scratch;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use thermocline_engine::probe::{self, Contents};
+use thermocline_engine::probe::Contents;
 use thermocline_ports::calibration::{Access, Subject, calibrate};
 use thermocline_ports::pattern::{Load, Outcome, Pattern};
 use thermocline_ports::{Device, Payload};
@@ -151,9 +152,7 @@ fn prepare(args: &Args) -> Result<(Bench, Access), CliError> {
 /// Refuses a device that somebody uses, and one of this program's own: a flag destroys neither.
 fn refuse_what_is_used(path: &Path) -> Result<(), CliError> {
     let name = path.display();
-    if let Some(by) = probe::use_of(path) {
-        return Err(CliError::input(format!("{name} is in use {by}; measure another device")));
-    }
+    refuse_used(path, "measure another device")?;
     let contents = Contents::of_path(path);
     match contents.map_err(|error| CliError::failed(format!("{name}: {error}")))? {
         Contents::Blank | Contents::Foreign(_) => Ok(()),

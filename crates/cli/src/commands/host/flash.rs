@@ -2,10 +2,11 @@
 
 use crate::config::hosting::FlashPlace;
 use crate::error::CliError;
+use crate::in_use::refuse_used;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use thermocline_engine::probe::{Contents, check_size, use_of};
+use thermocline_engine::probe::{Contents, check_size};
 use thermocline_hosting::{FLASH_LABEL, label_flash};
 use thermocline_ports::Device;
 use thermocline_ports_os::{Disk, LiveDevice, OpenOptions, Patience};
@@ -28,10 +29,7 @@ pub(super) fn open(place: &FlashPlace) -> Result<Box<dyn LiveDevice>, CliError> 
         let text = format!("{}: there is no such file; give its size to make it", path.display());
         return Err(CliError::input(text));
     }
-    if let Some(user) = use_of(path) {
-        let text = format!("{} is in use {user}; name another file", path.display());
-        return Err(CliError::input(text));
-    }
+    refuse_used(path, "name another file")?;
     let create = place.size.filter(|_| is_new);
     let options = OpenOptions { create, patience: PATIENCE, ..OpenOptions::default() };
     let mut disk = Disk::open(path, options, None).map_err(CliError::input)?;

@@ -7,6 +7,7 @@ use crate::config::hosting::{
     store_defaults,
 };
 use crate::error::CliError;
+use crate::in_use::refuse_used;
 use crate::listeners::{self, LogFormat};
 use crate::output;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -17,7 +18,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use thermocline_content::Settings;
-use thermocline_engine::probe;
 use thermocline_hostcache::Protocol;
 use thermocline_hosting::{
     HostingError, Notes, StoreConfig, StoreDevice, StoreServer, serve_store,
@@ -126,10 +126,7 @@ pub(super) fn run(args: Args) -> Result<(), CliError> {
 fn open(place: StorePlace, log: LogFormat) -> Result<(StoreDevice, Option<Beside>), CliError> {
     match place {
         StorePlace::Device(path) => {
-            if let Some(by) = probe::use_of(&path) {
-                let name = path.display();
-                return Err(CliError::input(format!("{name} is in use {by}; stop that first")));
-            }
+            refuse_used(&path, "stop that first")?;
             let disk = Disk::open(&path, OpenOptions::default(), None).map_err(CliError::input)?;
             Ok((Box::new(disk), None))
         }

@@ -92,7 +92,7 @@ fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
             old.name
         ))),
         Some(new) if new.rank + 1 == old.rank => {
-            is_the_same_command(&args, &old, &new)?;
+            check_that_it_goes_on(&args, &old, &new)?;
             Ok((old, new))
         }
         Some(new) => Err(CliError::input(format!(
@@ -118,7 +118,7 @@ fn both(client: &Client, args: Args) -> Result<(Pool, Pool), CliError> {
 
 /// Refuses to take a pool that is there for the new one of a command that was interrupted, where
 /// nothing says that it is.
-fn is_the_same_command(args: &Args, old: &Pool, new: &Pool) -> Result<(), CliError> {
+fn check_that_it_goes_on(args: &Args, old: &Pool, new: &Pool) -> Result<(), CliError> {
     let is_named = args.name.as_ref().is_some_and(|name| *name == new.name);
     let is_leaving = old.state != "active" && args.name.is_none();
     if is_named || is_leaving {
