@@ -288,7 +288,8 @@ pub const TAKE_OUT: &str =
 pub struct Pool {
     /// Its number, which it keeps for good.
     pub id: u16,
-    /// Its place in the order of speed; 0 is the fastest.
+    /// Its place in the order of speed; 0 is the fastest. Pools that were removed are behind all
+    /// others.
     #[serde(default)]
     pub rank: u16,
     /// Its name.

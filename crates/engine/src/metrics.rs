@@ -378,10 +378,7 @@ impl Figures {
 
     /// Metrics of hints and pins.
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let pins = || {
-            let by_rank = self.pins.iter().zip(&self.status.pools);
-            by_rank.filter(|(_, pool)| !pool.is_removed()).map(|(pins, _)| pins)
-        };
+        let pins = || self.pins.iter();
         let both = |waits: Waits| [("saved", waits.saved), ("lost", waits.lost)];
         let told = |(what, seconds)| (vec![("effect", what)], Value::Seconds(seconds));
         let help =
@@ -433,10 +430,7 @@ impl Figures {
         let both = self.status.shadows.iter().flat_map(|shadow| {
             [("shadow", &shadow.total), ("actual", &shadow.actual_total)].into_iter().flat_map(
                 move |(what, figures)| {
-                    // Both are by rank, and of one moment.
-                    let there = figures.written.iter().zip(&self.status.pools);
-                    let there = there.filter(|(_, pool)| !pool.is_removed());
-                    there.map(move |(written, _)| {
+                    figures.written.iter().map(move |written| {
                         let labels = vec![
                             ("policy", shadow.name.as_str()),
                             ("placement", what),

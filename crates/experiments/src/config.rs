@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::fmt::Display;
 use std::str::FromStr;
+use thermocline_policy::registry::PolicySpec;
 use thermocline_sim::lab::CacheSize;
 use thermocline_units::{Bytes, Nanos};
 
@@ -78,7 +79,32 @@ impl Config {
     /// # Errors
     /// When a key is unknown or missing, or a value not a quantity.
     pub fn parse(text: &str, origin: &str) -> Result<Config, ConfigError> {
-        read(text, origin, |_| Ok(()))
+        read(text, origin, Config::check)
+    }
+
+    /// That what is expected, and what stands beside published figures, is run.
+    fn check(&self) -> Result<(), String> {
+        let label = |text: &String| PolicySpec::parse(text).map_or(text.clone(), |spec| spec.label);
+        let labels: Vec<String> = self.policies.iter().map(label).collect();
+        let sets = || self.published.iter().chain(&self.stand_ins);
+        let known = |policy: &&str| labels.iter().any(|label| label == policy);
+        let expected = self.expect.iter().flat_map(Expectation::policies);
+        let mut named = expected.chain(self.figures.iter().flat_map(Published::names));
+        if let Some(policy) = named.find(|policy| !known(policy)) {
+            return Err(format!(
+                "something is expected of the policy `{policy}`, which is not run; `policies` are \
+                 {}",
+                labels.join(", ")
+            ));
+        }
+        let mut workloads = self.expect.iter().filter_map(Expectation::workload);
+        match workloads.find(|name| !sets().any(|set| set.name == **name)) {
+            Some(name) => Err(format!(
+                "something is expected of the workload `{name}`, which is not there; there are {}",
+                sets().map(|set| set.name.as_str()).collect::<Vec<_>>().join(", ")
+            )),
+            None => Ok(()),
+        }
     }
 }
 

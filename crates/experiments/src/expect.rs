@@ -59,6 +59,27 @@ pub struct Verdict {
 }
 
 impl Expectation {
+    /// Policies that it names.
+    pub(super) fn policies(&self) -> Vec<&str> {
+        let (policy, others): (_, &[String]) = match self {
+            Expectation::CatchesUp { policy, against }
+            | Expectation::HitRatioReaches { policy, against, .. } => (policy, against),
+            Expectation::CostAtMost { policy, against, .. } => {
+                (policy, std::slice::from_ref(against))
+            }
+            Expectation::HitRatioNear { policy, .. } => (policy, &[]),
+        };
+        others.iter().chain([policy]).map(String::as_str).collect()
+    }
+
+    /// The workload that it names, if it is not about all of them.
+    pub(super) fn workload(&self) -> Option<&String> {
+        match self {
+            Expectation::HitRatioNear { workload, .. } => Some(workload),
+            _ => None,
+        }
+    }
+
     /// Judges the rows of the workload of that name, a list a draw of it; nothing where they lack
     /// the policies named, or where another workload is meant. A made workload is drawn several
     /// times, and the whole 95 % interval has to keep to what is expected; a trace is one draw, and
@@ -196,6 +217,11 @@ pub enum PublishedMeasure {
 }
 
 impl Published {
+    /// Policies that it names.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.policies.iter().chain(&self.against).map(String::as_str).collect()
+    }
+
     /// The measure in words.
     pub fn words(&self) -> String {
         let policies = self.policies.join(", ");

@@ -36,6 +36,17 @@ fn an_unknown_key_or_a_wrong_quantity_names_its_line() {
 }
 
 #[test]
+fn what_is_expected_of_nobody_is_refused() {
+    let error = |from: &str, to: &str| {
+        let text = GVFRM.replacen(from, to, 1);
+        assert_ne!(text, GVFRM, "{from}");
+        Config::parse(&text, "e.toml").unwrap_err().to_string()
+    };
+    let policy = error("against = [\"", "against = [\"lrv\", \"");
+    assert!(policy.contains("`lrv`") && policy.contains("`policies` are"), "{policy}");
+}
+
+#[test]
 fn without_any_trace_the_error_says_what_was_looked_for() {
     let config = Config::parse(VFRM, "e.toml").unwrap();
     let nowhere = PathBuf::from("no/such/folder");

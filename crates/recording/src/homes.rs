@@ -5,11 +5,12 @@
 //! one that ever lived anywhere.
 
 use std::collections::BTreeMap;
-use thermocline_policy::placement::{PoolLoad, PoolTraits, Sla, VolumeView};
+use thermocline_policy::placement::{PoolChange, PoolLoad, PoolTraits, Sla, VolumeView};
 use thermocline_trace::recording::{
     CHUNKS_MAX, Epoch, Homes as Run, PoolFill, SecondCopy, VOLUMES_MAX,
 };
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+use thermocline_volume::settings::POOLS_MAX;
 
 /// Nowhere.
 const NOWHERE: u16 = u16::MAX;
@@ -17,7 +18,7 @@ const NOWHERE: u16 = u16::MAX;
 const SECOND_SHIFT: u32 = 8;
 const KEPT: u16 = 0x80;
 
-const _: () = assert!(thermocline_volume::settings::POOLS_MAX < KEPT as usize - 1);
+const _: () = assert!(POOLS_MAX < KEPT as usize - 1);
 
 /// The pool of an entry, and its second copy.
 fn places(home: u16) -> (Option<PoolId>, Option<SecondCopy>) {
@@ -30,6 +31,12 @@ fn places(home: u16) -> (Option<PoolId>, Option<SecondCopy>) {
         _ => SecondCopy::Kept(PoolId(other)),
     });
     (Some(PoolId(pool)), second)
+}
+
+/// The part of an entry that says so much of a second copy.
+fn second_bits(second: SecondCopy) -> u16 {
+    let kept = if matches!(second, SecondCopy::Kept(_)) { KEPT } else { 0 };
+    ((second.pool().0 + 1) | kept) << SECOND_SHIFT
 }
 
 /// Entries of all tables together: 512 MiB of memory, which is 256 TiB in chunks of 1 MiB.
@@ -74,11 +81,27 @@ impl Homes {
     /// `count` chunks from `first` on, which live somewhere and have no second copy yet, have this
     /// one.
     pub(super) fn set_second(&mut self, first: ChunkId, count: u32, second: SecondCopy) {
-        let kept = if matches!(second, SecondCopy::Kept(_)) { KEPT } else { 0 };
-        let bits = ((second.pool().0 + 1) | kept) << SECOND_SHIFT;
+        let bits = second_bits(second);
         let homes = &mut self.volumes[first.volume.0 as usize];
         let from = first.index as usize;
         homes[from..from + count as usize].iter_mut().for_each(|home| *home |= bits);
+    }
+
+    /// Pools are at other places. A chunk on one that is gone is nowhere, and a second copy there is
+    /// none any more.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        for home in self.volumes.iter_mut().flatten() {
+            let (Some(pool), second) = places(*home) else { continue };
+            let second = second.and_then(|second| {
+                let pool = change.place_of(second.pool())?;
+                Some(match second {
+                    SecondCopy::Mirror(_) => SecondCopy::Mirror(pool),
+                    SecondCopy::Kept(_) => SecondCopy::Kept(pool),
+                })
+            });
+            let pool = change.place_of(pool);
+            *home = pool.map_or(NOWHERE, |pool| pool.0 | second.map_or(0, second_bits));
+        }
     }
 
     /// Shows every chunk that has a second copy, by ascending id.
@@ -162,6 +185,12 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    /// A pool that has joined, before the end of an epoch tells more of it.
+    fn unknown(pool: PoolId, pools: u16) -> Pool {
+        let (load, traits) = (PoolLoad::default(), PoolTraits::assumed(pool, pools));
+        Pool { capacity: 0, used: 0, load, traits }
+    }
+
     fn of(fill: &PoolFill, pool: PoolId, pools: u16) -> Pool {
         let (load, rest) = PoolLoad::from_figures(&fill.figures).unwrap_or_default();
         let traits = PoolTraits::from_figures(rest);
@@ -193,8 +222,28 @@ impl RecordedView {
         self.at
     }
 
-    /// The epoch's pools. False when there are fewer than before: pools are removed, but their
-    /// numbers stay.
+    /// A pool has joined, or is gone; false when there is no such place.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) -> bool {
+        let count = self.pools.len();
+        let fits = match change {
+            PoolChange::Joined(pool) => usize::from(pool.0) <= count && count < POOLS_MAX,
+            PoolChange::Left(pool) => usize::from(pool.0) < count,
+        };
+        // Before the first epoch no pool is known, and nothing is anywhere.
+        if fits && count > 0 {
+            match change {
+                PoolChange::Joined(pool) => {
+                    self.pools.insert(usize::from(pool.0), Pool::unknown(pool, count as u16 + 1));
+                }
+                PoolChange::Left(pool) => _ = self.pools.remove(usize::from(pool.0)),
+            }
+            self.homes.pools_changed(change);
+        }
+        fits || count == 0
+    }
+
+    /// The epoch's pools. False when there are fewer than before and nothing said that they are
+    /// gone.
     pub(super) fn turn_to(&mut self, epoch: &Epoch) -> bool {
         let kept = epoch.pools.len() >= self.pools.len();
         self.volumes = epoch.volumes;

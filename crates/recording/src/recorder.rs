@@ -12,7 +12,9 @@
 
 use super::homes::Homes;
 use std::collections::BTreeMap;
-use thermocline_policy::placement::{ChunkAccess, How, Move, PoolLoad, Route, Sla, VolumeView};
+use thermocline_policy::placement::{
+    ChunkAccess, How, Move, PoolChange, PoolLoad, Route, Sla, VolumeView,
+};
 use thermocline_trace::recording::{
     self, Access, Ask, Asked, Encoder, Epoch, PoolFill, Routed, SecondCopy,
 };
@@ -106,7 +108,7 @@ impl<S: Sink> Recorder<S> {
 
 /// Facts about the machine in a recording, beside the chunk size.
 fn about(group: &Group) -> Vec<(String, String)> {
-    let pools = group.pools_by_rank().iter().filter_map(|&pool| group.pool_status(pool));
+    let pools = group.pools_there().iter().filter_map(|&pool| group.pool_status(pool));
     let pools: Vec<String> =
         pools.map(|pool| format!("{} of {} chunks", pool.name, pool.slots_total)).collect();
     let settings = group.settings();
@@ -169,6 +171,14 @@ impl<S: Sink> Observer for Recorder<S> {
     fn placed(&mut self, now: Nanos, name: &str) {
         let Some(encoder) = &mut self.encoder else { return };
         encoder.placed(now, name);
+        self.pass_on();
+    }
+
+    fn pools_changed(&mut self, now: Nanos, change: PoolChange) {
+        self.homes.pools_changed(change);
+        let Some(encoder) = &mut self.encoder else { return };
+        let (PoolChange::Joined(place) | PoolChange::Left(place)) = change;
+        encoder.pools(now, place, matches!(change, PoolChange::Left(_)));
         self.pass_on();
     }
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use thermocline_policy::placement::shadow::Shadows;
 use thermocline_policy::placement::{
-    Budget, ChunkAccess, How, Move, Placement, PoolLoad, Sla, VolumeView,
+    Budget, ChunkAccess, How, Move, Placement, PoolChange, PoolLoad, Sla, VolumeView,
 };
 use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::TraceError;
@@ -126,6 +126,7 @@ impl Replay {
         while let Some(event) = self.events.next_event()? {
             match event {
                 Event::Placed { name, .. } => self.place(&name)?,
+                Event::Pools { place, gone, .. } => self.change_pools(place, gone)?,
                 Event::Asked(_) => self.requests += 1,
                 Event::Accessed(access) => self.observe(&access),
                 Event::Epoch(epoch) => self.begin(epoch)?,
@@ -270,6 +271,22 @@ impl Replay {
         self.shadows.observe(&access);
     }
 
+    /// Tells the placement of a pool that has joined, or is gone.
+    fn change_pools(&mut self, place: PoolId, gone: bool) -> Result<(), ReplayError> {
+        if self.epoch.is_some() {
+            return Err(self.wrong("pools change while the placement decides"));
+        }
+        let change = if gone { PoolChange::Left(place) } else { PoolChange::Joined(place) };
+        if !self.view.pools_changed(change) {
+            return Err(self.wrong("a pool joins or goes where there can be none"));
+        }
+        if let Some(placement) = &mut self.placement {
+            placement.pools_changed(change);
+        }
+        self.shadows.pools_changed(change);
+        Ok(())
+    }
+
     /// A volume's SLA changes from this epoch on.
     fn set_sla(&mut self, volume: VolumeId, figures: &[u64]) -> Result<(), ReplayError> {
         self.in_epoch()?;
@@ -305,9 +322,8 @@ impl Replay {
                     .to_string(),
             ));
         }
-        let needed = if self.name.starts_with("static") { 1 } else { 2 };
-        if epoch.pools.len() < needed {
-            return Err(self.wrong("it has too few pools"));
+        if epoch.pools.is_empty() {
+            return Err(self.wrong("it has no pools"));
         }
         if !self.view.turn_to(&epoch) {
             return Err(self.wrong("it has fewer pools than the one before"));

@@ -174,7 +174,8 @@ impl Group {
         join(&mut self.machines.state, &spec, before)?;
         let id = PoolId(self.machines.state.pools.count() as u16 - 1);
         assert_eq!(self.machines.state.pools[id].name, spec.name, "the last pool has joined");
-        self.machines.epochs.pool_joined(&self.machines.state.pools);
+        self.machines.state.pools.note_joined();
+        self.machines.tell_of_pools(now);
         self.machines.state.journal.want_checkpoint();
         self.pump(now);
         Ok(id)
@@ -576,10 +577,10 @@ impl Group {
     pub fn pins_left(&self) -> Vec<u64> {
         let (state, view) = (&self.machines.state, self.machines.view());
         let share = self.machines.hinting.hints.pin_share();
-        let mut left: Vec<u64> = (0..state.pools.count() as u16)
-            .map(|pool| state.pools.ranks().rank_of(PoolId(pool)))
-            .map(|rank| (view.capacity_chunks(rank) as f64 * share) as u64)
-            .collect();
+        let mut left = vec![0; state.pools.count()];
+        for (rank, pool) in (0..).map(PoolId).zip(state.pools.ranks().there()) {
+            left[usize::from(pool.0)] = (view.capacity_chunks(rank) as f64 * share) as u64;
+        }
         for chunk in state.map.chunks().filter(|&chunk| state.map.entry(chunk).is_pinned()) {
             if let Some(pool) = state.pool_of(chunk) {
                 let left = &mut left[usize::from(pool.0)];

@@ -107,7 +107,8 @@ impl Machines {
         if let Some(loads) = self.routing.loads(now, &mut self.state.pools)
             && let Some(route) = self.epochs.route(now, &loads)
         {
-            assert_eq!(loads.len(), self.state.pools.count(), "the router sees all pools");
+            let there = self.state.pools.ranks().there().len();
+            assert_eq!(loads.len(), there, "the router sees all pools");
             self.routing.set(route);
         }
     }
@@ -124,7 +125,7 @@ impl Machines {
             Err(Refusal::Busy | Refusal::QueueFull) => self.moves.wish(wish),
             Err(Refusal::NoPool | Refusal::NoRoom) if wish.kind == OperationKind::Replicate => {
                 // Anywhere else is as good.
-                let anywhere = self.state.pools.ranks().order().to_vec();
+                let anywhere = self.state.pools.ranks().there().to_vec();
                 self.begin_first(now, anywhere.into_iter().map(|to| Operation { to, ..wish }));
             }
             _ => {}

@@ -285,6 +285,7 @@ impl Machines {
             Effect::Durable(waiter) => self.tell(now, waiter),
             Effect::InForce(states) => {
                 checkpoint_in_force(&mut self.state, &mut self.checksums, &states);
+                self.tell_of_pools(now);
             }
             Effect::Failed => {
                 for id in self.requests.drain_requests() {
@@ -300,6 +301,14 @@ impl Machines {
                 feed(moves, &mut below, &read);
             }
             Effect::Kept(chunk, pool) => self.kept.add(&self.state, chunk, pool),
+        }
+    }
+
+    /// Tells all who know pools by rank of what has changed.
+    pub(crate) fn tell_of_pools(&mut self, now: Nanos) {
+        for change in self.state.pools.take_changes() {
+            self.epochs.pools_changed(now, change);
+            self.hinting.hints.pools_changed(change);
         }
     }
 

@@ -25,6 +25,7 @@ use crate::pools::tables::Places;
 use crate::settings::Limits;
 use std::ops::{Index, IndexMut};
 use thermocline_policy::migration::{self, Allowance, Copying};
+use thermocline_policy::placement::PoolChange;
 use thermocline_policy::tactics::{Chosen, Probing, Waiting};
 use thermocline_ports::{Completion, DeviceError, Io, Ticket};
 use thermocline_units::mutants::mutant;
@@ -74,6 +75,8 @@ pub(crate) struct Pools {
     sizes: Sizes,
     all: Vec<Pool>,
     ranks: Ranks,
+    /// Changes of the ranks that nobody was told of yet.
+    changes: Vec<PoolChange>,
     flights: Slab<Flight>,
     /// Counts requests, so that an answer to an older one in the same place is noticed.
     generation: u32,
@@ -87,6 +90,7 @@ impl Pools {
             sizes,
             all: Vec::new(),
             ranks: Ranks::default(),
+            changes: Vec::new(),
             flights: Slab::default(),
             generation: 0,
             out: Vec::new(),
@@ -149,7 +153,9 @@ impl Pools {
         let read = !ranks.order().is_empty();
         let all_ranked = pools.len() == ranks.order().len();
         assert!(!read || all_ranked, "each pool that is known has a rank");
-        (self.all, self.ranks) = (pools, ranks);
+        let gone = |id: PoolId| pools[usize::from(id.0)].state == PoolState::Removed;
+        self.ranks = ranks.of_those(|id| !gone(id));
+        self.all = pools;
     }
 
     /// Adds a pool that counts as faster than `before`, or as slower than all others.
@@ -157,6 +163,26 @@ impl Pools {
         self.ranks = self.ranks.with_next(before);
         self.all.push(pool);
         assert_eq!(self.all.len(), self.ranks.order().len(), "each pool has a rank");
+    }
+
+    /// The pool that was added last has joined: placements are to know of it.
+    pub(crate) fn note_joined(&mut self) {
+        let last = self.ids().last().expect("one has joined");
+        self.changes.push(PoolChange::Joined(self.ranks.rank_of(last)));
+    }
+
+    /// A pool that was to be removed is: it has no rank any more.
+    pub(crate) fn retire(&mut self, id: PoolId) {
+        assert_eq!(self[id].state, PoolState::Removing, "{id:?} was to be removed");
+        self[id].state = PoolState::Removed;
+        self.changes.push(PoolChange::Left(self.ranks.rank_of(id)));
+        let there = |other: PoolId| self[other].state != PoolState::Removed;
+        self.ranks = self.ranks.clone().of_those(there);
+    }
+
+    /// Changes of the ranks since this was last called, in order.
+    pub(crate) fn take_changes(&mut self) -> Vec<PoolChange> {
+        std::mem::take(&mut self.changes)
     }
 
     /// Takes away the pool that was added last; no request was ever sent to it.

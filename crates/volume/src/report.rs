@@ -104,9 +104,14 @@ impl Group {
         Some(Bytes(self.machines.state.pools.find(id)?.first_slot))
     }
 
-    /// Pools that there are or were, fastest first.
+    /// Pools that there are or were, fastest first; those that were removed have no rank.
     pub fn pools_by_rank(&self) -> &[PoolId] {
         self.machines.state.pools.ranks().order()
+    }
+
+    /// Pools that were not removed, fastest first: those that placements know, by rank.
+    pub fn pools_there(&self) -> &[PoolId] {
+        self.machines.state.pools.ranks().there()
     }
 
     /// The first pool, by rank, that is known to be slower than what has these traits; `None`: none
@@ -116,10 +121,9 @@ impl Group {
         let latency = |traits: &PoolTraits| traits.of(Pattern::RandomRead).latency;
         let slower = |id: &&PoolId| {
             let pool = &self.machines.state.pools[**id];
-            let known = pool.traits.filter(|_| pool.state != PoolState::Removed);
-            known.is_some_and(|known| latency(&known) > latency(traits))
+            pool.traits.is_some_and(|known| latency(&known) > latency(traits))
         };
-        self.machines.state.pools.ranks().order().iter().find(slower).copied()
+        self.machines.state.pools.ranks().there().iter().find(slower).copied()
     }
 
     /// A random read's time on a pool of which something was said; see [`Group::set_traits`].

@@ -4,6 +4,7 @@ use crate::engine::{ask, json, over_socket};
 use crate::pools::{io, pools};
 use crate::program;
 use crate::up::Up;
+use serde_json::Value;
 use std::path::Path;
 
 /// A configuration with three pools and a volume of 16 MiB, in the file up.toml.
@@ -112,7 +113,11 @@ fn a_removed_pool_is_in_no_list_and_has_no_figures() {
 
     for round in 0..2 {
         ask(&up, &format!("pool add ssd again{round}.img --size 32MiB --before hdd")).unwrap();
-        up.wait_for(|up| pools_there(up).contains(&"ssd".to_string()));
+        up.wait_for(|up| {
+            let pools = json(up, "pool list");
+            let is_new = |pool: &Value| pool["name"] == "ssd" && pool["state"] == "active";
+            pools.as_array().unwrap().iter().any(is_new)
+        });
         let metrics = over_socket(&folder, "/metrics").1;
         let mut all = series(&metrics);
         let ssd = all.iter().filter(|series| series.contains("pool=\"ssd\"")).count();
@@ -125,4 +130,46 @@ fn a_removed_pool_is_in_no_list_and_has_no_figures() {
         }
     }
     assert_eq!(up.stop("-TERM"), Some(0));
+}
+
+/// After the fastest pool was removed, placements went on to want chunks on it: nothing moved
+/// between those that were left.
+#[test]
+fn a_placement_decides_about_the_pools_that_are_left_and_is_replayed_so() {
+    let folder = program::folder("pools-removed-decides");
+    three_pools(&folder);
+    let words = "up.toml --policy hemem:hot-reads=1 --epoch 100ms --record r.tcr";
+    let words: Vec<&str> = words.split(' ').collect();
+    let up = Up::start_in(&folder, &words, &[]);
+    io(&up, "write -P 7 0 4M");
+    let used = |up: &Up, name: &str| -> u64 {
+        let pools = json(up, "pool list");
+        let pool = pools.as_array().unwrap().iter().find(|pool| pool["name"] == name).unwrap();
+        pool["chunks_used"].as_u64().unwrap()
+    };
+    // Reads make chunks hot, and hot ones come to the fastest pool that there is.
+    let comes_to = |name: &str| {
+        up.wait_for(|up| {
+            io(up, "read -P 7 0 4M");
+            used(up, name) >= 4
+        });
+    };
+    comes_to("scm");
+    ask(&up, "pool drain scm --wait").unwrap();
+    ask(&up, "pool remove scm").unwrap();
+    up.wait_for(|up| !pools_there(up).contains(&"scm".to_string()));
+    ask(&up, "pool drain ssd --wait").unwrap();
+    assert_eq!(used(&up, "hdd"), 4);
+    ask(&up, "pool undrain ssd").unwrap();
+    comes_to("ssd");
+    ask(&up, "pool add new new.img --size 32MiB --before ssd").unwrap();
+    comes_to("new");
+    assert_eq!(up.stop("-TERM"), Some(0));
+    let words = "lab volume --replay r.tcr --policy hemem:hot-reads=1,auto --json";
+    program::run(&folder, words).succeeded();
+    let told = program::run(&folder, "lab volume --replay r.tcr --json").succeeded().stdout();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["equal"], true, "{told:#}");
+    let moved = told["epochs"].as_array().unwrap().iter();
+    assert!(moved.map(|row| row["recorded"].as_u64().unwrap()).sum::<u64>() >= 8, "{told:#}");
 }

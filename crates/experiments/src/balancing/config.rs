@@ -130,6 +130,21 @@ enum ViewName {
     Transit,
 }
 
+impl PanelConfig {
+    /// True if the source has a figure of that row in each of `columns`; in any, if none is named.
+    pub(super) fn prints(&self, row: &str, columns: &[String]) -> bool {
+        let Some(row) = self.rows.iter().find(|known| known.name == row) else { return false };
+        let has = |column: &String| {
+            let at = self.columns.iter().position(|known| known.name == *column);
+            at.and_then(|at| row.published.get(at)).is_some_and(Option::is_some)
+        };
+        match columns {
+            [] => row.published.iter().any(Option::is_some),
+            named => named.iter().all(has),
+        }
+    }
+}
+
 /// A policy, and what the source has for it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

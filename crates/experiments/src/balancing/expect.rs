@@ -4,7 +4,7 @@
 //! All rows of a seed see the same requests, so rows are compared seed by seed, and a feature of
 //! two rows holds when the whole 95 % interval of their ratio does.
 
-use super::config::PanelConfig;
+use super::config::{PanelConfig, PolicyRow};
 use super::{Line, Panel};
 use crate::Verdict;
 use serde::Deserialize;
@@ -114,7 +114,37 @@ impl Expectation {
                 "panel `{}`: a feature is expected of `{name}`, which is no row and no column",
                 panel.title
             )),
-            (None, None) => Ok(()),
+            (None, None) => self
+                .problem(panel)
+                .map_or(Ok(()), |problem| Err(format!("panel `{}`: {problem}", panel.title))),
+        }
+    }
+
+    /// Reason for which there would be nothing to judge, so that it would always hold.
+    fn problem(&self, panel: &PanelConfig) -> Option<String> {
+        match self {
+            Expectation::AsPublished { rows, columns, .. } => {
+                let missing = |name: &&String| !panel.prints(name, columns);
+                match rows.as_slice() {
+                    [] => Some("`as-published` names no row".to_string()),
+                    rows => rows.iter().find(missing).map(|row| {
+                        format!("`{row}` is expected as published, and no such figure is there")
+                    }),
+                }
+            }
+            Expectation::Level { rows, .. } => (rows.len() < 2).then(|| {
+                "`level` compares rows with each other, and names fewer than two".to_string()
+            }),
+            Expectation::Beats { row, than, .. } | Expectation::AtMost { row, than, .. } => {
+                (row == than).then(|| format!("`{row}` is compared with itself"))
+            }
+            Expectation::NearBest { row, .. } | Expectation::AtMostBest { row, .. } => {
+                let is_rival =
+                    |other: &PolicyRow| other.name != *row && !is_bound(&other.name, &other.policy);
+                let alone = !panel.rows.iter().any(is_rival);
+                alone.then(|| format!("`{row}` has nobody beside it but bounds"))
+            }
+            Expectation::Knows { .. } => None,
         }
     }
 
@@ -161,18 +191,24 @@ impl Expectation {
 
 fn as_published(panel: &Panel, rows: &[String], columns: &[String], within: f64) -> Verdict {
     let off = rows.iter().map(|row| panel.line(row)).flat_map(|line| {
-        chosen(panel, columns)
-            .filter_map(|at| Some((panel.means(line)[at].mean / line.published[at]? - 1.0) * 100.0))
+        chosen(panel, columns).filter_map(|at| {
+            let (ours, published) = (panel.means(line)[at], line.published[at]?);
+            let percent = 100.0 / published;
+            Some((ours.mean * percent - 100.0, ours.ci95.max(0.0) * percent))
+        })
     });
-    let off: Vec<f64> = off.collect();
-    let (low, high) = ends(&off);
+    let off: Vec<(f64, f64)> = off.collect();
+    let (low, high) = ends(&off.iter().map(|(mean, _)| *mean).collect::<Vec<_>>());
+    let lowest = off.iter().map(|(mean, half)| mean - half).fold(f64::INFINITY, f64::min);
+    let highest = off.iter().map(|(mean, half)| mean + half).fold(f64::NEG_INFINITY, f64::max);
     Verdict {
         claim: format!(
-            "{} as published within {within} %{}: {low:+.1} to {high:+.1} %",
+            "{} as published within {within} %{}: {low:+.1} to {high:+.1} %, with intervals \
+             {lowest:+.1} to {highest:+.1} %",
             rows.join(", "),
             at(columns)
         ),
-        holds: low >= -within && high <= within,
+        holds: lowest >= -within && highest <= within,
     }
 }
 
@@ -261,7 +297,7 @@ fn percent_above(ratio: &Estimate) -> String {
 
 /// The line with the least mean in a column, bounds aside.
 fn best(panel: &Panel, column: usize) -> &Line {
-    let rivals = panel.lines.iter().filter(|line| !is_bound(line));
+    let rivals = panel.lines.iter().filter(|line| !is_bound(&line.name, &line.policy));
     let mean = |line: &Line| panel.means(line)[column].mean;
     rivals.min_by(|a, b| mean(a).total_cmp(&mean(b))).expect("a panel has rows")
 }
@@ -294,8 +330,8 @@ fn at_most<'a>(
 }
 
 /// True if it knows what nobody can know.
-fn is_bound(line: &Line) -> bool {
-    line.name.ends_with("(bound)") || line.policy.starts_with("ara-opt")
+fn is_bound(name: &str, policy: &str) -> bool {
+    name.ends_with("(bound)") || policy.starts_with("ara-opt")
 }
 
 /// Indices of the named columns, of all when none is named.

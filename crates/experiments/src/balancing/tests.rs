@@ -78,6 +78,14 @@ fn wrong_descriptions_name_what_is_wrong() {
     assert!(short.contains("row `Rand`") && short.contains("2 figures"), "{short}");
     let nobody = message("rows = [\"Rand\", \"Qlen\"]", "rows = [\"Rand\", \"Quen\"]");
     assert!(nobody.contains("`Quen`"), "{nobody}");
+    let nothing = message(
+        "rows = [\"Rand\", \"Qlen\"], columns = [\"none\"]",
+        "rows = [\"Qlen, random ties\"], columns = [\"none\"]",
+    );
+    assert!(
+        nothing.contains("`Qlen, random ties`") && nothing.contains("as published"),
+        "{nothing}"
+    );
     assert!(message("share = 0.9", "share = 1.9").contains("between 0 and 1"));
 }
 

@@ -132,7 +132,33 @@ impl Expectation {
                 measure.name()
             ));
         }
-        Ok(())
+        self.check_published(sheet)
+    }
+
+    /// That the source has figures where it is to be compared with: a verdict about none would
+    /// always hold.
+    fn check_published(&self, sheet: &Sheet) -> Result<(), String> {
+        let Expectation::AsPublished { measure, row, columns, .. } = self else { return Ok(()) };
+        let of_row = sheet.rows.iter().find(|known| known.name == *row);
+        let figures = of_row.and_then(|row| row.published.get(measure));
+        let prints = |column: &String| {
+            let at = sheet.columns.iter().position(|known| known == column);
+            at.and_then(|at| figures?.get(at)).is_some_and(|figure| *figure != 0.0)
+        };
+        let missing = match columns.as_slice() {
+            [] if sheet.columns.iter().any(prints) => None,
+            [] => Some("any column"),
+            named => named.iter().find(|column| !prints(column)).map(String::as_str),
+        };
+        match missing {
+            Some(column) => Err(format!(
+                "panel `{}`: {} of `{row}` is expected as published, and no figure is published \
+                 for it in {column}",
+                sheet.title,
+                measure.name()
+            )),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn judge(&self, panel: &Panel) -> Verdict {
@@ -215,25 +241,38 @@ fn smaller_share(
 }
 
 fn matters_less(panel: &Panel, measure: Measure, rows: &[String], than: &str) -> Verdict {
-    let columns = 0..panel.columns.len();
-    let mean = |row: &str, column: usize| Estimate::of(&panel.seeds_of(row, column, measure)).mean;
-    let all = rows.iter().flat_map(|row| columns.clone().map(|column| mean(row, column)));
-    let all: Vec<f64> = all.collect();
-    let ends = |values: &[f64]| {
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    // By row and column, a value a seed.
+    let values = |row: &str| -> Vec<Vec<f64>> {
+        (0..panel.columns.len()).map(|column| panel.seeds_of(row, column, measure)).collect()
     };
-    let (best, worst) = ends(&all);
-    let beside = columns.clone().map(|column| mean(than, column)).fold(f64::INFINITY, f64::min);
-    let (among, gained) = (worst / best, beside / worst);
+    let own: Vec<Vec<f64>> = rows.iter().flat_map(|row| values(row)).collect();
+    let beside = values(than);
+    let seeds = own.iter().chain(&beside).map(Vec::len).min().unwrap_or(0);
+    let ends = |values: &[Vec<f64>], seed: usize| {
+        let of_seed = || values.iter().map(|seeds| seeds[seed]);
+        (of_seed().fold(f64::INFINITY, f64::min), of_seed().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let by_seed = |of: &dyn Fn(f64, f64, f64) -> f64| {
+        let of_seed = |seed| {
+            let ((best, worst), (other, _)) = (ends(&own, seed), ends(&beside, seed));
+            of(best, worst, other)
+        };
+        Estimate::of(&(0..seeds).map(of_seed).collect::<Vec<_>>())
+    };
+    let among = by_seed(&|best, worst, _| worst / best);
+    let gained = by_seed(&|_, worst, other| other / worst);
+    let more = by_seed(&|best, worst, other| (other / worst) / (worst / best));
     Verdict {
         claim: format!(
-            "{} differs less among {} at all columns than beside {than}: {among:.2} times from \
-             best to worst, {gained:.2} times from the worst of them to {than}",
+            "{} differs less among {} at all columns than beside {than}: {} times from best to \
+             worst, {} times from the worst of them to {than}, {} times as much",
             measure.name(),
             rows.join(", "),
+            with_interval(&among, 2),
+            with_interval(&gained, 2),
+            with_interval(&more, 2),
         ),
-        holds: among < gained,
+        holds: low(&more) > 1.0,
     }
 }
 

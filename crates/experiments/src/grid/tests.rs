@@ -107,4 +107,20 @@ fn what_matters_less_differs_less() {
         "kind = \"matters-less\"\nmeasure = \"latency\"\nrows = [\"ours\"]\nthan = \"theirs\"\n";
     assert!(judged(expect, [[&[9.0], &[9.0]], [&[2.0], &[3.0]]]).0, "1.5 times beside 3");
     assert!(!judged(expect, [[&[4.0], &[9.0]], [&[2.0], &[3.0]]]).0, "1.5 times beside 1.3");
+    // The same means, of seeds that agree and of seeds that do not.
+    let ours: [&[f64]; 2] = [&[2.0, 2.0, 2.0], &[3.0, 3.0, 3.0]];
+    assert!(judged(expect, [[&[9.0, 9.1, 8.9], &[9.0, 9.0, 9.0]], ours]).0);
+    let (holds, claim) = judged(expect, [[&[3.0, 9.0, 15.0], &[9.0, 9.0, 9.0]], ours]);
+    assert!(!holds && claim.contains('±'), "{claim}");
+}
+
+#[test]
+fn what_nobody_published_cannot_be_expected() {
+    let expect = |columns: &str| {
+        let text = "kind = \"as-published\"\nmeasure = \"latency\"\nrow = \"ours\"\n";
+        sheet(&format!("{text}within_points = 8\n{columns}")).check(&[Measure::Latency])
+    };
+    assert!(expect("").is_ok() && expect("columns = [\"small\"]\n").is_ok());
+    let problem = expect("columns = [\"large\"]\n").unwrap_err();
+    assert!(problem.contains("of `ours`") && problem.contains("in large"), "{problem}");
 }

@@ -265,7 +265,9 @@ fn alpha(points: &[Point], near: f64, within: f64) -> Verdict {
             best.map_or(f64::NAN, |point| point.value),
             told.collect::<Vec<_>>().join(", ")
         ),
-        holds: best.is_some() && times.iter().all(|(_, times)| low(times) > 1.0),
+        holds: best.is_some()
+            && !times.is_empty()
+            && times.iter().all(|(_, times)| low(times) > 1.0),
     }
 }
 

@@ -138,7 +138,9 @@ fn one(
         ..MachineOptions::default()
     };
     let mut runs = run(load, pools, &[spec], &options, &|_| ())?;
-    Ok(measured(&runs.remove(0)))
+    let run = runs.remove(0);
+    run.served_all()?;
+    Ok(measured(&run))
 }
 
 fn measured(run: &Run) -> Measured {

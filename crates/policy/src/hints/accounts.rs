@@ -25,7 +25,7 @@
 
 use super::store::{Living, TRUST};
 use crate::placement::price::{Ask, Price};
-use crate::placement::{Accesses, PoolLoad, VolumeView};
+use crate::placement::{Accesses, PoolChange, PoolLoad, VolumeView};
 use std::collections::BTreeMap;
 use thermocline_units::{ChunkId, PoolId, VolumeId};
 
@@ -276,6 +276,24 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
+    /// Pools are at other places. What a hint did with a pool that is gone is forgotten.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        change.shift(&mut self.prices.pools, Price::default());
+        let keep = |_: &ChunkId, account: &mut Account| {
+            let was = change.place_of(account.was);
+            account.was = was.unwrap_or(account.was);
+            was.is_some()
+        };
+        self.chunks.retain(keep);
+        self.pins.retain(keep);
+        self.displaced.retain(|_, displaced| {
+            let ends = [displaced.was, displaced.to].map(|pool| change.place_of(pool));
+            let [Some(was), Some(to)] = ends else { return false };
+            (displaced.was, displaced.to) = (was, to);
+            true
+        });
+    }
+
     /// Memory that they take, in bytes.
     pub(super) fn memory(&self) -> u64 {
         let entry = |bytes: usize| 2 * (size_of::<ChunkId>() + bytes) as u64;

@@ -7,7 +7,7 @@
 use super::accounts::{NEUTRAL, PinScore, Waits};
 use super::director::taking;
 use super::store::{Hints, Living, Sum, TRUST};
-use crate::placement::VolumeView;
+use crate::placement::{PoolChange, VolumeView};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
 /// Weight of the newest epoch in a score.
@@ -76,6 +76,12 @@ impl Hints {
             lines.push(format!("it is pinned, which keeps it from moving; {}", told(account)));
         }
         lines
+    }
+
+    /// Pools are at other places, and so is what is known by a pool's place.
+    pub fn pools_changed(&mut self, change: PoolChange) {
+        change.shift(&mut self.pins, PinScore::default());
+        self.accounts.pools_changed(change);
     }
 
     /// Lets go of pins that cost more than they save, and of those beyond the budget.

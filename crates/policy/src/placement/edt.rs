@@ -29,7 +29,7 @@ use self::packing::{Packing, Seat};
 use super::activity::Activity;
 use super::demand::{Costs, Faded};
 use super::plan::Plan;
-use super::{Budget, ChunkAccess, Move, Pattern, Placement, PoolTraits, VolumeView};
+use super::{Budget, ChunkAccess, Move, Pattern, Placement, PoolChange, PoolTraits, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Nanos, PoolId};
@@ -188,6 +188,10 @@ impl Placement for Edt {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
         self.activity.record(access);
+    }
+
+    fn pools_changed(&mut self, change: PoolChange) {
+        change.shift(&mut self.least, f64::INFINITY);
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {

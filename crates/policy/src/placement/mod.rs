@@ -253,6 +253,55 @@ impl Move {
     }
 }
 
+/// Change of the pools that a placement sees, between two epochs' ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolChange {
+    /// A pool has joined at this place; those that were there and behind it are one further on.
+    Joined(PoolId),
+    /// The pool at this place is gone, and nothing was left on it; those behind it are one nearer.
+    Left(PoolId),
+}
+
+impl PoolChange {
+    /// The place of a pool afterwards; `None`: it is the one that is gone.
+    pub fn place_of(self, pool: PoolId) -> Option<PoolId> {
+        match self {
+            PoolChange::Joined(at) if pool >= at => Some(PoolId(pool.0 + 1)),
+            PoolChange::Left(at) if pool == at => None,
+            PoolChange::Left(at) if pool > at => Some(PoolId(pool.0 - 1)),
+            _ => Some(pool),
+        }
+    }
+
+    /// Brings figures by pool to their new places, as far as there are any; a pool that has joined
+    /// begins with `fresh`.
+    pub(crate) fn shift<T>(self, figures: &mut Vec<T>, fresh: T) {
+        match self {
+            PoolChange::Joined(PoolId(at)) if usize::from(at) < figures.len() => {
+                figures.insert(usize::from(at), fresh);
+            }
+            PoolChange::Left(PoolId(at)) if usize::from(at) < figures.len() => {
+                figures.remove(usize::from(at));
+            }
+            _ => {}
+        }
+    }
+
+    /// The place afterwards of a pool in one byte or in two; `nowhere` stays, and is what becomes of
+    /// the pool that is gone.
+    pub(crate) fn place_code<T: Copy + PartialEq + Into<u16> + TryFrom<u16>>(
+        self,
+        place: T,
+        nowhere: T,
+    ) -> T {
+        if place == nowhere {
+            return nowhere;
+        }
+        let moved = self.place_of(PoolId(place.into()));
+        moved.and_then(|pool| T::try_from(pool.0).ok()).unwrap_or(nowhere)
+    }
+}
+
 /// Bounds on what a placement may propose in one epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
@@ -338,6 +387,10 @@ pub trait Placement: Send {
     ) -> Result<(), Unreadable> {
         Err(Unreadable)
     }
+
+    /// The pools that it sees are others from now on. Who keeps something by a pool's place brings
+    /// it to the new one; the next view shows the new places.
+    fn pools_changed(&mut self, _change: PoolChange) {}
 
     /// The one who divides requests between the sides of mirrored chunks, where the placement does
     /// that; else each goes where it waits least.

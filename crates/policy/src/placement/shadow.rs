@@ -37,7 +37,7 @@ mod rival;
 pub mod tally;
 
 use super::chunks::Chunks;
-use super::{ChunkAccess, Placement, VolumeView};
+use super::{ChunkAccess, Placement, PoolChange, VolumeView};
 use crate::Footprint;
 use rival::Rival;
 use tally::{Costs, Counts, Levels, Tally};
@@ -92,10 +92,10 @@ impl Places {
         self.used.get(usize::from(pool.0)).copied().unwrap_or(0)
     }
 
-    fn insert_pool(&mut self, at: PoolId) {
-        let behind = self.pools.iter_mut().filter(|pool| (at.0..NOWHERE).contains(pool));
-        behind.for_each(|pool| *pool += 1);
-        insert_pool(&mut self.used, at);
+    /// Chunks on a pool that is gone are nowhere, until somebody says where they went.
+    fn pools_changed(&mut self, change: PoolChange) {
+        self.pools.iter_mut().for_each(|pool| *pool = change.place_code(*pool, NOWHERE));
+        change.shift(&mut self.used, 0);
     }
 
     fn put(&mut self, number: u32, pool: Option<PoolId>) {
@@ -142,13 +142,6 @@ fn is_watched(chunk: ChunkId, one_in: u32) -> bool {
     Rng::seeded(run).below(one_in.into()) == u64::from(chunk.index % one_in)
 }
 
-/// Makes room for a pool in figures by pool, where they reach so far.
-fn insert_pool<T: Default>(figures: &mut Vec<T>, at: PoolId) {
-    if usize::from(at.0) < figures.len() {
-        figures.insert(usize::from(at.0), T::default());
-    }
-}
-
 fn pools(view: &dyn VolumeView) -> impl Iterator<Item = PoolId> + use<> {
     (0..view.pool_count()).map(PoolId)
 }
@@ -173,11 +166,11 @@ impl Watched {
         1.0 / f64::from(self.one_in)
     }
 
-    fn insert_pool(&mut self, at: PoolId) {
-        self.places.insert_pool(at);
-        self.levels.insert_pool(at);
-        self.under_way.insert_pool(at);
-        self.last.insert_pool(at);
+    fn pools_changed(&mut self, change: PoolChange) {
+        self.places.pools_changed(change);
+        self.levels.pools_changed(change);
+        self.under_way.pools_changed(change);
+        self.last.pools_changed(change);
     }
 
     #[inline]
@@ -335,10 +328,10 @@ impl Shadows {
         Some(placement)
     }
 
-    /// There is a new pool `at` this place: those that were there and behind it are one further on.
-    pub fn insert_pool(&mut self, at: PoolId) {
-        self.watched.insert_pool(at);
-        self.rivals.iter_mut().for_each(|rival| rival.insert_pool(at));
+    /// Pools are at other places. What a pool served that is gone counts in sums only.
+    pub fn pools_changed(&mut self, change: PoolChange) {
+        self.watched.pools_changed(change);
+        self.rivals.iter_mut().for_each(|rival| rival.pools_changed(change));
     }
 
     /// True if there is none.

@@ -322,7 +322,8 @@ fn run_all(
                 MachineOptions { seed: question.options.seed + seed, ..question.options.clone() };
             let policy = std::slice::from_ref(&trial.policy);
             let mut runs = machine::run(load, &trial.pools, policy, &options, progress)?;
-            Ok(runs.pop().expect("one policy was run"))
+            let run = runs.pop().expect("one policy was run");
+            run.served_all().map(|()| run)
         })
         .collect();
     let mut runs = runs.into_iter();

@@ -11,6 +11,7 @@ use super::run::{read_totals, run_grid, run_grid_stream};
 use super::selection::Selection;
 use super::size::CacheSize;
 use crate::progress::{Amount, ProgressSink};
+use crate::replay::{ReplayOptions, Warmup};
 use crate::source::Traces;
 use crate::workload::{Cut, Sample, Stream, Unit, Workload, WorkloadError};
 use thermocline_policy::registry::PolicySpec;
@@ -105,7 +106,11 @@ impl Contest {
             if chosen.is_some_and(|chosen| !chosen.specs.iter().all(only_lru)) {
                 return Err(LabError::OnlyLru);
             }
-            return exact_curve(&mut *reader, cut, sizes, &self.options, &progress);
+            let warmup = self.warmup_in_requests(cut, sink)?;
+            let replay = ReplayOptions { warmup, ..self.options.replay };
+            let options = LabOptions { replay, ..self.options.clone() };
+            sink.begin("reading", self.bytes());
+            return exact_curve(&mut *reader, cut, sizes, &options, &progress);
         };
         let usual = || {
             let mut usual = Selection::default();
@@ -117,6 +122,28 @@ impl Contest {
         sink.begin("replaying sampled lines", Amount::Things(None));
         let how = (method, Adjustment::WhereItHelps);
         sampled_curves(&sample, self.unit, &caches, sizes, how, &self.options)
+    }
+
+    /// The warm-up, where it is a share of the requests as a number of them: that takes a pass of
+    /// its own over the trace.
+    fn warmup_in_requests(&self, cut: Cut, sink: &dyn ProgressSink) -> Result<Warmup, LabError> {
+        let warmup = self.options.replay.warmup;
+        if !matches!(warmup, Warmup::Fraction(part) if part > 0.0) {
+            return Ok(warmup);
+        }
+        if !self.traces.can_be_read_again() {
+            let problem = format!(
+                "a warm-up of {warmup} needs the number of requests before the exact curve is \
+                 counted, and this input can be read only once; write a number of requests or a \
+                 time, or give a file"
+            );
+            return Err(LabError::Option(problem));
+        }
+        sink.begin("counting", self.bytes());
+        let mut reader = self.traces.open().map_err(WorkloadError::from)?;
+        let mut stream = Stream::new(&mut *reader, cut);
+        let seen = read_totals(&mut stream, cut, &|bytes| sink.at(bytes))?;
+        Ok(warmup.of(seen.requests))
     }
 
     /// Cutting of the trace: into chunks too when a flash manager runs.

@@ -156,6 +156,10 @@ pub fn exact_curve(
     progress: &dyn Fn(u64),
 ) -> Result<Curves, LabError> {
     let warmup = options.replay.warmup;
+    if matches!(warmup, Warmup::Fraction(part) if part > 0.0) {
+        let problem = "--warmup: an exact curve takes a number of requests or a time";
+        return Err(LabError::Option(problem.to_string()));
+    }
     let mut stream = Stream::new(reader, cut);
     let mut block = Block::new(cut);
     let mut passes = Passes::default();

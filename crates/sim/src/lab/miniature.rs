@@ -122,12 +122,17 @@ impl<'a> Studio<'a> {
             Warmup::Requests(count) => touches.partition_point(|touch| touch.request < count),
             Warmup::Time(time) => touches.partition_point(|touch| touch.time < time),
         };
-        let first = touches.get(counted_from).filter(|_| counted_from > 0);
         let mut accesses = [0.0; Sample::GROUPS];
         for touch in touches[counted_from..].iter().filter(|touch| !touch.discard) {
             accesses[usize::from(sample.groups[touch.line.index()])] += 1.0;
         }
-        let total = sample.touches_from(first.map_or(0, |touch| touch.request));
+        // Of a warm-up in time the sample knows its own touches only: its first one after it.
+        let first = match warmup {
+            Warmup::Fraction(_) => 0,
+            Warmup::Requests(count) => count,
+            Warmup::Time(_) => touches.get(counted_from).map_or(0, |touch| touch.request),
+        };
+        let total = sample.touches_from(if counted_from > 0 { first } else { 0 });
         let (line, expected) = (unit.line_bytes(), total as f64 * sample.rate);
         Ok(Studio { sample, options, line, counted_from, accesses, expected })
     }

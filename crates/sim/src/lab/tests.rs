@@ -212,6 +212,30 @@ fn a_sample_of_everything_gives_the_exact_curve_without_errors() {
 }
 
 #[test]
+fn a_sample_of_everything_counts_from_where_the_warm_up_ends() {
+    // Requests of many lines behind a warm-up that is no multiple of anything.
+    let requests = load(3000);
+    let sizes = [CacheSize::Lines(500), CacheSize::Share(0.5)];
+    for warmup in [Warmup::Requests(1), Warmup::Requests(2100), Warmup::Fraction(0.9)] {
+        let replay = ReplayOptions { warmup, ..ReplayOptions::default() };
+        let options = LabOptions { replay, ..options() };
+        let size = SampleSize { rate: 1e-9, lines_min: 1 << 20 };
+        let mut reader = listed(requests.clone());
+        let sample = Sample::read(&mut reader, CUT.unit, size, 1, &|_| ()).unwrap();
+        let how = (CurveMethod::Rate(1e-9), Adjustment::WhereItHelps);
+        let curves =
+            sampled_curves(&sample, CUT.unit, &specs(&["lru"]), Some(&sizes), how, &options);
+        let replay = ReplayOptions { warmup: warmup.of(3000), ..replay };
+        let options = LabOptions { replay, ..options };
+        let exact = exact_of(requests.clone(), Some(&sizes), &options).unwrap();
+        let (ours, exact) = (&curves.unwrap().curves[0], &exact.curves[0]);
+        for (ours, exact) in ratios(ours).iter().zip(ratios(exact)) {
+            assert!((ours - exact).abs() < 1e-12, "{warmup:?}: {ours} for {exact}");
+        }
+    }
+}
+
+#[test]
 fn errors_of_a_sample_hold_the_truth_about_as_often_as_they_promise() {
     let requests = load(200_000);
     let sizes = ["2%", "5%", "10%", "30%", "60%"].map(|text| text.parse().unwrap());

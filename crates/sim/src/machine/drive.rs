@@ -318,12 +318,15 @@ impl<'a> Drive<'a> {
     #[inline]
     fn take_answers(&mut self) -> Result<(), MachineError> {
         while let Some(reply) = self.stage.replies.pop() {
+            let index = reply.id.0 as u32;
             match reply.result {
-                Ok(_) => {}
-                Err(RequestError::NoSpace | RequestError::Io) => self.meter.failed += 1,
+                Ok(_) => self.file(index),
+                Err(RequestError::NoSpace | RequestError::Io) => {
+                    self.free.push(index);
+                    self.meter.fail(self.stage.now());
+                }
                 Err(error) => return Err(MachineError::NotReady(error.to_string())),
             }
-            self.file(reply.id.0 as u32);
             if !self.waiting.is_empty() {
                 self.send_waiting();
             }

@@ -75,7 +75,7 @@ pub(super) struct Meter {
     pub(super) moving: Latencies,
     pub(super) still: Latencies,
     pub(super) bytes: u64,
-    pub(super) failed: u64,
+    failed: u64,
     pub(super) moves: Moves,
     asked: u64,
     outstanding: u64,
@@ -161,6 +161,19 @@ impl Meter {
         if matches!(self.slicing, Slicing::Answers(count) if self.slice.count() >= count) {
             self.cut(stage, stage.now());
         }
+    }
+
+    /// An error comes instead of an answer. It counts in no latency: an error that comes at once
+    /// would make whoever gives it look fast.
+    pub(super) fn fail(&mut self, now: Nanos) {
+        self.integrate(now);
+        self.outstanding -= 1;
+        self.failed += 1;
+    }
+
+    /// Requests that were answered with an error.
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
     }
 
     /// An operation ended.

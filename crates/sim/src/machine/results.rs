@@ -1,6 +1,7 @@
 //! Results of runs, by name: for tables, JSON and pictures. Times are seconds, sizes bytes.
 
 use super::drive::Ended;
+use super::run::MachineError;
 
 use super::load::Load;
 use super::meter::Slice;
@@ -199,7 +200,7 @@ pub struct Run {
     pub span_s: f64,
     /// Requests answered, of any kind.
     pub requests: u64,
-    /// Requests answered with an error.
+    /// Requests among them answered with an error; they count in no latency.
     pub failed: u64,
     /// Reads and writes a second.
     pub iops: f64,
@@ -436,6 +437,19 @@ fn notes(load: &Load, pools: &[PoolPlan], options: &MachineOptions, assumed: boo
 }
 
 impl Run {
+    /// That every request was served, where runs are compared with each other: latencies of what
+    /// was left over say nothing.
+    ///
+    /// # Errors
+    /// When requests failed.
+    pub fn served_all(&self) -> Result<(), MachineError> {
+        if self.failed == 0 {
+            return Ok(());
+        }
+        let (policy, failed, requests) = (self.policy.clone(), self.failed, self.requests);
+        Err(MachineError::Unserved { policy, failed, requests })
+    }
+
     pub(super) fn new(scene: &Scene<'_>, policy: &str, ended: &Ended, cpu_s: f64) -> Run {
         let Ended { stage, meter, waited, proposed } = ended;
         let pending = stage.group.operations_pending() as u64;
@@ -454,7 +468,7 @@ impl Run {
             epoch_s: scene.options.epoch.as_secs_f64(),
             span_s,
             requests: meter.asked(),
-            failed: meter.failed,
+            failed: meter.failed(),
             iops: all.count() as f64 / span_s,
             bytes_per_s: meter.bytes as f64 / span_s,
             all: (&all).into(),

@@ -206,6 +206,19 @@ pub enum MachineError {
     /// A placement from outside failed, or proposed what makes no sense.
     #[error("policy `{0}`: {1}")]
     Failed(String, String),
+    /// Requests failed in a run that is compared with others.
+    #[error(
+        "policy `{policy}`: {failed} of {requests} requests failed, because the pools had no room; \
+         what is left cannot be compared. Make a pool larger"
+    )]
+    Unserved {
+        /// The policy's name.
+        policy: String,
+        /// Requests that failed.
+        failed: u64,
+        /// All requests.
+        requests: u64,
+    },
     /// The trace has fewer volumes.
     #[error("there is no volume {0}; the trace has {1}, counted from 0")]
     NoVolume(u32, usize),

@@ -233,6 +233,23 @@ fn what_cannot_run_says_what_would() {
 }
 
 #[test]
+fn requests_that_fail_are_counted_and_make_nothing_look_fast() {
+    // A thin volume: 64 chunks are written over 48 that have room, and then all are read.
+    let chunk = MachineOptions::default().chunk.0;
+    let write = |at: u64| request(at, 0, Op::Write, at * chunk, 4096);
+    let read = |at: u64| request(100 + at, 0, Op::Read, at * chunk, 4096);
+    let load = of((0..64).map(write).chain((0..64).map(read)).collect());
+    let options = MachineOptions { populate: false, ..options() };
+    let ran = one(&load, &[pool("hdd-7200", &format!("{}", 48 * chunk))], "static", &options);
+    assert_eq!(ran.requests, 128);
+    assert!(ran.failed >= 16, "{} failed", ran.failed);
+    assert_eq!(ran.reads.count + ran.writes.count + ran.failed, 128);
+    assert!(ran.writes.p50_s > 1e-4, "{:?}: no error is taken for an answer", ran.writes);
+    let refused = ran.served_all().unwrap_err().to_string();
+    assert!(refused.contains("of 128 requests failed"), "{refused}");
+}
+
+#[test]
 fn the_page_shows_time_lines_and_pools_and_loads_nothing() {
     let load = made("web,requests=2k,vms=1");
     let pools = PoolPlan::assumed();

@@ -148,11 +148,14 @@ impl Accountant {
     #[inline]
     fn disk(&mut self, sizes: Range<usize>, head: &Head, fate: Fate, span: &Span) {
         let volume = VolumeId(head.tag.volume());
-        let fills = fate.resident && (!fate.write || span.whole_bytes > span.bytes);
-        if !fate.hit && !fate.write && !fate.resident {
-            self.books.disk(sizes.clone(), false, volume, span.offset, span.bytes);
-        } else if !fate.hit && fills {
-            self.books.disk(sizes.clone(), false, volume, span.whole_offset, span.whole_bytes);
+        if !fate.hit && !fate.write {
+            let whole = (span.whole_offset, span.whole_bytes);
+            let (offset, bytes) = if fate.resident { whole } else { (span.offset, span.bytes) };
+            self.books.disk(sizes.clone(), false, volume, offset, bytes);
+        } else if !fate.hit && fate.resident {
+            for (offset, bytes) in span.torn(self.line_bytes()) {
+                self.books.disk(sizes.clone(), false, volume, offset, bytes);
+            }
         }
         if fate.write && (!fate.resident || self.mode == WriteMode::Through) {
             self.books.disk(sizes, true, volume, span.offset, span.bytes);
@@ -224,6 +227,19 @@ struct Span {
 }
 
 impl Span {
+    /// What a write has to read first, by offset and bytes: the first and the last line of the
+    /// run, where it covers them in part. Neighbours are one read.
+    #[inline]
+    fn torn(&self, line: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let whole_end = self.whole_offset + self.whole_bytes;
+        let first = (self.offset > self.whole_offset).then_some((self.whole_offset, line));
+        let last = (self.offset + self.bytes < whole_end).then_some((whole_end - line, line));
+        let both = first.is_some() && last.is_some() && self.whole_bytes <= 2 * line;
+        let (first, last) =
+            if both { (Some((self.whole_offset, self.whole_bytes)), None) } else { (first, last) };
+        first.into_iter().chain(last)
+    }
+
     /// Bytes that flash reads or writes for the run.
     #[inline]
     fn flash_bytes(&self, fate: Fate) -> u64 {

@@ -60,10 +60,11 @@ impl FlashReplay {
         self.pools.reserve(names);
         let counted_from = self.warm_up.ends_in(&block.heads);
         for (i, head) in block.heads.iter().enumerate() {
+            self.end_epochs(names, head.time);
+            // Epochs that end before the first request that counts belong to the warm-up.
             if Some(i) == counted_from {
                 self.pools.counts.restart();
             }
-            self.end_epochs(names, head.time);
             let ids = &chunks.ids[chunks.of(i)];
             if head.discard {
                 ids.iter().for_each(|id| self.pools.discard(names, *id));

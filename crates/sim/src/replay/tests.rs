@@ -106,6 +106,18 @@ fn a_partial_write_of_an_absent_line_reads_the_line_first() {
 }
 
 #[test]
+fn a_long_write_reads_only_the_lines_that_it_covers_in_part() {
+    let write = |offset, bytes| lru(vec![request(0, 0, Write, offset, bytes)], 64, &back());
+    // Lines 0 to 8, of which the first and the last are covered in part: 4 of 36 KiB each.
+    let both = write(512, 32 * KIB).disk.reads;
+    assert_eq!((both.random + both.sequential, both.random_bytes), (2, 8 * KIB));
+    assert_eq!(write(512, 32 * KIB - 512).disk.reads, random(1, 4 * KIB), "the first");
+    assert_eq!(write(0, 32 * KIB + 512).disk.reads, random(1, 4 * KIB), "the last");
+    assert_eq!(write(512, 4 * KIB).disk.reads, random(1, 8 * KIB), "two neighbours");
+    assert_eq!(write(512, 4 * KIB).flash_writes, random(1, 8 * KIB));
+}
+
+#[test]
 fn dirty_neighbours_evicted_together_are_written_back_as_one_io() {
     let requests =
         vec![request(0, 0, Write, 0, 16 * KIB), request(1, 0, Read, 400 * KIB, 16 * KIB)];
@@ -235,6 +247,24 @@ fn migrations_move_whole_chunks_in_ios_of_128_kib_at_the_end_of_the_epoch() {
     // A chunk is read as one seek and seven sequential I/Os; the request at 302 s continues
     // where the migration of chunk 0 left the head.
     assert_eq!(counts.disk.reads.sequential, 3 * 7 + 1);
+}
+
+#[test]
+fn moves_of_the_warm_up_are_not_counted() {
+    let mib = 1 << 20;
+    let workload = chunked(vec![
+        request(0, 0, Read, 0, 4 * KIB),
+        request(301, 0, Read, 9 * mib, 4 * KIB), // chunk 0 comes at 300 s
+        request(601, 0, Read, 9 * mib, 4 * KIB), // chunk 9 comes at 600 s, and counts
+    ]);
+    for (warmup, admitted) in [(0, 2), (1, 1), (2, 0)] {
+        let placement = Box::new(LastEpoch::default());
+        let options = ReplayOptions { warmup: Warmup::Requests(warmup), ..back() };
+        let mut replay = FlashReplay::new(placement, 8, &options);
+        workload.blocks.iter().for_each(|block| replay.feed(&workload.names, block));
+        let (counts, _) = replay.finish();
+        assert_eq!((counts.admitted, counts.moved), (admitted, admitted * mib), "{warmup}");
+    }
 }
 
 /// Reads, writes and discards of all shapes over two volumes, in a few hundred lines.

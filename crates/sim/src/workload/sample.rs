@@ -14,8 +14,8 @@
 //! touches themselves are kept, so that any policy can be replayed on them afterwards
 //! (Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations", ATC 2017).
 //!
-//! State: 24 B a touch of a sampled line, about 50 B a line that was ever in the sample, 8 B for
-//! every 1,024 requests of the trace.
+//! State: 24 B a touch of a sampled line, about 50 B a line that was ever in the sample, and 512 KiB
+//! for the number of touches before requests of the trace.
 
 use super::dense::{Address, DenseIds};
 use super::stream::{check_length, known, units};
@@ -29,8 +29,9 @@ use thermocline_units::{LineId, Nanos};
 
 /// Sets volumes apart in the sampler's key space: 2⁴⁴ lines of 4 KiB are 64 PiB.
 const VOLUME_SHIFT: u32 = 44;
-/// Requests between two notes of how many lines the trace has touched.
-const NOTE_REQUESTS: u64 = 1024;
+/// Notes of how many lines the trace has touched. Traces of up to so many requests have one for
+/// each; in longer ones what lies between two notes is interpolated.
+const NOTES_MAX: usize = 1 << 16;
 /// Seed of the hash that shares lines out to groups, beside the sample's own.
 const GROUP_SEED: u64 = 0x6772_6f75_7073;
 
@@ -73,10 +74,48 @@ pub struct Sample {
     pub volumes: u32,
     /// Repairs by the reader.
     pub repairs: Vec<String>,
-    /// Touches of the whole trace before request 0, 1024, 2048, …; discards not counted.
-    notes: Vec<u64>,
+    notes: Notes,
     /// Touches of the whole trace; discards not counted.
     total: u64,
+}
+
+/// Touches of the whole trace before every `step`-th request, from request 0 on; discards not
+/// counted.
+#[derive(Debug)]
+struct Notes {
+    step: u64,
+    counts: Vec<u64>,
+}
+
+impl Notes {
+    fn new() -> Notes {
+        Notes { step: 1, counts: Vec::new() }
+    }
+
+    /// `touches` come before the request of that number; to be called for each, in order.
+    fn take(&mut self, request: u64, touches: u64) {
+        if !request.is_multiple_of(self.step) {
+            return;
+        }
+        if self.counts.len() == NOTES_MAX {
+            let even = self.counts.iter().step_by(2).copied();
+            self.counts = even.collect();
+            self.step *= 2;
+        }
+        debug_assert_eq!(request, self.counts.len() as u64 * self.step, "no request is left out");
+        self.counts.push(touches);
+    }
+
+    /// Touches before that request of a trace that has `requests` with `touches` in all:
+    /// interpolated between two notes.
+    fn before(&self, request: u64, requests: u64, touches: u64) -> u64 {
+        let at = request / self.step;
+        let Some(&below) = self.counts.get(at as usize) else { return touches };
+        let next = self.counts.get(at as usize + 1).copied();
+        let (end, above) = next.map_or((requests, touches), |count| ((at + 1) * self.step, count));
+        let part = (request - at * self.step) as f64 / (end - at * self.step).max(1) as f64;
+        (below + ((above - below) as f64 * part).round() as u64).min(touches)
+    }
 }
 
 impl Sample {
@@ -117,10 +156,10 @@ impl Sample {
         f64::from(self.lines()) / self.rate
     }
 
-    /// Touches of the whole trace from request `first` on, to within 1,024 requests.
+    /// Touches of the whole trace from request `first` on; exact in traces of up to 65,536
+    /// requests.
     pub(crate) fn touches_from(&self, first: u64) -> u64 {
-        let noted = self.notes.get((first / NOTE_REQUESTS) as usize).copied();
-        self.total - noted.unwrap_or(self.total)
+        self.total - self.notes.before(first, self.requests, self.total)
     }
 }
 
@@ -144,7 +183,7 @@ struct Taker {
     dropped_at: f64,
     requests: u64,
     seen: u64,
-    notes: Vec<u64>,
+    notes: Notes,
     total: u64,
 }
 
@@ -165,7 +204,7 @@ impl Taker {
             dropped_at: 1.0,
             requests: 0,
             seen: 0,
-            notes: Vec::new(),
+            notes: Notes::new(),
             total: 0,
         }
     }
@@ -179,9 +218,7 @@ impl Taker {
             return Err(WorkloadError::Volumes { place: String::new(), max: Tag::VOLUME_MAX + 1 });
         }
         check_length(self.unit, request, self.seen)?;
-        if self.requests.is_multiple_of(NOTE_REQUESTS) {
-            self.notes.push(self.total);
-        }
+        self.notes.take(self.requests, self.total);
         let tag = Tag::new(request.volume.0, request.op == Op::Write);
         let discard = request.op == Op::Trim;
         let (time, number) = (request.time, self.requests);

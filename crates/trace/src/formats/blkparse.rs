@@ -11,9 +11,10 @@
 //! events and messages are passed over.
 //!
 //! rwbs: a leading `F` asks for a flush first; then `R` reads, `W` writes, `D` and `E` discard
-//! and erase, `N` is none of them. A flush without data is a flush; one that comes with data is
-//! that read or write only, since the flush is not an event of its own. Events that are none of
-//! these, or name no sectors, are left out and counted. The summary that blkparse prints after
+//! and erase, `N` is none of them. A flush without data (`FN`, and `FWS` without sectors, as the
+//! kernel writes it) is a flush; one that comes with data is that read or write only, since the
+//! flush is not an event of its own. Events that are none of these, or name no sectors, are left
+//! out and counted. The summary that blkparse prints after
 //! the events is recognised by its headings and passed over.
 
 use super::Problem;
@@ -102,6 +103,13 @@ fn op_of(rwbs: &[u8]) -> Option<Op> {
     }
 }
 
+/// True of what follows the letters of an event without data: nothing, or `[process]`; behind a
+/// completion's sector also the bracket of its error.
+fn names_no_range(rest: [Option<&[u8]>; 3]) -> bool {
+    let is_bracket = |field: Option<&[u8]>| field.is_some_and(|field| field.starts_with(b"["));
+    rest[0].is_none() || is_bracket(rest[0]) || is_bracket(rest[1])
+}
+
 impl LineFormat for Blkparse {
     fn layout(&self) -> &str {
         "major,minor cpu number seconds pid event rwbs sector + sectors [process]"
@@ -164,18 +172,21 @@ impl LineFormat for Blkparse {
             self.note_other(event);
             return Ok(None);
         }
-        let op = op_of(field("rwbs")?);
+        let rwbs = field("rwbs")?;
+        let (op, is_flush) = (op_of(rwbs), rwbs.starts_with(b"F"));
         let range = [fields.next(), fields.next(), fields.next()];
         let volume = context.volumes.id_of(device)?;
         let flush = Ok(Some(request(time, volume, Op::Flush, 0, 0)));
         match (op, range) {
             (Some(Op::Flush), _) => flush,
+            (Some(_), [_, Some(b"+"), Some(b"0")]) if is_flush => flush,
             (Some(op), [Some(sector), Some(b"+"), Some(count)]) => {
                 let offset = scaled_field("the sector", sector, SECTOR_BYTES)?;
                 let length = scaled_field("the count of sectors", count, SECTOR_BYTES)?;
                 Ok(Some(request(time, volume, op, offset, length)))
             }
-            (Some(Op::Write), [process, ..]) if process.is_none_or(|p| p.starts_with(b"[")) => {
+            (Some(_), range) if is_flush && names_no_range(range) => flush,
+            (Some(Op::Write), range) if names_no_range(range) => {
                 self.without_range += 1;
                 Ok(None)
             }

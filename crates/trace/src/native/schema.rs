@@ -5,7 +5,9 @@
 
 use super::encoding::Problem;
 use super::values::{Hashes, Number, Stored};
-use parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::basic::{
+    ConvertedType as Converted, LogicalType, Repetition, TimeUnit, Type as Physical,
+};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type};
 use std::sync::Arc;
 
@@ -165,6 +167,9 @@ fn optional<S>(
 fn described(column: &ColumnDescriptor) -> String {
     match column.logical_type_ref() {
         Some(logical) => format!("`{}` is {logical:?}", column.path().string()),
+        None if column.converted_type() != Converted::NONE => {
+            format!("`{}` is {}", column.path().string(), column.converted_type())
+        }
         None => format!("`{}` is {}", column.path().string(), column.physical_type()),
     }
 }
@@ -179,8 +184,16 @@ fn number(column: &ColumnDescriptor) -> Result<Number, Problem> {
     if !flat(column) {
         return Err(refused());
     }
-    let unsigned =
-        matches!(column.logical_type_ref(), Some(LogicalType::Integer(int)) if !int.is_signed);
+    // Older writers give the older kind of type only.
+    let converted = column.logical_type_ref().is_none().then(|| column.converted_type());
+    let converted = converted.unwrap_or(Converted::NONE);
+    let unsigned = match column.logical_type_ref() {
+        Some(LogicalType::Integer(int)) => !int.is_signed,
+        _ => matches!(
+            converted,
+            Converted::UINT_8 | Converted::UINT_16 | Converted::UINT_32 | Converted::UINT_64
+        ),
+    };
     let stored = match column.physical_type() {
         Physical::INT32 if unsigned => Stored::UInt32,
         Physical::INT32 => Stored::Int32,
@@ -190,7 +203,21 @@ fn number(column: &ColumnDescriptor) -> Result<Number, Problem> {
         _ => return Err(refused()),
     };
     let scale = match column.logical_type_ref() {
-        None | Some(LogicalType::Integer(_)) => 1,
+        Some(LogicalType::Integer(_)) => 1,
+        None => match converted {
+            Converted::TIMESTAMP_MILLIS => 1_000_000,
+            Converted::TIMESTAMP_MICROS => 1_000,
+            Converted::NONE
+            | Converted::INT_8
+            | Converted::INT_16
+            | Converted::INT_32
+            | Converted::INT_64
+            | Converted::UINT_8
+            | Converted::UINT_16
+            | Converted::UINT_32
+            | Converted::UINT_64 => 1,
+            _ => return Err(refused()),
+        },
         Some(LogicalType::Timestamp(timestamp)) => match timestamp.unit {
             TimeUnit::NANOS => 1,
             TimeUnit::MICROS => 1_000,

@@ -2,6 +2,11 @@
 
 use super::{ParquetReader, ParquetSettings, ParquetWriter, open_parquet};
 use crate::{Batch, ContentHash, Op, Request, TraceError, TraceReader, TraceWriter};
+use parquet::basic::{ConvertedType as Converted, Repetition, Type as Physical};
+use parquet::column::writer::ColumnWriter;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use std::sync::Arc;
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
 /// Contents of a trace, apart from how it is cut into batches.
@@ -206,4 +211,67 @@ fn requests_of_zero_bytes_are_left_out_and_counted() {
     let repairs = reader.repairs();
     assert!(repairs[0].contains("2 requests were of zero bytes"), "{repairs:?}");
     assert!(repairs[0].contains("row 3"), "{repairs:?}");
+}
+
+/// A trace of two requests, 7 of whatever unit apart, written as a program does that gives a column's
+/// type the older way only.
+fn with_converted(time: Converted, length: Converted) -> Vec<u8> {
+    let integer = |name, converted| {
+        let physical = match converted {
+            Converted::UINT_32 | Converted::INT_32 => Physical::INT32,
+            _ => Physical::INT64,
+        };
+        let column = Type::primitive_type_builder(name, physical);
+        let column = column.with_repetition(Repetition::REQUIRED).with_converted_type(converted);
+        Arc::new(column.with_precision(9).with_scale(2).build().unwrap())
+    };
+    let op = Type::primitive_type_builder("op", Physical::BYTE_ARRAY);
+    let op = op.with_repetition(Repetition::REQUIRED).with_converted_type(Converted::UTF8);
+    let fields = vec![
+        integer("time_ns", time),
+        Arc::new(op.build().unwrap()),
+        integer("offset_bytes", Converted::NONE),
+        integer("length_bytes", length),
+    ];
+    let schema = Type::group_type_builder("schema").with_fields(fields).build().unwrap();
+    let mut file = Vec::new();
+    let mut writer =
+        SerializedFileWriter::new(&mut file, Arc::new(schema), Default::default()).unwrap();
+    let mut rows = writer.next_row_group().unwrap();
+    let mut at = 0;
+    while let Some(mut column) = rows.next_column().unwrap() {
+        let wrote = match column.untyped() {
+            ColumnWriter::Int64ColumnWriter(column) => {
+                column.write_batch(&[[1, 8], [0, 0], [4096, 0], [512; 2]][at], None, None)
+            }
+            ColumnWriter::Int32ColumnWriter(column) => {
+                column.write_batch(&[u32::MAX as i32; 2], None, None)
+            }
+            ColumnWriter::ByteArrayColumnWriter(column) => {
+                column.write_batch(&["read".into(), "read".into()], None, None)
+            }
+            _ => panic!("no such column"),
+        };
+        wrote.unwrap();
+        column.close().unwrap();
+        at += 1;
+    }
+    rows.close().unwrap();
+    writer.close().unwrap();
+    file
+}
+
+#[test]
+fn the_older_kind_of_type_gives_the_unit_of_a_time() {
+    use Converted::{DECIMAL, INT_64, NONE, TIMESTAMP_MICROS, TIMESTAMP_MILLIS, UINT_32};
+    for (converted, scale) in
+        [(NONE, 1), (INT_64, 1), (TIMESTAMP_MICROS, 1000), (TIMESTAMP_MILLIS, 1_000_000)]
+    {
+        let held = read(&with_converted(converted, NONE)).unwrap();
+        assert_eq!(held.requests[1].time, Nanos(7 * scale), "{converted}");
+    }
+    let held = read(&with_converted(NONE, UINT_32)).unwrap();
+    assert_eq!(held.requests[0].length, Bytes(u64::from(u32::MAX)), "not -1");
+    let problem = problem_of(&with_converted(DECIMAL, NONE));
+    assert!(problem.contains("`time_ns` is DECIMAL") && problem.contains("BIGINT"), "{problem}");
 }

@@ -145,6 +145,11 @@ impl Decoder {
                 let volume = VolumeId(self.last.volume);
                 Event::Promised { volume, figures: figures(records)? }
             }
+            tag::POOLS => {
+                let at = self.time(records)?;
+                let place = PoolId(records.bounded("pool", POOLS_MAX - 1)? as u16);
+                Event::Pools { at, place, gone: first & tag::GONE != 0 }
+            }
             tag::ROUTED => Event::Routed(self.routed(records)?),
             tag::EPOCH_END => Event::EpochEnded,
             tag::PLACED => Event::Placed { at: self.time(records)?, name: records.text()? },

@@ -132,6 +132,15 @@ impl Encoder {
         self.close_if_full(Some(at));
     }
 
+    /// A pool has joined at this place in the order of speed, or the one there is gone.
+    pub fn pools(&mut self, at: Nanos, place: PoolId, gone: bool) {
+        self.write_held();
+        self.block.push(tag::POOLS | if gone { tag::GONE } else { 0 });
+        self.put_time(at);
+        put(&mut self.block, u64::from(place.0));
+        self.close_if_full(Some(at));
+    }
+
     /// An epoch ends. What the placement sees, then what it proposes, then
     /// [`Encoder::epoch_ended`] must follow.
     ///

@@ -16,8 +16,8 @@ use thermocline_units::fields::{put_at, u32_at};
 pub(crate) const MAGIC: &[u8; 8] = b"\x89TCR\r\n\x1a\n";
 /// The version written; those before it are read too. Version 1 knew neither figures of pools nor
 /// where in a chunk an access begins, version 2 neither mirrored chunks nor promises, version 3 no
-/// kept copies.
-pub(crate) const VERSION: u16 = 4;
+/// kept copies, version 4 no pools that join before others or are gone.
+pub(crate) const VERSION: u16 = 5;
 const OLDEST: u16 = 1;
 /// Bytes of the file's head: magic, version, zero, CRC-32 of what stands before it.
 pub(crate) const FILE_HEAD: usize = 16;
@@ -67,12 +67,15 @@ pub(crate) mod tag {
     pub(crate) const END: u8 = 15;
     pub(crate) const ROUTED: u8 = 16;
     pub(crate) const PROMISED: u8 = 17;
+    pub(crate) const POOLS: u8 = 18;
 
     pub(crate) const KIND: u8 = 0x1f;
     /// The volume follows; otherwise it is the one before.
     pub(crate) const VOLUME: u8 = 0x20;
     /// The chunk shall be mirrored.
     pub(crate) const MIRRORED: u8 = 0x40;
+    /// The pool is gone; without it, the pool has joined.
+    pub(crate) const GONE: u8 = 0x40;
     /// The request is durable when answered.
     pub(crate) const FORCED: u8 = 0x40;
     /// The placement saw every part of the request before anything else happened; otherwise a

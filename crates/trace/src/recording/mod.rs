@@ -206,6 +206,16 @@ pub enum Event {
     },
     /// The placement saw an access.
     Accessed(Access),
+    /// A pool has joined at this place in the order of speed, or the one at this place is gone;
+    /// those behind it are one further on, or one nearer.
+    Pools {
+        /// Its time.
+        at: Nanos,
+        /// The place.
+        place: PoolId,
+        /// True if the pool is gone.
+        gone: bool,
+    },
     /// An epoch ended. What follows up to [`Event::EpochEnded`] belongs to it.
     Epoch(Epoch),
     /// Homes that the placement saw which were not so at the last epoch's end.

@@ -32,6 +32,7 @@ fn tell(encoder: &mut Encoder, event: &Event) {
     match event {
         Event::Placed { at, name } => encoder.placed(*at, name),
         Event::Asked(asked) => _ = encoder.asked(asked),
+        Event::Pools { at, place, gone } => encoder.pools(*at, *place, *gone),
         Event::Answered { request, took, done } => encoder.answered(*request, *took, *done),
         Event::Accessed(access) => encoder.accessed(access),
         Event::Epoch(epoch) => encoder.epoch(epoch),
@@ -110,6 +111,8 @@ fn a_life() -> Vec<Event> {
     events.push(Event::Proposed { chunk: chunk(0, 1), to: PoolId(0), mirror: false });
     events.push(Event::Proposed { chunk: chunk(1, 3), to: PoolId(1), mirror: true });
     events.push(Event::EpochEnded);
+    events.push(Event::Pools { at: Nanos(9_500), place: PoolId(0), gone: false });
+    events.push(Event::Pools { at: Nanos(9_600), place: PoolId(63), gone: true });
     events.extend(served(2, asked(10_000, Ask::Read, 0, 512)));
     events.push(Event::Epoch(Epoch { budget: 3, ..epoch(18_000) }));
     events.push(Event::EpochEnded);

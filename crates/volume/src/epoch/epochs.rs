@@ -10,14 +10,14 @@ use crate::epoch::slas::Slas;
 use crate::epoch::view::View;
 use crate::group_state::GroupState;
 use crate::io::request::{Reply, Request};
-use crate::pools::Pools;
 use crate::pools::pool::Pool;
 use std::collections::BTreeSet;
 use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::shadow::{ShadowError, Shadows};
 use thermocline_policy::placement::{
-    Budget, ChunkAccess, Move, Placement, PoolLoad, Route, Unreadable,
+    Budget, ChunkAccess, Move, Placement, PoolChange, PoolLoad, Route, Unreadable,
 };
+use thermocline_units::situations::met_if;
 use thermocline_units::{ChunkId, Nanos};
 
 /// The placement, and who listens beside it.
@@ -205,10 +205,18 @@ impl Epochs {
         self.shadows.end(name)
     }
 
-    /// A pool has joined: shadows learn of its rank.
-    pub(crate) fn pool_joined(&mut self, pools: &Pools) {
-        let id = pools.ids().last().expect("one has joined");
-        self.shadows.insert_pool(pools.ranks().rank_of(id));
+    /// Pools have other ranks: all who know pools by rank learn of it.
+    pub(crate) fn pools_changed(&mut self, now: Nanos, change: PoolChange) {
+        let left = matches!(change, PoolChange::Left(_));
+        met_if(left && self.placement.is_some(), "pool left while a placement decided");
+        met_if(!left && self.placement.is_some(), "pool joined while a placement decided");
+        if let Some(placement) = &mut self.placement {
+            placement.pools_changed(change);
+        }
+        self.shadows.pools_changed(change);
+        if let Some(observer) = &mut self.observer {
+            observer.pools_changed(now, change);
+        }
     }
 
     /// Lets somebody listen, in place of whoever did.

@@ -235,7 +235,7 @@ impl Hinting {
         let Some(hint) = hints.of(group.now, chunk, group.chunk_size()) else {
             return Vec::new();
         };
-        let order = group.pools.ranks().order().iter().copied();
+        let order = group.pools.ranks().there().iter().copied();
         let taking: Vec<PoolId> = order.filter(|&pool| group.pools[pool].takes_chunks()).collect();
         if hint.demoted {
             return taking.last().map(|&slowest| near(group, slowest)).into_iter().collect();

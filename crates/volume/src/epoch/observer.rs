@@ -4,7 +4,9 @@
 //! it. Without an observer it costs one look at an `Option` an event.
 
 use crate::io::request::{Request, RequestId};
-use thermocline_policy::placement::{Budget, ChunkAccess, Move, PoolLoad, Route, VolumeView};
+use thermocline_policy::placement::{
+    Budget, ChunkAccess, Move, PoolChange, PoolLoad, Route, VolumeView,
+};
 use thermocline_units::Nanos;
 
 /// Question to a placement at an epoch's end, and its answer.
@@ -31,6 +33,9 @@ pub trait Observer: Send {
     /// A placement has taken over that knows nothing yet. `name` is its name in the registry, with
     /// its settings; it is empty when nobody gave one or nobody decides.
     fn placed(&mut self, now: Nanos, name: &str);
+
+    /// Pools have other ranks from now on, and the placement, if there is one, was told so.
+    fn pools_changed(&mut self, now: Nanos, change: PoolChange);
 
     /// The placement, if there is one, was told of an access.
     fn accessed(&mut self, access: &ChunkAccess);

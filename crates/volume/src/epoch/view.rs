@@ -65,7 +65,7 @@ impl VolumeView for View<'_> {
     }
 
     fn pool_count(&self) -> u16 {
-        self.group.pools.count() as u16
+        self.group.pools.ranks().there().len() as u16
     }
 
     /// Chunks that the pool can hold beside the reserve for prefetched copies; 0 when it takes no

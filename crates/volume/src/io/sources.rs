@@ -96,7 +96,7 @@ pub(crate) fn allocate(
 
 /// The pool that has a free slot for a new chunk, as [`allocate`] chooses it.
 pub(crate) fn pool_for_chunk(group: &GroupState, unfit: u64, hint: &[PoolId]) -> Option<PoolId> {
-    let by_speed = group.pools.ranks().order();
+    let by_speed = group.pools.ranks().there();
     let room = |id: PoolId| room(group, unfit, id);
     group.settings.tactics.allocation.ask(|tactic| tactic.pool(hint, by_speed, &room))
 }
@@ -105,7 +105,7 @@ pub(crate) fn pool_for_chunk(group: &GroupState, unfit: u64, hint: &[PoolId]) ->
 /// follows from the answer.
 pub(crate) fn pool_without_hint(group: &GroupState, unfit: u64) -> Option<PoolId> {
     let room = |id: PoolId| room(group, unfit, id);
-    group.settings.tactics.allocation.tactic().pool(&[], group.pools.ranks().order(), &room)
+    group.settings.tactics.allocation.tactic().pool(&[], group.pools.ranks().there(), &room)
 }
 
 /// Room of a pool for new chunks.

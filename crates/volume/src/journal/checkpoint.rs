@@ -494,7 +494,7 @@ impl Journal {
             match (pools[id].state, state) {
                 (PoolState::Joining, PoolState::Joining) => pools[id].state = PoolState::Active,
                 (PoolState::Removing, PoolState::Removing) if !replica => {
-                    pools[id].state = PoolState::Removed;
+                    pools.retire(id);
                 }
                 _ => {}
             }

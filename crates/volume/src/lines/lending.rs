@@ -21,7 +21,7 @@ const SLOTS_PER_ROUND: u32 = 64;
 
 /// The pool that lines are on: the fastest that can have them.
 fn pool_for_lines(group: &GroupState) -> Option<PoolId> {
-    let order = group.pools.ranks().order();
+    let order = group.pools.ranks().there();
     let able = |pool: &Pool| pool.has_space() && pool.is_alive() && !pool.is_far();
     let at = order.iter().position(|&id| able(&group.pools[id]))?;
     let slower = order[at + 1..].iter().any(|&id| group.pools[id].is_alive());

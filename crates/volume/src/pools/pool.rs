@@ -103,7 +103,7 @@ impl PoolCounters {
 pub struct PoolStatus {
     /// For people.
     pub name: String,
-    /// Its place in the order of speed; 0 is the fastest.
+    /// Its place in the order of speed; 0 is the fastest, and removed pools are behind all others.
     pub rank: u16,
     /// Its state.
     pub state: PoolState,

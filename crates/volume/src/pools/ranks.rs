@@ -1,23 +1,32 @@
 //! The order of pools by speed.
 //!
 //! A pool keeps its [`PoolId`] for good: the map on disk names it. Its *rank* is its place in the
-//! order of speed, and changes when a pool is added before it. Placements know ranks only: their
-//! pool 0 is the fastest, whatever its id. The view and the router's loads are put in order of rank
-//! for them, and what they propose is translated back before anybody else sees it.
+//! order of speed of the pools that there are, and changes when a pool is added before it or one
+//! before it is removed. Placements know ranks only: their pool 0 is the fastest, whatever its id.
+//! The view and the router's loads are put in order of rank for them, and what they propose is
+//! translated back before anybody else sees it.
 //!
-//! The superblock has the order. Pools that are removed keep their place in it.
+//! The superblock has the order of all pools that there ever were. Those that are removed keep
+//! their place in it, and have no rank.
 
 use crate::settings::POOLS_MAX;
 use std::cmp::Ordering;
 use thermocline_policy::placement::Move;
 use thermocline_units::PoolId;
 
+/// An id that no pool has.
+const NO_POOL: PoolId = PoolId(u16::MAX);
+
+const _: () = assert!(POOLS_MAX < NO_POOL.0 as usize);
+
 /// Order of the pools by speed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ranks {
-    /// Ids, fastest first.
+    /// Ids of all that there ever were, fastest first.
     order: Vec<PoolId>,
-    /// Ranks by id.
+    /// Ids of those that were not removed, fastest first.
+    there: Vec<PoolId>,
+    /// Ranks by id; of a removed pool the number of those that are there.
     ranks: Vec<u16>,
 }
 
@@ -41,24 +50,41 @@ impl Ranks {
             }
         }
         let ranks = ranks.into_iter().collect::<Option<_>>()?;
-        Some(Ranks { order, ranks })
+        Some(Ranks { there: order.clone(), order, ranks })
     }
 
-    /// Ids, fastest first.
+    /// The same order of the pools of which `is_there` is true.
+    pub(crate) fn of_those(mut self, is_there: impl Fn(PoolId) -> bool) -> Ranks {
+        self.there = self.order.iter().copied().filter(|&id| is_there(id)).collect();
+        self.ranks = vec![self.there.len() as u16; self.order.len()];
+        for (rank, id) in (0..).zip(&self.there) {
+            self.ranks[usize::from(id.0)] = rank;
+        }
+        self
+    }
+
+    /// Ids of all pools that there ever were, fastest first.
     pub(crate) fn order(&self) -> &[PoolId] {
         &self.order
     }
 
-    /// The same pools and one more, with the next id: before another one, or last.
-    pub(crate) fn with_next(&self, before: Option<PoolId>) -> Ranks {
-        let last = self.order.len();
-        let at = before.map_or(last, |id| usize::from(self.ranks[usize::from(id.0)]));
-        let mut order = self.order.clone();
-        order.insert(at, PoolId(last as u16));
-        Ranks::of_order(order).expect("the next id is there once")
+    /// Ids of the pools that were not removed, fastest first.
+    pub(crate) fn there(&self) -> &[PoolId] {
+        &self.there
     }
 
-    /// The pool as placements know it; an id that no pool has stays what it is.
+    /// The same pools and one more, with the next id: before another one, or last.
+    pub(crate) fn with_next(&self, before: Option<PoolId>) -> Ranks {
+        let next = PoolId(self.order.len() as u16);
+        let mut order = self.order.clone();
+        let at = before.and_then(|before| order.iter().position(|&id| id == before));
+        order.insert(at.unwrap_or(order.len()), next);
+        let ranks = Ranks::of_order(order).expect("the next id is there once");
+        ranks.of_those(|id| id == next || self.there.contains(&id))
+    }
+
+    /// The pool as placements know it; an id that no pool has stays what it is, and a removed pool
+    /// is behind all others.
     pub(crate) fn rank_of(&self, id: PoolId) -> PoolId {
         self.ranks.get(usize::from(id.0)).map_or(id, |&rank| PoolId(rank))
     }
@@ -67,12 +93,13 @@ impl Ranks {
     pub(crate) fn without_last(&self) -> Ranks {
         let last = PoolId(self.order.len().saturating_sub(1) as u16);
         let order = self.order.iter().copied().filter(|&id| id != last).collect();
-        Ranks::of_order(order).expect("every other id is there once")
+        let ranks = Ranks::of_order(order).expect("every other id is there once");
+        ranks.of_those(|id| self.there.contains(&id))
     }
 
-    /// The pool that a placement means; one that there is not stays what it is.
+    /// The pool that a placement means; of a rank that there is not, an id that no pool has.
     pub(crate) fn at_rank(&self, rank: PoolId) -> PoolId {
-        self.order.get(usize::from(rank.0)).copied().unwrap_or(rank)
+        self.there.get(usize::from(rank.0)).copied().unwrap_or(NO_POOL)
     }
 
     /// Compares two pools by speed: less is faster.
@@ -82,14 +109,14 @@ impl Ranks {
 
     /// Pools that are faster than `pool`, fastest first.
     pub(crate) fn faster_than(&self, pool: PoolId) -> impl DoubleEndedIterator<Item = PoolId> {
-        self.order.iter().take(usize::from(self.rank_of(pool).0)).copied()
+        self.there.iter().take(usize::from(self.rank_of(pool).0)).copied()
     }
 
-    /// All pools, those first whose ranks are nearest to that of `pool`; of two that are as near,
+    /// All pools that are there, those first whose ranks are nearest to that of `pool`; of two that are as near,
     /// the faster one.
     pub(crate) fn by_likeness(&self, pool: PoolId) -> Vec<PoolId> {
         let rank = |id: PoolId| self.rank_of(id).0;
-        let mut pools = self.order.clone();
+        let mut pools = self.there.clone();
         pools.sort_by_key(|&other| rank(other).abs_diff(rank(pool)));
         pools
     }

@@ -155,7 +155,7 @@ impl Pools {
     /// Pools that can hold the metadata if it fits, far ones last.
     fn replica_candidates(&self) -> Vec<PoolId> {
         let can = |pool: &PoolId| self[*pool].has_region && self[*pool].is_alive();
-        let mut able: Vec<PoolId> = self.ranks.order().iter().copied().filter(can).collect();
+        let mut able: Vec<PoolId> = self.ranks.there().iter().copied().filter(can).collect();
         able.sort_by_key(|&pool| self[pool].is_far());
         able
     }

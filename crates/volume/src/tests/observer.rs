@@ -3,7 +3,7 @@
 use super::{Bench, CHUNK};
 use crate::{Action, Decision, Observer, Request, RequestError, RequestId, Settings};
 use std::sync::{Arc, Mutex};
-use thermocline_policy::placement::{ChunkAccess, PoolLoad, Route};
+use thermocline_policy::placement::{ChunkAccess, PoolChange, PoolLoad, Route};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId};
 
@@ -38,6 +38,10 @@ impl Observer for Notes {
 
     fn placed(&mut self, _: Nanos, name: &str) {
         self.note(format!("placed {name:?}"));
+    }
+
+    fn pools_changed(&mut self, _: Nanos, change: PoolChange) {
+        self.note(format!("{change:?}"));
     }
 
     fn accessed(&mut self, access: &ChunkAccess) {

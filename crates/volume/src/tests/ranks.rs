@@ -127,6 +127,49 @@ fn first_writes_go_to_the_pool_that_was_added_before_the_fastest_also_after_a_cr
     bench.check();
 }
 
+/// The accident: after the fastest of three pools was removed, placements went on to want chunks on
+/// it, and nothing moved between the two that were left.
+#[test]
+fn a_placement_goes_on_without_a_pool_that_was_removed() {
+    let mut bench = bench("slowest-first");
+    add(&mut bench, 2, Some(0));
+    bench.write(0, 7, CHUNK as usize);
+    let hot = PolicySpec::parse("hemem:hot-reads=1").expect("it is in the registry");
+    let build = || hot.build_placement().expect("its settings are right");
+    bench.group.begin_shadow(bench.now, ("hemem", build()), None).expect("it is the first");
+    bench.group.set_placement(Some(build()));
+    for _ in 0..3 {
+        bench.read(0, 512).expect("readable");
+        bench.pass(EPOCH);
+    }
+    assert_eq!(bench.pools_of(0), [2], "the fastest");
+    let before = bench.group.shadows().reports().next().expect("there is one").total.all().reads;
+    assert!(before > 0, "its epochs were judged");
+    bench.group.drain_pool(bench.now, PoolId(2)).expect("others take its chunks");
+    // What it wants back on a pool that takes nothing is refused.
+    bench.pass(Nanos(10 * EPOCH.0));
+    bench.group.remove_pool(bench.now, PoolId(2)).expect("it is empty");
+    bench.run();
+    assert_eq!(bench.group.machines.state.pools[PoolId(2)].state, PoolState::Removed);
+    assert_eq!(bench.group.pools_there(), [PoolId(0), PoolId(1)]);
+    let status = |bench: &Bench, id| bench.group.pool_status(PoolId(id)).expect("it was").rank;
+    assert_eq!([2, 0, 1].map(|id| status(&bench, id)), [2, 0, 1], "it is behind all others");
+    bench.write(3 * CHUNK, 7, CHUNK as usize);
+    assert_eq!(bench.pools_of(3), [1], "the slowest");
+    for _ in 0..4 {
+        (0..4).for_each(|_| _ = bench.read(3 * CHUNK, 512).expect("readable"));
+        bench.pass(EPOCH);
+    }
+    assert_eq!(bench.pools_of(3), [0], "the fastest that there is");
+    let report = bench.group.shadows().reports().next().expect("there is one");
+    assert!(report.total.all().reads >= before, "what the pool served counts in the sum");
+    assert_eq!(report.total.of(PoolId(2)).reads, 0, "there is no third pool");
+    bench.crash();
+    assert_eq!(bench.group.pools_there(), [PoolId(0), PoolId(1)]);
+    assert_eq!(bench.read(3 * CHUNK, 512).expect("readable"), [7; 512]);
+    bench.check();
+}
+
 #[test]
 fn a_crash_at_any_request_of_adding_leaves_the_pool_at_its_rank_or_not_at_all() {
     let mut joined = [0, 0];

@@ -94,7 +94,9 @@ const MUST_HAPPEN: [&str; 42] = [
 const MANY_SEEDS: u64 = 2_000;
 
 /// Situations that only many seeds are sure to meet.
-const RARE: [&str; 40] = [
+const RARE: [&str; 42] = [
+    "pool joined while a placement decided",
+    "pool left while a placement decided",
     "free slots left to moves that lines want",
     "lines left for another pool",
     "lines taken back for a new pool",

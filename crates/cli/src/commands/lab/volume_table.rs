@@ -212,7 +212,11 @@ fn lines(report: &VolumeReport) -> Table {
 fn troubles(run: &Run, out: &mut impl Write) -> std::fmt::Result {
     let policy = &run.policy;
     if run.failed > 0 {
-        writeln!(out, "note: {policy}: {} requests failed", count(run.failed))?;
+        writeln!(
+            out,
+            "note: {policy}: {} requests failed, and count in no latency",
+            count(run.failed)
+        )?;
     }
     if run.moves_failed + run.moves_dropped > 0 {
         let (dropped, proposed) = (count(run.moves_dropped), count(run.moves_proposed));

@@ -202,7 +202,7 @@ impl AdminApi<'_> {
     pub(crate) fn pool_pins(&self) -> Vec<PoolPins> {
         let group = &self.engine.group;
         let name = |id| group.pool_status(id).expect("ids below the count exist").name;
-        let pools = group.pools_by_rank().iter().zip(group.hints().pins());
+        let pools = group.pools_there().iter().zip(group.hints().pins());
         let told = pools.map(|(&id, pins)| PoolPins {
             pool: name(id),
             budget_chunks: pins.budget,

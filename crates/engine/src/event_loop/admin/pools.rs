@@ -203,8 +203,8 @@ impl AdminApi<'_> {
     /// are left out.
     pub(crate) fn pool_speeds(&self) -> Vec<(String, Speed)> {
         let group = &self.engine.group;
-        let living = group.pools_by_rank().iter().filter_map(|&id| {
-            let pool = group.pool_status(id).filter(|pool| pool.state != PoolState::Removed)?;
+        let living = group.pools_there().iter().filter_map(|&id| {
+            let pool = group.pool_status(id)?;
             let disk = self.engine.disks[usize::from(id.0)].as_ref().map(PoolDevice::main);
             let speed = match (group.random_read_latency(id), disk) {
                 _ if pool.far => Speed::Known(Nanos(u64::MAX)),

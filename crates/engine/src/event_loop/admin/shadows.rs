@@ -23,7 +23,7 @@ impl AdminApi<'_> {
     fn shadow(&self, report: &Report<'_>) -> Shadow {
         let group = &self.engine.group;
         let names: Vec<String> = group
-            .pools_by_rank()
+            .pools_there()
             .iter()
             .map(|&id| group.pool_status(id).expect("ids below the count exist").name)
             .collect();

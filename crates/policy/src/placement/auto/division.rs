@@ -38,7 +38,7 @@
 use crate::cache::{SetRule, Sets};
 use crate::mrc::shards::Sampler;
 use crate::placement::price::Price;
-use crate::placement::{ChunkAccess, VolumeView};
+use crate::placement::{ChunkAccess, FLASH, PoolChange, VolumeView};
 use crate::registry::{Settings, SettingsError};
 use std::ops::Range;
 use thermocline_units::PoolId;
@@ -404,6 +404,16 @@ impl Division {
         if let Some(reads) = self.now.get_mut(home) {
             *reads += 1.0;
             self.blocks_now += length;
+        }
+    }
+
+    /// Pools are at other places; what ghosts know is of the fastest pool that was.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        change.shift(&mut self.reads, 0.0);
+        change.shift(&mut self.now, 0.0);
+        if let PoolChange::Joined(FLASH) | PoolChange::Left(FLASH) = change {
+            self.ghosts = None;
+            self.slots = 0;
         }
     }
 

@@ -16,8 +16,10 @@
 //! State: 28 B a watched pair, at most [`BATCH`] a birth and predictor, for [`WATCHED`] births.
 
 use super::pulse::{LANES, Pulse};
+use crate::placement::PoolChange;
 use crate::placement::price::Price;
 use std::collections::VecDeque;
+use thermocline_units::PoolId;
 
 /// Number of predictors: the lanes, and what the epoch asked of the chunks around.
 pub(super) const PREDICTORS: usize = LANES.len() + 1;
@@ -66,6 +68,12 @@ impl Pair {
         let pool = usize::from(self.to).min(POOLS - 1);
         let who = (usize::from(self.predictor) * POOLS + pool) * SIGNS + usize::from(self.signs);
         who * SIZES + size.min(SIZES - 1)
+    }
+
+    /// The same between pools at other places; `None`: one of them is gone.
+    pub(super) fn after(self, change: PoolChange) -> Option<Pair> {
+        let place = |pool: u8| change.place_of(PoolId(pool.into())).map(|pool| pool.0 as u8);
+        Some(Pair { from: place(self.from)?, to: place(self.to)?, ..self })
     }
 
     /// Seconds a second that the exchange would have saved in the epoch.
@@ -180,6 +188,33 @@ impl Ghosts {
                     let returned = pair.came(pulse, prices) / f64::from(pair.predicted);
                     self.classes[pair.class()].add(returned, self.epoch - born);
                 }
+            }
+        }
+    }
+
+    /// Pools are at other places: so are what is watched and the classes of each.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        for watched in &mut self.watched {
+            let moved = std::mem::take(watched).into_iter();
+            let moved =
+                moved.filter_map(|ghost| Some(Ghost { pair: ghost.pair.after(change)?, ..ghost }));
+            *watched = moved.collect();
+        }
+        const OF_POOL: usize = SIGNS * SIZES;
+        for classes in self.classes.chunks_mut(POOLS * OF_POOL) {
+            match change {
+                PoolChange::Joined(PoolId(at)) if usize::from(at) < POOLS => {
+                    let behind = &mut classes[usize::from(at) * OF_POOL..];
+                    behind.rotate_right(OF_POOL);
+                    behind[..OF_POOL].fill(Returns::default());
+                }
+                PoolChange::Left(PoolId(at)) if usize::from(at) < POOLS => {
+                    let behind = &mut classes[usize::from(at) * OF_POOL..];
+                    behind.rotate_left(OF_POOL);
+                    let last = behind.len() - OF_POOL;
+                    behind[last..].fill(Returns::default());
+                }
+                _ => {}
             }
         }
     }

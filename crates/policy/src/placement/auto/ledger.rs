@@ -18,8 +18,8 @@
 use super::Decision;
 use super::ghosts::Pair;
 use super::pulse::Pulse;
-use crate::placement::Account;
 use crate::placement::price::Price;
+use crate::placement::{Account, PoolChange};
 use std::collections::VecDeque;
 
 /// Deals that are held against their promise at once.
@@ -85,6 +85,13 @@ impl Ledger {
                 self.came_in_all += came;
             }
         }
+    }
+
+    /// Pools are at other places; a deal with one that is gone is held to nothing.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        let moved = std::mem::take(&mut self.deals).into_iter();
+        let moved = moved.filter_map(|deal| Some(Deal { pair: deal.pair.after(change)?, ..deal }));
+        self.deals = moved.collect();
     }
 
     /// Seconds that may still be spent.

@@ -47,11 +47,11 @@ use self::division::{Division, Facts, PRIOR};
 use self::foresight::Ahead;
 use self::ghosts::{Ghosts, PREDICTORS, Pair};
 use self::ledger::Ledger;
-use self::pulse::{LANES, Pulse};
+use self::pulse::{LANES, NOWHERE, Pulse};
 use self::refusals::Refusals;
 use super::plan::{Plan, Rooms};
 use super::price::{Ask, Price};
-use super::{Account, Budget, ChunkAccess, Move, Placement, Unreadable, VolumeView};
+use super::{Account, Budget, ChunkAccess, Move, Placement, PoolChange, Unreadable, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{ChunkId, Nanos, PoolId};
@@ -250,6 +250,17 @@ impl Auto {
         self.ledger.settle(&self.pulse, &self.prices, seconds);
         self.ghosts.judge(&self.pulse, &self.prices);
         self.pulse.fade();
+    }
+
+    /// Pools are at other places, and so is all that is known by a pool's place.
+    fn shift(&mut self, change: PoolChange) {
+        self.pulse.pools_changed(change);
+        change.shift(&mut self.prices, Price::default());
+        let before = self.before.iter_mut().chain(&mut self.kept_before);
+        before.for_each(|place| *place = change.place_code(*place, NOWHERE));
+        self.ledger.pools_changed(change);
+        self.ghosts.pools_changed(change);
+        self.division.pools_changed(change);
     }
 
     /// Seconds that users wait for a copy from one pool to another.
@@ -463,6 +474,10 @@ impl Placement for Auto {
         if let Some(ahead) = &mut self.ahead {
             ahead.pass();
         }
+    }
+
+    fn pools_changed(&mut self, change: PoolChange) {
+        self.shift(change);
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {

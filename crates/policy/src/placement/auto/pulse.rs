@@ -19,7 +19,7 @@
 use super::format::Remembered;
 use crate::placement::chunks::Chunks;
 use crate::placement::price::Ask;
-use crate::placement::{ChunkAccess, VolumeView};
+use crate::placement::{ChunkAccess, PoolChange, VolumeView};
 use thermocline_units::{Bytes, ChunkId, PoolId};
 
 /// Time scales that are remembered: half-lives in epochs.
@@ -64,7 +64,7 @@ pub(super) struct Pulse {
 const SPARED: u32 = 1 << 31;
 
 /// A chunk that is on no pool yet, or of which no copy is kept.
-const NOWHERE: u8 = u8::MAX;
+pub(super) const NOWHERE: u8 = u8::MAX;
 
 impl Default for Pulse {
     fn default() -> Pulse {
@@ -151,6 +151,12 @@ impl Pulse {
                 self.kept[number as usize] = pool.0 as u8;
             }
         });
+    }
+
+    /// Pools are at other places. A chunk whose first pool is gone begins anew where it is.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        let places = self.pools.iter_mut().chain(&mut self.kept).chain(&mut self.firsts);
+        places.for_each(|place| *place = change.place_code(*place, NOWHERE));
     }
 
     /// Gives chunks that came to a pool their first one, and takes it from those that are on none.

@@ -2,7 +2,7 @@
 
 use super::super::tests::machine::{Machine, chunk};
 use super::super::tests::pools::Pools;
-use super::super::tests::{build, propose};
+use super::super::tests::{build, propose, touch};
 use super::*;
 use crate::placement::{ChunkAccess, PoolLoad, PoolTraits, Sla, SlaClass, VolumeView};
 use crate::registry::PolicySpec;
@@ -590,4 +590,27 @@ fn chunks_on_no_pool_are_no_candidates() {
     came.sort_unstable();
     came.dedup();
     assert_eq!(came, [20, 21]);
+}
+
+#[test]
+fn a_pool_that_joins_or_goes_is_no_move_of_what_lies_behind_it() {
+    let mut placement = build("auto");
+    let all: Vec<(u32, u16)> = (0..40).map(|index| (index, (index / 20) as u16)).collect();
+    let mut view = Pools::new(&[20, 40], &all);
+    let mut epochs = |view: &Pools, change: Option<PoolChange>| {
+        change.into_iter().for_each(|change| placement.pools_changed(change));
+        for _ in 0..3 {
+            for index in 0..40 {
+                touch(placement.as_mut(), super::super::tests::pools::chunk(index), 9);
+            }
+            assert_eq!(propose(placement.as_mut(), view), []);
+        }
+        let account = placement.account().expect("it keeps one");
+        (account.moved_chunks, account.spent)
+    };
+    assert_eq!(epochs(&view, None), (0, 0.0));
+    for change in [PoolChange::Joined(PoolId(0)), PoolChange::Left(PoolId(0))] {
+        view.change(change, 0);
+        assert_eq!(epochs(&view, Some(change)), (0, 0.0), "{change:?}");
+    }
 }

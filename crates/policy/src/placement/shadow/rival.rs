@@ -1,8 +1,10 @@
 //! One rival: its placement, where the chunks would be under it, and what that would have come to.
 
-use super::super::{Budget, Move, Placement, PoolLoad, PoolTraits, Service, Sla, VolumeView};
+use super::super::{
+    Budget, Move, Placement, PoolChange, PoolLoad, PoolTraits, Service, Sla, VolumeView,
+};
 use super::tally::Tally;
-use super::{Places, Report, Watched, insert_pool};
+use super::{Places, Report, Watched};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 /// A rival: its placement, and where the chunks would be under it.
@@ -50,12 +52,13 @@ impl Rival {
         }
     }
 
-    pub(super) fn insert_pool(&mut self, at: PoolId) {
-        self.places.insert_pool(at);
-        insert_pool(&mut self.allowance, at);
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        self.placement.pools_changed(change);
+        self.places.pools_changed(change);
+        change.shift(&mut self.allowance, 0.0);
         let tallies =
             [&mut self.under_way, &mut self.last, &mut self.total, &mut self.actual_total];
-        tallies.into_iter().for_each(|tally| tally.insert_pool(at));
+        tallies.into_iter().for_each(|tally| tally.pools_changed(change));
     }
 
     pub(super) fn end_epoch(

@@ -9,7 +9,7 @@
 //! [`MEASURED_MIN`] requests of the direction in the epoch keeps its last level, and has that of
 //! its traits (1) before there was one.
 
-use super::super::{ChunkAccess, FLASH, Pattern, PoolLoad, PoolTraits};
+use super::super::{ChunkAccess, FLASH, Pattern, PoolChange, PoolLoad, PoolTraits};
 use thermocline_units::{Bytes, Nanos, PoolId};
 
 /// Requests in an epoch from which on their mean latency says something.
@@ -66,11 +66,9 @@ impl Costs {
 pub(super) struct Levels(Vec<[f64; 2]>);
 
 impl Levels {
-    /// There is a new pool at this place, of which nothing is known.
-    pub(super) fn insert_pool(&mut self, at: PoolId) {
-        if usize::from(at.0) < self.0.len() {
-            self.0.insert(usize::from(at.0), [1.0; 2]);
-        }
+    /// Pools are at other places; of a new one nothing is known.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        change.shift(&mut self.0, [1.0; 2]);
     }
 
     fn level(&self, pool: PoolId) -> [f64; 2] {
@@ -168,11 +166,16 @@ impl Served {
 pub struct Tally {
     /// Served requests by pool; pools behind the last one that did anything may be missing.
     pub pools: Vec<Served>,
+    /// Requests that pools served which are gone.
+    gone: Served,
 }
 
 impl Tally {
-    pub(super) fn insert_pool(&mut self, at: PoolId) {
-        super::insert_pool(&mut self.pools, at);
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        if let PoolChange::Left(pool) = change {
+            self.gone.add(&self.of(pool));
+        }
+        change.shift(&mut self.pools, Served::default());
     }
 
     fn pool(&mut self, pool: PoolId) -> &mut Served {
@@ -205,6 +208,7 @@ impl Tally {
         for (index, served) in other.pools.iter().enumerate() {
             self.pool(PoolId(index as u16)).add(served);
         }
+        self.gone.add(&other.gone);
     }
 
     /// Requests that a pool served.
@@ -217,9 +221,9 @@ impl Tally {
         self.of(FLASH)
     }
 
-    /// Requests that all of them served.
+    /// Requests that all of them served, and those that are gone.
     pub fn all(&self) -> Served {
-        let mut all = Served::default();
+        let mut all = self.gone;
         self.pools.iter().for_each(|served| all.add(served));
         all
     }

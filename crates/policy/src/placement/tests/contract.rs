@@ -2,11 +2,12 @@
 //! `static`.
 
 use super::machine::{Machine, chunk};
+use super::pools::{self, Pools};
 use super::{build, propose, touch, touch_at};
 use crate::placement::chunks::Chunks;
-use crate::placement::{Budget, ENTRIES, Placement};
+use crate::placement::{Budget, ENTRIES, Move, Placement, PoolChange, VolumeView};
 use crate::registry::Entry;
-use thermocline_units::{Nanos, Rng};
+use thermocline_units::{Nanos, PoolId, Rng};
 
 /// Skewed accesses to 3 volumes of `chunks` chunks, the hot spot drifting with the epoch.
 fn accesses(rng: &mut Rng, epoch: u32, chunks: u32, count: usize) -> Vec<(u32, u32)> {
@@ -205,5 +206,58 @@ fn a_chunk_costs_the_bytes_that_its_algorithm_states() {
         // Vectors double: up to twice the counters, and the page table above them.
         let (low, high) = (bytes * u64::from(CHUNKS), 2 * bytes * u64::from(CHUNKS) + 4096);
         assert!((low..=high).contains(&index), "{name}: {index} B for {CHUNKS} chunks");
+    }
+}
+
+/// Some epochs in which half of the 24 chunks are asked for, the first ones most; moves that do not
+/// make sense are refused by the machine.
+fn some_epochs(placement: &mut dyn Placement, view: &mut Pools) -> Vec<Move> {
+    let mut last = Vec::new();
+    for _ in 0..12 {
+        view.accesses.clear();
+        for index in 0..12u32 {
+            let times = u64::from(40 - 3 * index);
+            touch(placement, pools::chunk(index), times);
+            view.accesses.insert(index, times);
+        }
+        last = propose(placement, view);
+        view.carry_out(&last);
+    }
+    last
+}
+
+#[test]
+fn pools_may_join_before_others_and_go_while_a_placement_decides() {
+    let statics = ENTRIES.iter().filter(|entry| entry.name == "static");
+    for name in movers().chain(statics.map(|entry| entry.name.to_string())) {
+        let mut placement = build(&name);
+        let all: Vec<(u32, u16)> = (0..24).map(|index| (index, 1 + (index % 2) as u16)).collect();
+        let mut view = Pools::new(&[4, 30, 30], &all);
+        some_epochs(placement.as_mut(), &mut view);
+        // The fastest is drained and goes; the second is the fastest then, and full.
+        view.at.values_mut().filter(|at| **at == 0).for_each(|at| *at = 2);
+        view.mirrors.clear();
+        view.change(PoolChange::Left(PoolId(0)), 0);
+        placement.pools_changed(PoolChange::Left(PoolId(0)));
+        some_epochs(placement.as_mut(), &mut view);
+        // Another one joins before both, and one behind them.
+        for (at, places) in [(0, 8), (3, 30)] {
+            view.change(PoolChange::Joined(PoolId(at)), places);
+            placement.pools_changed(PoolChange::Joined(PoolId(at)));
+            some_epochs(placement.as_mut(), &mut view);
+        }
+        assert_eq!(view.places, [8, 30, 30, 30]);
+        if fillers().any(|filler| filler == name) {
+            assert_eq!(view.used_chunks(PoolId(0)), 8, "{name}: the new pool is not filled");
+        }
+        // All but the second go, the slowest first: nothing is left to decide.
+        view.mirrors.clear();
+        view.at.values_mut().for_each(|at| *at = 1);
+        for gone in [3, 2, 0].map(PoolId) {
+            view.change(PoolChange::Left(gone), 0);
+            placement.pools_changed(PoolChange::Left(gone));
+        }
+        assert_eq!(view.pool_count(), 1, "{name}");
+        assert_eq!(some_epochs(placement.as_mut(), &mut view), [], "{name}");
     }
 }

@@ -1,6 +1,6 @@
 //! A machine of any number of pools, its chunks in one volume, that refuses moves which do not fit.
 
-use crate::placement::{Accesses, How, Move, PoolLoad, PoolTraits, Sla, VolumeView};
+use crate::placement::{Accesses, How, Move, PoolChange, PoolLoad, PoolTraits, Sla, VolumeView};
 use std::collections::BTreeMap;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
@@ -46,6 +46,22 @@ impl Pools {
             accesses: BTreeMap::new(),
             writes: BTreeMap::new(),
             sla: None,
+        }
+    }
+
+    /// A pool with so many places joins, or one that nothing is on goes.
+    pub(crate) fn change(&mut self, change: PoolChange, places: u64) {
+        change.shift(&mut self.places, places);
+        if let PoolChange::Joined(at) = change
+            && usize::from(at.0) == self.places.len()
+        {
+            self.places.push(places);
+        }
+        let count = self.places.len() as u16;
+        self.traits = (0..count).map(|pool| PoolTraits::assumed(PoolId(pool), count)).collect();
+        self.loads = vec![PoolLoad::default(); self.places.len()];
+        for at in self.at.values_mut().chain(self.mirrors.values_mut()) {
+            *at = change.place_of(PoolId(*at)).expect("nothing is on a pool that goes").0;
         }
     }
 

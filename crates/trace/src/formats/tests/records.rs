@@ -101,9 +101,28 @@ fn blkparse_reads_queued_events_and_passes_over_the_rest() {
         Format::Blkparse,
         expect![[r#"
         0 ns 8,0 Write 1048576 + 4096
+        2000 ns 8,16 Flush 0 + 0
         2500 ns 8,16 Flush 0 + 0
         100000001 ns 8,0 Read 2097152 + 131072
         100000002 ns 8,0 Trim 0 + 4194304
+    "#]],
+    );
+}
+
+#[test]
+fn blkparse_takes_a_flush_without_sectors_for_one_and_leaves_out_a_write_without() {
+    check(
+        b"8,0 0 1 0.000000000 1 Q FWS [jbd2]\n\
+          8,0 0 2 0.000000001 1 Q FWFS 8 + 8 [jbd2]\n\
+          8,0 0 3 0.000000002 1 Q FWS 0 + 0 [jbd2]\n\
+          8,0 0 4 0.000000003 1 Q FWS 0 [0]\n\
+          8,0 0 5 0.000000004 1 Q WS [jbd2]\n",
+        Format::Blkparse,
+        expect![[r#"
+        0 ns 8,0 Flush 0 + 0
+        1 ns 8,0 Write 4096 + 4096
+        2 ns 8,0 Flush 0 + 0
+        3 ns 8,0 Flush 0 + 0
         repaired: 1 event was without a range and left out (not reads, writes, discards or flushes)
     "#]],
     );

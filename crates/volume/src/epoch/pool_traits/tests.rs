@@ -4,7 +4,9 @@ use super::traits_of;
 use crate::tests::Bench;
 use crate::{Decision, Observer, Request, RequestId, Settings};
 use std::sync::{Arc, Mutex};
-use thermocline_policy::placement::{ChunkAccess, Pattern, PoolLoad, PoolTraits, Route};
+use thermocline_policy::placement::{
+    ChunkAccess, Pattern, PoolChange, PoolLoad, PoolTraits, Route,
+};
 use thermocline_policy::registry::PolicySpec;
 use thermocline_ports::model::Profile;
 use thermocline_units::{Bytes, Nanos, PoolId};
@@ -64,6 +66,7 @@ impl Observer for Seen {
     fn asked(&mut self, _: Nanos, _: &Request) {}
     fn answered(&mut self, _: Nanos, _: RequestId, _: bool) {}
     fn placed(&mut self, _: Nanos, _: &str) {}
+    fn pools_changed(&mut self, _: Nanos, _: PoolChange) {}
     fn accessed(&mut self, _: &ChunkAccess) {}
 
     fn routed(&mut self, _: Nanos, _: &[PoolLoad], _: Route) {}

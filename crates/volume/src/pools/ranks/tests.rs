@@ -18,12 +18,38 @@ fn an_order_has_every_id_once() {
 }
 
 #[test]
-fn ids_and_ranks_translate_into_each_other_and_unknown_ones_stay() {
+fn ids_and_ranks_translate_into_each_other_and_unknown_ones_into_none() {
     let ranks = order(&[2, 0, 1]).expect("every id is there once");
-    for (rank, id) in [(0, 2), (1, 0), (2, 1), (3, 3), (900, 900)] {
+    for (rank, id) in [(0, 2), (1, 0), (2, 1)] {
         assert_eq!(ranks.at_rank(PoolId(rank)), PoolId(id));
         assert_eq!(ranks.rank_of(PoolId(id)), PoolId(rank));
     }
+    for unknown in [3, 900].map(PoolId) {
+        assert_eq!(ranks.at_rank(unknown), PoolId(u16::MAX), "not a pool with this id");
+        assert_eq!(ranks.rank_of(unknown), unknown);
+    }
+    // The rank that a removed pool had is nobody's, though its number is another pool's id.
+    let fewer = ranks.of_those(|id| id != PoolId(0));
+    assert_eq!([0, 1, 2].map(|rank| fewer.at_rank(PoolId(rank)).0), [2, 1, u16::MAX]);
+}
+
+#[test]
+fn a_pool_that_is_gone_keeps_its_place_in_the_order_and_has_no_rank() {
+    let ranks = order(&[2, 0, 3, 1]).expect("every id is there once");
+    let ranks = ranks.of_those(|id| id != PoolId(2) && id != PoolId(3));
+    assert_eq!(ranks.there(), [PoolId(0), PoolId(1)]);
+    assert_eq!(ranks.order(), [2, 0, 3, 1].map(PoolId));
+    for (id, rank) in [(0, 0), (1, 1), (2, 2), (3, 2)] {
+        assert_eq!(ranks.rank_of(PoolId(id)), PoolId(rank), "{id}");
+    }
+    assert_eq!([0, 1].map(|rank| ranks.at_rank(PoolId(rank))), [PoolId(0), PoolId(1)]);
+    assert_eq!(ranks.faster_than(PoolId(1)).collect::<Vec<_>>(), [PoolId(0)]);
+    let more = ranks.with_next(Some(PoolId(1)));
+    assert_eq!(more.order(), [2, 0, 3, 4, 1].map(PoolId));
+    assert_eq!(more.there(), [0, 4, 1].map(PoolId));
+    assert_eq!(more.without_last(), ranks);
+    let slowest = ranks.with_next(None);
+    assert_eq!(slowest.there(), [0, 1, 4].map(PoolId));
 }
 
 #[test]
