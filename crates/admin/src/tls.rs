@@ -69,7 +69,7 @@ pub fn tls(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
         .map_err(|error| file_error(&files.key, &error, "a private key"))?;
     let config = builder
         .with_single_cert(certificates(&files.certificate)?, key)
-        .map_err(|error| refused(&files.certificate, error.to_string()))?;
+        .map_err(|error| refused(&files.certificate, mismatch(&error, &files.key)))?;
     Ok(Arc::new(config))
 }
 
@@ -86,6 +86,16 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsErro
         return Err(TlsError::File { path, text, expected: "a certificate" });
     }
     Ok(found)
+}
+
+/// A certificate that cannot be used with its key, in words.
+fn mismatch(error: &rustls::Error, key: &Path) -> String {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            format!("the key in {} is another certificate's", key.display())
+        }
+        other => other.to_string(),
+    }
 }
 
 fn file_error(

@@ -23,6 +23,14 @@ use thermocline_ports_os::lock_backing_file;
 /// Symbolic links that are followed; the kernel follows as many.
 const LINKS_MAX: usize = 40;
 
+/// The command that this process carries out, as the origin of what it writes. Names in it need not
+/// be UTF-8; what is not shows as such.
+pub(crate) fn command_line() -> String {
+    let words = std::env::args_os().skip(1);
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    format!("thermocline {}", words.join(" "))
+}
+
 /// Prints to the standard output. A reader that has gone away (`… | head`) is no failure.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
     let mut out = io::stdout().lock();

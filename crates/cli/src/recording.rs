@@ -111,6 +111,12 @@ impl Sink for Blocks {
             Err(TrySendError::Disconnected(_)) => false,
         }
     }
+
+    fn ended(&mut self, why: &str) {
+        if self.failed.set(()).is_ok() {
+            (self.trouble)(&stopped(&self.path, why));
+        }
+    }
 }
 
 fn stopped(path: &Path, why: &str) -> String {

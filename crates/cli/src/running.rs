@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use thermocline_admin::api::Event;
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
-use thermocline_admin::tls::{TlsFiles, tls};
+use thermocline_admin::tls::tls;
 use thermocline_admin::unix_socket;
 use thermocline_blockcache::{LINE, PoolDevice};
 use thermocline_engine::learnt::{self, Kept};
@@ -216,12 +216,7 @@ fn open(
     config: &Config,
     mut handed: HandedSockets,
 ) -> Result<(Http, String), CliError> {
-    let files = config.nbd.tls.as_ref().map(|files| TlsFiles {
-        certificate: files.cert.clone(),
-        key: files.key.clone(),
-        client_authority: files.client_ca.clone(),
-    });
-    let encryption = files.as_ref().map(tls).transpose().map_err(CliError::input)?;
+    let encryption = config.nbd.tls.as_ref().map(tls).transpose().map_err(CliError::input)?;
     let nbd = Listeners { tls: encryption.clone(), ..nbd_listeners(config, &mut handed) };
     let handed_unix = handed.unix(&config.http.socket);
     let handed_tcp = config.http.tcp.as_ref().and_then(|(address, _)| handed.tcp(*address));

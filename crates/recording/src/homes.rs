@@ -87,8 +87,8 @@ impl Homes {
         homes[from..from + count as usize].iter_mut().for_each(|home| *home |= bits);
     }
 
-    /// Pools are at other places. A chunk on one that is gone is nowhere, and a second copy there is
-    /// none any more.
+    /// Pools are at other places. A chunk on one that is gone is nowhere, and a second copy there
+    /// is none any more.
     pub(super) fn pools_changed(&mut self, change: PoolChange) {
         for home in self.volumes.iter_mut().flatten() {
             let (Some(pool), second) = places(*home) else { continue };

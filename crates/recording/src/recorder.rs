@@ -3,8 +3,9 @@
 //! 1. Requests, answers and accesses go to the encoder as they come.
 //! 2. At an epoch's end the placement's view is taken down whole, compared with the last one, and
 //!    the difference goes to the encoder, then the proposal.
-//! 3. Closed blocks go to the sink. A sink that takes no more ends the recording: the recorder is
-//!    deaf from then on, the group does not notice.
+//! 3. Closed blocks go to the sink. A sink that takes no more ends the recording, and so do more
+//!    chunks than a recording can hold: the recorder is deaf from then on, the group does not
+//!    notice.
 //! 4. Dropping the recorder ends the recording as it should.
 //!
 //! Costs O(1) a request, and O(pools × chunks) an epoch, which is what placements cost too. State:
@@ -30,6 +31,9 @@ const _: () = assert!(settings::VOLUME_CHUNKS_MAX <= recording::CHUNKS_MAX as u6
 pub trait Sink: Send {
     /// Takes a block; false when the recording is over.
     fn take(&mut self, block: Vec<u8>) -> bool;
+
+    /// The recorder ends the recording by itself, for this reason: the last block has come.
+    fn ended(&mut self, _why: &str) {}
 }
 
 impl<F: FnMut(Vec<u8>) -> bool + Send> Sink for F {
@@ -76,15 +80,17 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// Takes down where chunks live and the SLAs, and tells what changed.
-    fn look(&mut self, view: &dyn VolumeView) {
-        let Some(encoder) = &mut self.encoder else { return };
+    /// Takes down where chunks live and the SLAs, and tells what changed; false where there are
+    /// more chunks than a recording can hold.
+    fn look(&mut self, view: &dyn VolumeView) -> bool {
+        let Some(encoder) = &mut self.encoder else { return true };
         self.looked.clear();
+        let mut fits = true;
         for pool in (0..view.pool_count()).map(PoolId) {
-            view.visit_pool(pool, &mut |chunk| {
-                let kept = self.looked.set(chunk, 1, Some(pool));
-                assert!(kept, "a group has no chunk {chunk}");
-            });
+            view.visit_pool(pool, &mut |chunk| fits &= self.looked.set(chunk, 1, Some(pool)));
+        }
+        if !fits {
+            return false;
         }
         view.visit_mirrors(&mut |chunk, pool| {
             self.looked.set_second(chunk, 1, SecondCopy::Mirror(pool));
@@ -103,6 +109,7 @@ impl<S: Sink> Recorder<S> {
         }
         self.looked.changes(&self.homes, |run| encoder.homes(&run));
         std::mem::swap(&mut self.looked, &mut self.homes);
+        true
     }
 }
 
@@ -199,8 +206,17 @@ impl<S: Sink> Observer for Recorder<S> {
     fn decided(&mut self, decision: &Decision<'_>) {
         let Some(encoder) = &mut self.encoder else { return };
         encoder.epoch(&epoch(decision));
-        self.look(decision.view);
+        let fits = self.look(decision.view);
         let Some(encoder) = &mut self.encoder else { return };
+        if !fits {
+            // Readers hold as many chunks. The epoch has no end, and is left out by them.
+            encoder.end();
+            self.pass_on();
+            self.encoder = None;
+            self.under_way.clear();
+            self.sink.ended("the volumes have more chunks than a recording can hold (2^28)");
+            return;
+        }
         for Move { chunk, to, how } in decision.moves {
             encoder.proposed(*chunk, *to, *how == How::Mirror);
         }
@@ -217,3 +233,6 @@ impl<S: Sink> Drop for Recorder<S> {
         self.pass_on();
     }
 }
+
+#[cfg(test)]
+mod tests;

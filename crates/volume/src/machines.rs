@@ -306,6 +306,8 @@ impl Machines {
 
     /// Tells all who know pools by rank of what has changed.
     pub(crate) fn tell_of_pools(&mut self, now: Nanos) {
+        let there = self.state.pools.ranks().there().len();
+        assert!(there > 0, "the last pool is not removed");
         for change in self.state.pools.take_changes() {
             self.epochs.pools_changed(now, change);
             self.hinting.hints.pools_changed(change);

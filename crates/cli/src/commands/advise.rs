@@ -256,8 +256,7 @@ fn prices(path: Option<&Path>, pools: &[PoolPlan]) -> Result<Prices, CliError> {
 impl Output {
     fn deliver(&self, report: &Report) -> Result<(), CliError> {
         if let Some(path) = &self.html {
-            let command: Vec<String> = std::env::args().skip(1).collect();
-            let page = page::html(report, &format!("thermocline {}", command.join(" ")));
+            let page = page::html(report, &output::command_line());
             output::write_text(path, &page, self.force)?;
         }
         if self.json {

@@ -4,9 +4,10 @@
 
 use super::keys::{At, ConfigError, File, Keys};
 use super::read::{certificates, parse_address};
-use super::{TlsConfig, secrets};
+use super::secrets;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use thermocline_admin::tls::TlsFiles;
 use thermocline_offload::{
     CardConfig, FUNCTIONS, NAME_BYTES_MAX, Network, PoolConfig, Rules, SLOTS_MAX, SideConfig,
     TENANTS_MAX, TenantConfig,
@@ -29,7 +30,7 @@ pub(crate) struct AccelServe {
     pub(crate) pool: PoolConfig,
     pub(crate) socket: PathBuf,
     /// TCP address, file of the token, and certificates.
-    pub(crate) tcp: Option<(SocketAddr, PathBuf, Option<TlsConfig>)>,
+    pub(crate) tcp: Option<(SocketAddr, PathBuf, Option<TlsFiles>)>,
 }
 
 /// Reads a pool's configuration.
@@ -252,7 +253,7 @@ fn tenant(table: &mut Keys<'_>, beside: &Path) -> Result<TenantConfig, ConfigErr
     Ok(TenantConfig { name, networks, external, chain, token })
 }
 
-type Listeners = (PathBuf, Option<(SocketAddr, PathBuf, Option<TlsConfig>)>);
+type Listeners = (PathBuf, Option<(SocketAddr, PathBuf, Option<TlsFiles>)>);
 
 fn api_listeners(mut keys: Keys<'_>, beside: &Path) -> Result<Listeners, ConfigError> {
     let socket = keys.text("socket")?.map_or(SOCKET.to_string(), |socket| socket.value);

@@ -8,7 +8,6 @@ use super::read::{certificates, http, parse_address, quantity_or_none};
 use super::{HttpConfig, secrets, tactics};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thermocline_admin::tls::TlsFiles;
 use thermocline_balancer::{BACKENDS_MAX, Checks, Settings};
 use thermocline_policy::registry::{self, Build, PolicySpec};
 use thermocline_policy::tactics::BalancerTactics;
@@ -63,13 +62,7 @@ impl BalanceConfig {
     pub(crate) fn read(text: &str, path: &Path) -> Result<BalanceConfig, ConfigError> {
         let config = read(text, path)?;
         let encrypted = config.proxy.listen.iter().filter_map(|listen| listen.tls.as_ref());
-        let checked = encrypted.map(|tls| {
-            secrets::check_tls(&super::TlsConfig {
-                cert: tls.certificate.clone(),
-                key: tls.key.clone(),
-                client_ca: tls.client_authority.clone(),
-            })
-        });
+        let checked = encrypted.map(secrets::check_tls);
         let upstream = config.proxy.live.upstream.tls.iter();
         let authorities = upstream.filter_map(|tls| tls.authority.as_deref());
         secrets::all(checked.chain(authorities.map(secrets::check_authority)))?;
@@ -146,11 +139,7 @@ fn listen(keys: &mut Keys<'_>, beside: &Path) -> Result<Vec<Listen>, ConfigError
                 }
             },
         };
-        let tls = certificates(&mut table, beside)?.map(|tls| TlsFiles {
-            certificate: tls.cert,
-            key: tls.key,
-            client_authority: tls.client_ca,
-        });
+        let tls = certificates(&mut table, beside)?;
         if listeners.iter().any(|listener| listener.address == address && address.port() != 0) {
             return Err(table.file.problem(text.line, format!("{address} is listened on twice")));
         }

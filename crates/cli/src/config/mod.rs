@@ -29,6 +29,7 @@ pub(crate) use standard::Standard;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thermocline_admin::tls::TlsFiles;
 use thermocline_engine::ClientLimits;
 use thermocline_engine::pools::{GroupConfig, PoolConfig, added_pools_path, is_same_place};
 use thermocline_policy::hints::store::PIN_SHARE;
@@ -123,20 +124,9 @@ pub(crate) struct NbdConfig {
     /// TCP addresses; without TLS none of them can be reached from other machines.
     pub(crate) tcp: Vec<SocketAddr>,
     /// Certificates, for TCP.
-    pub(crate) tls: Option<TlsConfig>,
+    pub(crate) tls: Option<TlsFiles>,
     /// Bounds of what clients may take.
     pub(crate) limits: ClientLimits,
-}
-
-/// Files in PEM form.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct TlsConfig {
-    /// The server's certificate, with those between it and the root.
-    pub(crate) cert: PathBuf,
-    /// Its private key.
-    pub(crate) key: PathBuf,
-    /// Authority that signs clients' certificates; `None`: clients need none.
-    pub(crate) client_ca: Option<PathBuf>,
 }
 
 /// Addresses of the API, the metrics and the dashboard.

@@ -1,12 +1,13 @@
 //! From TOML to a [`Config`], table by table. docs/formats/configuration.md tells every key.
 
 use super::keys::{At, ConfigError, File, Keys};
-use super::{Config, HttpConfig, NbdConfig, Origin, TlsConfig};
+use super::{Config, HttpConfig, NbdConfig, Origin};
 use super::{bucket, hints, library, scrub, tactics, volumes};
 use crate::deciding::own_epoch;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use thermocline_admin::tls::TlsFiles;
 use thermocline_engine::ClientLimits;
 use thermocline_engine::joining::is_pool_size;
 use thermocline_engine::pools::{
@@ -402,15 +403,15 @@ fn client_limits(keys: &mut Keys<'_>) -> Result<ClientLimits, ConfigError> {
 pub(super) fn certificates(
     keys: &mut Keys<'_>,
     beside: &Path,
-) -> Result<Option<TlsConfig>, ConfigError> {
+) -> Result<Option<TlsFiles>, ConfigError> {
     let cert = keys.text("tls-cert")?;
     let key = keys.text("tls-key")?;
     let client_ca = keys.text("tls-client-ca")?;
     match (cert, key) {
-        (Some(cert), Some(key)) => Ok(Some(TlsConfig {
-            cert: beside.join(cert.value),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles {
+            certificate: beside.join(cert.value),
             key: beside.join(key.value),
-            client_ca: client_ca.map(|path| beside.join(path.value)),
+            client_authority: client_ca.map(|path| beside.join(path.value)),
         })),
         (None, None) => match client_ca {
             Some(path) => {

@@ -1,10 +1,10 @@
-//! Certificates, keys and tokens: that they are there, are what they should be, and that secrets
-//! are readable by their owner only. Whether a certificate fits its key is for TLS to say.
+//! Certificates, keys and tokens: that they are there, are what they should be and go together, and
+//! that secrets are readable by their owner only.
 
-use super::TlsConfig;
 use super::keys::ConfigError;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use thermocline_admin::tls::{TlsFiles, tls as listening_tls};
 
 /// Tokens shorter than this can be guessed.
 const TOKEN_CHARACTERS_MIN: usize = 16;
@@ -14,10 +14,14 @@ const SECRET_BYTES_MAX: u64 = 1 << 20;
 const TOO_OPEN: u32 = 0o027;
 
 /// Checks all files of a listener, and says of all what is wrong, a line each.
-pub(super) fn check_tls(tls: &TlsConfig) -> Result<(), ConfigError> {
-    let certificates = std::iter::once(&tls.cert).chain(&tls.client_ca);
+pub(super) fn check_tls(tls: &TlsFiles) -> Result<(), ConfigError> {
+    let certificates = std::iter::once(&tls.certificate).chain(&tls.client_authority);
     let key = check_pem(&tls.key, "PRIVATE KEY-----").and_then(|()| check_private(&tls.key));
-    all(certificates.map(|path| check_authority(path)).chain(std::iter::once(key)))
+    all(certificates.map(|path| check_authority(path)).chain(std::iter::once(key)))?;
+    // What the listeners will be given, so that a start finds now what it would find behind the
+    // making of pools.
+    let together = listening_tls(tls).map(drop);
+    together.map_err(|error| ConfigError::new(error.to_string()))
 }
 
 /// Checks a file of certificates.

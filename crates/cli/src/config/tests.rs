@@ -71,7 +71,7 @@ fn the_example_is_read_as_it_says() {
     assert_eq!(config.nbd.tcp.len(), 3);
     let tls = config.nbd.tls.unwrap();
     assert_eq!(tls.key, Path::new("/etc/thermocline/server.key"));
-    assert_eq!(tls.client_ca.as_deref(), Some(Path::new("/etc/thermocline/clients.pem")));
+    assert_eq!(tls.client_authority.as_deref(), Some(Path::new("/etc/thermocline/clients.pem")));
     let (address, token) = config.http.tcp.unwrap();
     assert_eq!(address, SocketAddr::from(([127, 0, 0, 1], 8080)));
     assert_eq!(token, Path::new("/etc/thermocline/token"));
@@ -338,6 +338,19 @@ fn secrets_that_everybody_can_read_and_files_of_another_kind_are_refused() {
     write("t", "0123456789abcdef\n", 0o604);
     assert!(said().contains("chmod 600"), "{}", said());
     write("t", "0123456789abcdef\n", 0o600);
+    // Each is what it should be; a start would have found behind the making of pools that they do
+    // not go together.
+    let pair = || {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec!["localhost".to_string()]).unwrap();
+        (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    };
+    let (one, other) = (pair(), pair());
+    write("c", &one.0, 0o644);
+    write("k", &other.1, 0o600);
+    let told = said();
+    assert!(told.contains("the key in") && told.contains("is another certificate's"), "{told}");
+    write("k", &one.1, 0o600);
     config.check_secrets().unwrap();
     let missing = Config::load(&at("none.toml")).expect_err("there is none");
     assert!(missing.to_string().contains("none.toml"), "{missing}");

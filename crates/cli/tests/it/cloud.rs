@@ -53,6 +53,18 @@ impl Store {
         Some(answer)
     }
 
+    /// Puts an object into a bucket, by its path.
+    pub(crate) fn put(&self, path: &str, bytes: &[u8]) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let length = bytes.len();
+        let head = format!("Content-Length: {length}\r\nConnection: close\r\n\r\n");
+        write!(stream, "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}").unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains(" 200 "), "{path}: {answer}");
+    }
+
     /// Stops the server where it is, or lets it go on.
     fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();

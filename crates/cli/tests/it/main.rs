@@ -45,6 +45,7 @@ mod scrub;
 mod shadows;
 mod shell;
 mod sweep;
+mod sweep_buckets;
 mod trace_chunks;
 mod trace_convert;
 mod trace_stat;

@@ -287,8 +287,8 @@ impl PoolChange {
         }
     }
 
-    /// The place afterwards of a pool in one byte or in two; `nowhere` stays, and is what becomes of
-    /// the pool that is gone.
+    /// The place afterwards of a pool in one byte or in two; `nowhere` stays, and is what becomes
+    /// of the pool that is gone.
     pub(crate) fn place_code<T: Copy + PartialEq + Into<u16> + TryFrom<u16>>(
         self,
         place: T,

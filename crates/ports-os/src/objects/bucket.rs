@@ -222,7 +222,7 @@ impl Bucket {
 }
 
 /// Our error for the store's. Its words name the bucket and the object, and no secrets.
-fn told(key: &str, error: object_store::Error) -> BucketError {
+pub(super) fn told(key: &str, error: object_store::Error) -> BucketError {
     use object_store::Error;
     let key = key.to_string();
     match error {

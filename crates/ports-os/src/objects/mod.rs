@@ -7,6 +7,8 @@
 //! itself. `worker` is the thread that talks to the store: `bucket` what it asks, `store` and
 //! `http` how, `pace` how fast, `traffic` what it counts.
 //!
+//! [`ObjectReader`] is beside it: it reads objects that others wrote, such as traces.
+//!
 //! A device is slow, and asked by the extent: put a block cache on a local device in front of it.
 
 mod bucket;
@@ -20,6 +22,7 @@ mod memory;
 mod opening;
 mod pace;
 mod read_ahead;
+mod reader;
 mod store;
 mod traffic;
 mod upload_round;
@@ -32,6 +35,7 @@ pub use lease::Beats;
 pub use memory::MemoryError;
 pub use opening::OpenBucketError;
 pub use pace::Limits;
+pub use reader::{Listed, ObjectReader, ReaderError};
 pub use store::{BucketOptions, BucketUrl, NoBucketUrl, StoreError};
 pub use traffic::{BucketStatus, Prices};
 

@@ -44,8 +44,13 @@ pub struct Row {
     pub candidates: Option<f64>,
 }
 
-/// Rows of the measures of each contender, a measure a seed; the central queue's come first.
-pub(super) fn rows(contenders: impl Iterator<Item = ((String, bool), Vec<Measures>)>) -> Vec<Row> {
+/// Rows of the measures of each contender, a measure a seed; the central queue's come first. Seeds
+/// over a trace share its arrivals: where nothing else differs between them either, they are one
+/// run, and have no interval.
+pub(super) fn rows(
+    contenders: impl Iterator<Item = ((String, bool), Vec<Measures>)>,
+    traced: bool,
+) -> Vec<Row> {
     let mut central: Option<Vec<f64>> = None;
     let row = |((policy, bound), runs): ((String, bool), Vec<Measures>)| {
         let over = |of: &dyn Fn(&Measures) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
@@ -54,24 +59,30 @@ pub(super) fn rows(contenders: impl Iterator<Item = ((String, bool), Vec<Measure
         let waits = over(&|run| mean(&run.wait));
         let base = central.get_or_insert_with(|| waits.clone());
         let times: Vec<f64> = waits.iter().zip(base.iter()).map(|(own, base)| own / base).collect();
+        let responses = over(&|run| mean(&run.response));
+        let are_one = |values: &[f64]| values.iter().all(|value| *value == values[0]);
+        let one_run = traced && are_one(&waits) && are_one(&responses);
+        let estimate = |values: &[f64]| match one_run {
+            true => Estimate::of(&values[..1]),
+            false => Estimate::of(values),
+        };
         let quantile =
-            |of: &dyn Fn(&Measures) -> Nanos| Estimate::of(&over(&|run| of(run).as_secs_f64()));
+            |of: &dyn Fn(&Measures) -> Nanos| estimate(&over(&|run| of(run).as_secs_f64()));
         let sum = |of: &dyn Fn(&Measures) -> f64| over(of).iter().sum::<f64>();
         let ratio = |part: f64, whole: f64| (whole > 0.0).then(|| part / whole);
-        let responses = over(&|run| mean(&run.response));
         let sites = runs.first().map_or(0, |run| run.busy.len());
         Row {
             bound,
-            wait_s: Estimate::of(&waits),
+            wait_s: estimate(&waits),
             wait_p50_s: quantile(&|run| run.wait.quantile(0.5)),
             wait_p99_s: quantile(&|run| run.wait.quantile(0.99)),
-            response_s: Estimate::of(&responses),
+            response_s: estimate(&responses),
             response_p50_s: quantile(&|run| run.response.quantile(0.5)),
             response_p99_s: quantile(&|run| run.response.quantile(0.99)),
             probes: sum(&|run| run.probes as f64) / sum(&|run| run.placed as f64).max(1.0),
             wait_by_seed_s: waits,
             response_by_seed_s: responses,
-            times_bound: Estimate::of(&times),
+            times_bound: estimate(&times),
             busy: (0..sites).map(|site| sum(&|run| run.busy[site]) / runs.len() as f64).collect(),
             bursts_known: ratio(sum(&|run| run.knew as f64), sum(&|run| run.said as f64)),
             candidates: ratio(sum(&|run| run.candidates), sum(&|run| run.named as f64)),
@@ -173,7 +184,7 @@ fn about(scenario: &Scenario, arrivals: &str, jobs: usize, seeds: usize) -> Vec<
         1 => "one balancer".to_string(),
         many => format!("{} independent balancers", count(many.into())),
     };
-    vec![
+    let mut about = vec![
         format!(
             "{sites} {kind}, {} loaded; work {service}, {} on average",
             share(scenario.load),
@@ -187,5 +198,13 @@ fn about(scenario: &Scenario, arrivals: &str, jobs: usize, seeds: usize) -> Vec<
             seeds,
             share(scenario.warmup)
         ),
-    ]
+    ];
+    if matches!(scenario.arrivals, Arrivals::Trace(_)) && seeds > 1 {
+        about.push(
+            "all seeds have the trace's arrivals: ± tells of chance in work and choices, not of \
+             other loads; without one, nothing was left to chance"
+                .to_string(),
+        );
+    }
+    about
 }

@@ -77,7 +77,7 @@ pub fn run(
         Contender::Central => ("central queue".to_string(), true),
         Contender::Policy(spec) => (spec.label.clone(), spec.is_clairvoyant()),
     });
-    Ok(rows(names.zip(measures)))
+    Ok(rows(names.zip(measures), matches!(scenario.arrivals, Arrivals::Trace(_))))
 }
 
 fn check(scenario: &Scenario, specs: &[PolicySpec], seeds: &[u64]) -> Result<(), BalanceError> {

@@ -2,8 +2,8 @@
 
 use super::mmpp::Draw;
 use super::{
-    Arrivals, Bursts, Estimate, Mmpp, ProbeCost, Probes, Row, Scenario, Service, Slowing, View,
-    read_arrivals, run,
+    Arrivals, BalanceReport, Bursts, Estimate, Mmpp, ProbeCost, Probes, Row, Scenario, Service,
+    Slowing, View, read_arrivals, run,
 };
 use crate::source::{Source, open_all};
 use crate::synth::from_words;
@@ -215,6 +215,23 @@ fn a_trace_gives_its_times_and_its_bytes() {
     // What is asked of the sites is what the load says, up to what is left at the end.
     let busy: f64 = rows[0].busy.iter().sum::<f64>() / 16.0;
     assert!((busy - 0.5).abs() < 0.05, "{busy}");
+}
+
+#[test]
+fn seeds_that_are_one_run_have_no_interval() {
+    let spec = from_words("web,requests=5000,seed=3").unwrap();
+    let mut reader = open_all(&[Source::Synth(Box::new(spec))], &ReadOptions::default()).unwrap();
+    let arrivals = read_arrivals(&mut *reader, 4000, &|_| ()).unwrap();
+    let scenario = Scenario { service: Service::Bytes, arrivals, ..source(4000) };
+    let told = rows(&scenario, &["rand", "round-robin"], &[1, 2, 3]);
+    let ci95 = |policy: &str| told.iter().find(|row| row.policy == policy).unwrap().wait_s.ci95;
+    assert!(ci95("central queue").is_nan() && ci95("round-robin").is_nan(), "nothing differs");
+    assert!(ci95("rand") > 0.0, "its choices differ");
+    let scenario = Scenario { service: Service::Exponential, ..scenario };
+    let told = rows(&scenario, &["round-robin"], &[1, 2, 3]);
+    assert!(told.iter().all(|row| row.wait_s.ci95 > 0.0), "work differs");
+    let about = BalanceReport::new(&scenario, "a trace", &[1, 2, 3], told).about;
+    assert!(about.last().unwrap().contains("not of other loads"), "{about:?}");
 }
 
 #[test]

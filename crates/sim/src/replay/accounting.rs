@@ -227,7 +227,7 @@ struct Span {
 }
 
 impl Span {
-    /// What a write has to read first, by offset and bytes: the first and the last line of the
+    /// Reads that a write needs before it, by offset and bytes: the first and the last line of the
     /// run, where it covers them in part. Neighbours are one read.
     #[inline]
     fn torn(&self, line: u64) -> impl Iterator<Item = (u64, u64)> + use<> {

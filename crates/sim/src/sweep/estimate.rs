@@ -113,15 +113,16 @@ impl Job {
     /// Length, to compare with jobs of its kind: bytes of its file, requests of what is made.
     fn length(&self) -> u64 {
         match &self.trace {
-            JobTrace::File { bytes, .. } => *bytes,
+            JobTrace::File { .. } | JobTrace::Object { .. } => self.input_bytes(),
             JobTrace::Synth(words) => requests(words),
         }
     }
 
-    /// Bytes of its file; 0 for what is made.
+    /// Bytes of its file or object; 0 for what is made.
     fn input_bytes(&self) -> u64 {
         match &self.trace {
             JobTrace::File { bytes, .. } => *bytes,
+            JobTrace::Object { object, .. } => object.bytes,
             JobTrace::Synth(_) => 0,
         }
     }
@@ -136,8 +137,8 @@ fn kind(job: &Job) -> String {
             let kind: Vec<&str> = words.split(',').filter(is_kind).collect();
             format!("made:{}", kind.join(","))
         }
-        JobTrace::File { format, path, .. } => {
-            let ending = path.extension().unwrap_or_default().to_string_lossy();
+        JobTrace::File { format, .. } | JobTrace::Object { format, .. } => {
+            let ending = Path::new(&job.name).extension().unwrap_or_default().to_string_lossy();
             format!("{}:{}:{ending}", job.family, format.as_deref().unwrap_or_default())
         }
     }
@@ -156,7 +157,10 @@ fn largest_of_each(jobs: &[Job]) -> Vec<&Job> {
 
 /// Reads the beginning of a trace.
 fn probe(ready: &Ready, job: &Job) -> Result<Density, String> {
-    let (source, options) = job.source()?;
+    if matches!(job.trace, JobTrace::Object { .. }) {
+        return Err("it is in a bucket, and is read by its job only".to_string());
+    }
+    let (source, options) = job.source(None)?;
     let mut reader = source.open(&options).map_err(|error| error.to_string())?;
     let mut stream = Stream::new(&mut *reader, ready.cut);
     let (mut names, mut block) = (Names::new(ready.cut), Block::new(ready.cut));
@@ -182,10 +186,10 @@ fn probe(ready: &Ready, job: &Job) -> Result<Density, String> {
 
 fn memory_of(ready: &Ready, weights: &[Weight], job: &Job, density: Density) -> u64 {
     let scale = match &job.trace {
-        JobTrace::File { bytes, .. } if density.bytes > 0.0 => *bytes as f64 / density.bytes,
+        JobTrace::File { .. } if density.bytes > 0.0 => job.input_bytes() as f64 / density.bytes,
         // A workload that is made says how long it is.
         JobTrace::Synth(words) => made_scale(words, density.requests),
-        JobTrace::File { .. } => 1.0,
+        JobTrace::File { .. } | JobTrace::Object { .. } => 1.0,
     };
     let scale = scale.max(1.0);
     let distinct = density.distinct * scale;

@@ -13,6 +13,7 @@
 //! results is there. Whoever drives a sweep locks the folder for itself; single jobs share the
 //! lock. [`Worker`] writes the files of a job, here or on another machine.
 
+use super::buckets::Buckets;
 use super::estimate::{Estimate, of_ready};
 use super::libraries::{self, Libraries, LibraryHash};
 use super::list::{Job, parse_jobs, write_jobs};
@@ -26,6 +27,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -174,6 +176,12 @@ impl Folder {
     /// When there is no sweep, or somebody drives it.
     pub fn open_shared(path: &Path) -> Result<Folder, FolderError> {
         Folder::open(path, File::try_lock_shared)
+    }
+
+    /// The same, whose jobs have this way to buckets.
+    pub fn with_buckets(mut self, buckets: Arc<dyn Buckets>) -> Folder {
+        self.worker.buckets = buckets;
+        self
     }
 
     fn open(path: &Path, how: Lock) -> Result<Folder, FolderError> {

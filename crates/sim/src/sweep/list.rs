@@ -3,6 +3,7 @@
 //! The list is made once, when a sweep begins, and kept: files that appear later do not shift the
 //! numbers. Its text is one JSON object a line.
 
+use super::buckets::{Bucket, Buckets, Object, SCHEME, parts_of};
 use super::plan::{Plan, PlanError, TraceGroup, TraceOrigin};
 use crate::source::Source;
 use crate::synth::from_words;
@@ -15,6 +16,12 @@ use walkdir::WalkDir;
 
 /// Jobs of a sweep.
 const JOBS_MAX: usize = 10_000_000;
+/// Meaning of patterns: `*` stays within a part of a name.
+const OPTIONS: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
 
 /// One trace with one seed, for all policies and sizes: plain data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,15 +59,38 @@ pub enum JobTrace {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         blkparse_event: Option<char>,
     },
+    /// An object of a bucket.
+    Object {
+        /// The bucket.
+        bucket: Bucket,
+        /// The object, as it was when the list was made.
+        object: Object,
+        /// Its format; `None` finds it from the content.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        format: Option<String>,
+        /// Its columns.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        columns: Option<String>,
+        /// Its event that counts.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        blkparse_event: Option<char>,
+    },
     /// Words of a workload that is made.
     Synth(String),
 }
 
-/// The jobs of a plan; its patterns are relative to `folder`.
+/// The jobs of a plan; its patterns are relative to `folder`, and `buckets` is the way to those of
+/// buckets.
 ///
 /// # Errors
-/// When a pattern is none, or matches no file, or one whose path is not UTF-8.
-pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanError> {
+/// When a pattern is none, or matches no file or object, or one whose path is not UTF-8, or when a
+/// bucket cannot be listed.
+pub fn list(
+    plan: &Plan,
+    folder: &Path,
+    origin: &str,
+    buckets: &dyn Buckets,
+) -> Result<Vec<Job>, PlanError> {
     let mut jobs: Vec<Job> = Vec::new();
     let mut known: BTreeSet<(&str, String)> = BTreeSet::new();
     for group in &plan.groups {
@@ -69,7 +99,7 @@ pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanEr
             line: Some(group.line),
             problem,
         };
-        for (name, trace) in traces(group, folder).map_err(error)? {
+        for (name, trace) in traces(group, folder, buckets).map_err(error)? {
             // A report takes rows of one name for seeds of one trace.
             if !known.insert((&group.family, name.clone())) {
                 let family = &group.family;
@@ -94,15 +124,41 @@ pub fn list(plan: &Plan, folder: &Path, origin: &str) -> Result<Vec<Job>, PlanEr
     Ok(jobs)
 }
 
-fn traces(group: &TraceGroup, folder: &Path) -> Result<Vec<(String, JobTrace)>, String> {
+fn traces(
+    group: &TraceGroup,
+    folder: &Path,
+    buckets: &dyn Buckets,
+) -> Result<Vec<(String, JobTrace)>, String> {
     match &group.origin {
         TraceOrigin::Synth(words) => {
             Ok(words.iter().map(|w| (w.clone(), JobTrace::Synth(w.clone()))).collect())
         }
-        TraceOrigin::Files { patterns, format, columns, blkparse_event } => {
+        TraceOrigin::Files { patterns, bucket, format, columns, blkparse_event } => {
             let mut found: Vec<(String, JobTrace)> = Vec::new();
             let mut places = BTreeSet::new();
             for pattern in patterns {
+                if let Some(parts) = parts_of(pattern) {
+                    let (name, keys) = parts?;
+                    let ca_file = bucket.ca_file.as_ref().map(|file| folder.join(file));
+                    let bucket = Bucket { name: name.to_string(), ca_file, ..bucket.clone() };
+                    for object in objects(pattern, keys, &bucket, buckets)? {
+                        let name = format!("{SCHEME}{name}/{}", object.key);
+                        // Two patterns match it.
+                        if !places.insert(PathBuf::from(&name)) {
+                            continue;
+                        }
+                        let (format, columns) = (format.clone(), columns.clone());
+                        let trace = JobTrace::Object {
+                            bucket: bucket.clone(),
+                            object,
+                            format,
+                            columns,
+                            blkparse_event: *blkparse_event,
+                        };
+                        found.push((name, trace));
+                    }
+                    continue;
+                }
                 for (name, path, bytes) in files(pattern, folder)? {
                     // Two patterns match it, or it is reached through a link as well.
                     if !places.insert(path.canonicalize().unwrap_or_else(|_| path.clone())) {
@@ -122,6 +178,29 @@ fn traces(group: &TraceGroup, folder: &Path) -> Result<Vec<(String, JobTrace)>, 
             Ok(found)
         }
     }
+}
+
+/// The objects of a bucket whose keys match, by key.
+fn objects(
+    pattern: &str,
+    keys: &str,
+    bucket: &Bucket,
+    buckets: &dyn Buckets,
+) -> Result<Vec<Object>, String> {
+    let no_pattern = |error| format!("`{pattern}` is no pattern of names: {error}");
+    let names = Pattern::new(keys).map_err(no_pattern)?;
+    buckets.check(bucket).map_err(|error| format!("`{pattern}`: {error}"))?;
+    // What stands before the first part with wildcards; a whole key is looked for in its folder.
+    let (named, rest) = without_wildcards(Path::new(keys));
+    let whole = rest.as_os_str().is_empty();
+    let above = if whole { named.parent().unwrap_or(Path::new("")) } else { &named };
+    let listed = buckets.list(bucket, &above.to_string_lossy());
+    let mut found = listed.map_err(|error| format!("`{pattern}`: {error}"))?;
+    found.retain(|object| names.matches_with(&object.key, OPTIONS));
+    if found.is_empty() {
+        return Err(format!("`{pattern}` matches no object of the bucket"));
+    }
+    Ok(found)
 }
 
 /// Name, path and length of every file that matches, by name. Links are followed, except one that
@@ -169,11 +248,6 @@ fn files(pattern: &str, folder: &Path) -> Result<Vec<(String, PathBuf, u64)>, St
 /// # Errors
 /// When the name is not UTF-8, so that no pattern could name it, and no result either.
 fn is_match(names: &Pattern, below: &Path, path: &Path) -> Result<bool, String> {
-    const OPTIONS: MatchOptions = MatchOptions {
-        case_sensitive: true,
-        require_literal_separator: true,
-        require_literal_leading_dot: false,
-    };
     match below.to_str() {
         Some(below) => Ok(below.is_empty() || names.matches_with(below, OPTIONS)),
         // What it might have been is seen by its name with marks in place of the wrong bytes.
@@ -222,11 +296,16 @@ impl Job {
         serde_json::to_string(self).expect("a job is plain")
     }
 
-    /// The trace, and how it is read.
-    pub(super) fn source(&self) -> Result<(Source, ReadOptions), String> {
+    /// The trace, whose object is copied to `copy` if it is one, and how it is read.
+    pub(super) fn source(&self, copy: Option<&Path>) -> Result<(Source, ReadOptions), String> {
         let mut options = ReadOptions { format: None, columns: None, blkparse_event: None };
+        let path = match &self.trace {
+            JobTrace::File { path, .. } => Some(path.as_path()),
+            JobTrace::Object { .. } | JobTrace::Synth(_) => copy,
+        };
         match &self.trace {
-            JobTrace::File { path, format, columns, blkparse_event, .. } => {
+            JobTrace::File { format, columns, blkparse_event, .. }
+            | JobTrace::Object { format, columns, blkparse_event, .. } => {
                 options.format = format
                     .as_ref()
                     .map(|text| text.parse())
@@ -237,7 +316,8 @@ impl Job {
                         |error: thermocline_trace::ParseColumnMapError| error.to_string(),
                     )?;
                 options.blkparse_event = *blkparse_event;
-                Ok((Source::File(path.clone()), options))
+                let path = path.ok_or("its object was not copied yet")?;
+                Ok((Source::File(path.to_path_buf()), options))
             }
             JobTrace::Synth(words) => {
                 let mut spec = from_words(words).map_err(|error| error.to_string())?;

@@ -20,8 +20,10 @@
 //!   with an error. A job whose trace could not be read for a reason that may pass has no rows: it
 //!   stays undone, and the next run tries it again.
 //!
-//! What it does not do: it decides nothing about caches (that is `lab`), and it opens no bucket.
+//! What it does not do: it decides nothing about caches (that is `lab`), and it opens no bucket by
+//! itself: whoever runs a sweep gives it the way there ([`Buckets`]).
 
+mod buckets;
 mod estimate;
 mod folder;
 mod libraries;
@@ -36,6 +38,7 @@ mod summary;
 mod tests;
 mod worker;
 
+pub use buckets::{Bucket, Buckets, NoBuckets, Object};
 pub use estimate::{Estimate, estimate};
 pub use folder::{Beginning, Drive, Driven, Folder, FolderError, drive};
 pub use list::{Job, JobTrace, list, parse_jobs, write_jobs};

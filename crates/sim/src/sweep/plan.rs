@@ -4,6 +4,7 @@
 //! can be without a trace and without loading a library: policies of the registry exist, sizes are
 //! sizes, families can be names of folders.
 
+use super::buckets::{self, Bucket};
 use super::libraries::Libraries;
 use crate::lab::{CacheSize, LabOptions};
 use crate::replay::cost::Profile;
@@ -100,10 +101,12 @@ pub struct TraceGroup {
 /// Origin of traces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceOrigin {
-    /// Files by name or pattern, relative to the plan's folder.
+    /// Files by name or pattern, relative to the plan's folder, and objects of buckets.
     Files {
-        /// Names and patterns.
+        /// Names and patterns; those of buckets begin with `s3://`.
         patterns: Vec<String>,
+        /// Settings by which their buckets are asked; without a name.
+        bucket: Bucket,
         /// Format of all of them; `None` finds it from the content.
         format: Option<String>,
         /// Columns of a text in columns, as [`ColumnMap`] is written.
@@ -156,6 +159,7 @@ struct WrittenGroup {
     format: Option<Spanned<String>>,
     columns: Option<Spanned<String>>,
     blkparse_event: Option<char>,
+    s3: Option<Spanned<Bucket>>,
 }
 
 impl Plan {
@@ -393,15 +397,34 @@ impl Reader<'_> {
         if let Some(columns) = &group.columns {
             columns.as_ref().parse::<ColumnMap>().map_err(|error| self.error(columns, error))?;
         }
-        if let Some(pattern) = group.files.iter().find(|pattern| pattern.contains("://")) {
-            let problem = format!(
-                "`{pattern}`: a sweep reads files, not buckets; mount the bucket, or copy the traces"
-            );
+        let mut in_buckets = false;
+        for pattern in &group.files {
+            let problem = match buckets::parts_of(pattern) {
+                Some(Err(problem)) => problem,
+                None if pattern.contains("://") => format!(
+                    "`{pattern}`: a sweep reads files, and buckets by s3://; copy the traces, or \
+                     mount their place"
+                ),
+                parts => {
+                    in_buckets |= parts.is_some();
+                    continue;
+                }
+            };
             return Err(self.error(&group.family, problem));
         }
+        let bucket = match &group.s3 {
+            Some(at) if !in_buckets => {
+                return Err(self.error(at, "`s3` needs a pattern of `files` like s3://BUCKET/…"));
+            }
+            Some(at) if !at.as_ref().name.is_empty() => {
+                return Err(self.error(at, "`files` name the bucket; leave `name` out"));
+            }
+            written => written.as_ref().map(|at| at.as_ref().clone()).unwrap_or_default(),
+        };
         let text = |value: &Option<Spanned<String>>| value.as_ref().map(|v| v.as_ref().clone());
         Ok(TraceOrigin::Files {
             patterns: group.files.clone(),
+            bucket,
             format: text(&group.format),
             columns: text(&group.columns),
             blkparse_event: group.blkparse_event,
@@ -411,6 +434,9 @@ impl Reader<'_> {
     fn synth(&self, group: &WrittenGroup) -> Result<TraceOrigin, PlanError> {
         if let Some(at) = group.format.as_ref().or(group.columns.as_ref()) {
             return Err(self.error(at, "a made workload has no format and no columns"));
+        }
+        if let Some(at) = &group.s3 {
+            return Err(self.error(at, "a made workload is in no bucket"));
         }
         for words in &group.synth {
             from_words(words.as_ref()).map_err(|error| self.error(words, error))?;

@@ -1,11 +1,13 @@
 //! A plan as a file: read, listed, estimated, begun. Both the command and the Python package use
 //! this, so that they mean the same by a plan.
 
+use super::buckets::{Buckets, NoBuckets};
 use super::estimate::{Estimate, estimate};
 use super::folder::{Beginning, Folder, FolderError};
 use super::list::{Job, list};
 use super::plan::{Plan, PlanError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A plan with its text and the folder that its patterns are relative to.
 #[derive(Debug, Clone)]
@@ -15,6 +17,7 @@ pub struct PlanFile {
     text: String,
     name: String,
     folder: PathBuf,
+    buckets: Arc<dyn Buckets>,
 }
 
 impl PlanFile {
@@ -33,15 +36,20 @@ impl PlanFile {
         let plan = Plan::parse(&text, &name)?;
         let whole = path.canonicalize().map_err(unread)?;
         let folder = whole.parent().unwrap_or(Path::new("/")).to_path_buf();
-        Ok(PlanFile { plan, text, name, folder })
+        Ok(PlanFile { plan, text, name, folder, buckets: Arc::new(NoBuckets) })
+    }
+
+    /// The same with this way to buckets.
+    pub fn with_buckets(self, buckets: Arc<dyn Buckets>) -> PlanFile {
+        PlanFile { buckets, ..self }
     }
 
     /// The jobs of the plan, as its traces are now.
     ///
     /// # Errors
-    /// When a pattern is none, or matches no file.
+    /// When a pattern is none, matches nothing, or a bucket cannot be listed.
     pub fn jobs(&self) -> Result<Vec<Job>, PlanError> {
-        list(&self.plan, &self.folder, &self.name)
+        list(&self.plan, &self.folder, &self.name, &*self.buckets)
     }
 
     /// The needs of these jobs of the plan.
@@ -63,7 +71,8 @@ impl PlanFile {
             beside: &self.folder,
             command,
         };
-        Folder::begin(out, beginning, || Ok(self.jobs()?))
+        let folder: Result<Folder, BeginError> = Folder::begin(out, beginning, || Ok(self.jobs()?));
+        Ok(folder?.with_buckets(Arc::clone(&self.buckets)))
     }
 }
 

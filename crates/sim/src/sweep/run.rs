@@ -1,6 +1,7 @@
 //! One job: a trace, all policies at all sizes, and rows whatever happens.
 //!
-//! 1. A file is hashed (BLAKE3), so that a result says what it is about.
+//! 1. A file is hashed (BLAKE3), so that a result says what it is about. An object of a bucket is
+//!    copied into a file first.
 //! 2. Where sizes are shares or a warm-up is, the trace is counted first; a bound that is told the
 //!    future makes it be held whole. Otherwise it is read once and replayed as it comes.
 //! 3. A file that was changed meanwhile has no result: its hash would be another's. Nor has one of
@@ -8,6 +9,7 @@
 //! 4. An error of the system, such as a file that is not there, may pass: the job has no result.
 //!    All else is the trace's own fault, if its bytes can be read again and are the same.
 
+use super::buckets::{Buckets, Scratch};
 use super::list::{Job, JobTrace};
 use super::plan::Ready;
 use super::rows::{Facts, ResultRow};
@@ -28,17 +30,58 @@ pub(super) type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 pub(super) fn run(
     ready: &Ready,
     job: &Job,
+    buckets: &dyn Buckets,
     progress: Progress<'_>,
 ) -> Result<(Facts, Vec<ResultRow>), String> {
     let (name, seed) = (job.name.clone(), job.seed);
     let mut facts = Facts { job: job.number, name, seed, ..Facts::default() };
-    match replay(ready, job, &mut facts, progress) {
-        Ok(tried) => Ok((facts, placed(ready, job, tried))),
+    let copy = match &job.trace {
+        JobTrace::Object { bucket, object, .. } => {
+            let copy = Scratch::copy(buckets, bucket, object);
+            Some(copy.map_err(|error| format!("{}: {error}", job.name))?)
+        }
+        JobTrace::File { .. } | JobTrace::Synth(_) => None,
+    };
+    let place = Place { job, copy: copy.as_ref().map(Scratch::path) };
+    match replay(ready, place, &mut facts, progress) {
+        Ok(tried) => Ok((facts, placed(ready, place, tried))),
         Err(Fault::Lasting(error)) => {
-            let row = ResultRow { cell: None, outcome: Err(job.as_named(&error)) };
+            let row = ResultRow { cell: None, outcome: Err(place.as_named(&error)) };
             Ok((facts, vec![row]))
         }
-        Err(Fault::Passing(error)) => Err(error),
+        Err(Fault::Passing(error)) => Err(place.as_named_beside_files(&error)),
+    }
+}
+
+/// A job, and where its object was copied to if its trace is one.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    job: &'a Job,
+    copy: Option<&'a Path>,
+}
+
+impl<'a> Place<'a> {
+    /// The file that is read, and the length that it had when the sweep began; `None`: the
+    /// workload is made.
+    fn file(&self) -> Option<(&'a Path, u64)> {
+        match &self.job.trace {
+            JobTrace::File { path, bytes, .. } => Some((path, *bytes)),
+            JobTrace::Object { object, .. } => Some((self.copy?, object.bytes)),
+            JobTrace::Synth(_) => None,
+        }
+    }
+
+    /// A message that names the trace as the plan does: the same on every machine.
+    fn as_named(&self, message: &str) -> String {
+        match self.file() {
+            Some((path, _)) => message.replace(&*path.to_string_lossy(), &self.job.name),
+            None => message.to_string(),
+        }
+    }
+
+    /// The same where a copy was read; of a file it names the path, for whoever is to mend it.
+    fn as_named_beside_files(&self, message: &str) -> String {
+        if self.copy.is_some() { self.as_named(message) } else { message.to_string() }
     }
 }
 
@@ -72,29 +115,29 @@ impl From<LabError> for Fault {
 }
 
 /// Gives every result its policy and size.
-fn placed(ready: &Ready, job: &Job, tried: Vec<Tried>) -> Vec<ResultRow> {
+fn placed(ready: &Ready, place: Place<'_>, tried: Vec<Tried>) -> Vec<ResultRow> {
     let cells = ready.specs.iter().flat_map(|spec| {
         ready.sizes.iter().map(move |size| (spec.label.clone(), size.to_string()))
     });
     let row = |(cell, tried): ((String, String), Tried)| ResultRow {
         cell: Some(cell),
-        outcome: tried.map(Box::new).map_err(|error| job.as_named(&error.to_string())),
+        outcome: tried.map(Box::new).map_err(|error| place.as_named(&error.to_string())),
     };
     cells.zip(tried).map(row).collect()
 }
 
 fn replay(
     ready: &Ready,
-    job: &Job,
+    place: Place<'_>,
     facts: &mut Facts,
     progress: Progress<'_>,
 ) -> Result<Vec<Tried>, Fault> {
-    let JobTrace::File { path, bytes: listed, .. } = &job.trace else {
-        return replay_once(ready, job, facts, progress);
+    let Some((path, listed)) = place.file() else {
+        return replay_once(ready, place, facts, progress);
     };
     let hashed = Hashed::new(path).map_err(Fault::Passing)?;
     let there = hashed.metadata.len();
-    if there != *listed {
+    if there != listed {
         // Rows of its other seeds would be of another trace.
         return Err(Fault::Passing(format!(
             "{}: {there} bytes, and {listed} when the sweep began; restore it, or begin anew",
@@ -102,7 +145,7 @@ fn replay(
         )));
     }
     facts.file = Some((hashed.metadata.len(), hashed.hash.clone()));
-    let replayed = replay_once(ready, job, facts, progress);
+    let replayed = replay_once(ready, place, facts, progress);
     match &replayed {
         Ok(_) => hashed.check().map_err(Fault::Passing)?,
         // Errors of the system may come out of a reader as damage.
@@ -114,11 +157,11 @@ fn replay(
 
 fn replay_once(
     ready: &Ready,
-    job: &Job,
+    Place { job, copy }: Place<'_>,
     facts: &mut Facts,
     progress: Progress<'_>,
 ) -> Result<Vec<Tried>, Fault> {
-    let (source, read) = job.source().map_err(Fault::Lasting)?;
+    let (source, read) = job.source(copy).map_err(Fault::Lasting)?;
     let options = ready.options(job.seed);
     let grid = Grid { specs: &ready.specs, sizes: &ready.sizes, refusal: Refusal::KeepsPlace };
     let mut reader = source.open(&read)?;
@@ -143,16 +186,6 @@ fn replay_once(
     };
     facts.seen = Some((seen.requests, seen.distinct as u64, seen.last.0));
     Ok(tried)
-}
-
-impl Job {
-    /// A message that names the trace as the plan does: the same on every machine.
-    fn as_named(&self, message: &str) -> String {
-        match &self.trace {
-            JobTrace::File { path, .. } => message.replace(&*path.to_string_lossy(), &self.name),
-            JobTrace::Synth(_) => message.to_string(),
-        }
-    }
 }
 
 /// A file with its hash.

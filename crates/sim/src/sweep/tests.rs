@@ -1,7 +1,9 @@
 //! Plans, lists, folders and jobs: what is refused, and what is the same whatever happens.
 
 use super::rows::read_rows;
-use super::{Beginning, Drive, Folder, FolderError, Job, JobTrace, Plan, PlanError, Ran, Worker};
+use super::{
+    Beginning, Drive, Folder, FolderError, Job, JobTrace, NoBuckets, Plan, PlanError, Ran, Worker,
+};
 use super::{drive, estimate, list, parse_jobs, write_jobs};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -55,7 +57,9 @@ pub(super) fn begin(out: &Path, traces: &Path) -> Result<Folder, FolderError> {
 pub(super) fn begin_with(text: &str, out: &Path, traces: &Path) -> Result<Folder, FolderError> {
     let plan = Plan::parse(text, "plan.toml").unwrap();
     let with = Beginning { plan: text, contest: &plan.contest, beside: traces, command: "test" };
-    Folder::begin(out, with, || Ok::<_, FolderError>(list(&plan, traces, "plan.toml").unwrap()))
+    Folder::begin(out, with, || {
+        Ok::<_, FolderError>(list(&plan, traces, "plan.toml", &NoBuckets).unwrap())
+    })
 }
 
 pub(super) fn run_all(folder: &Folder, workers: usize) -> usize {
@@ -95,7 +99,8 @@ fn what_is_wrong_in_a_plan_is_named_with_its_line() {
         ("\"msr\"", "\"mrs\"", 15, "is not a trace format"),
         ("web,requests", "webb,requests", 19, "there is no preset `webb`"),
         ("synth =", "sinth =", 19, "unknown field `sinth`"),
-        ("*.csv", "s3://bucket/*.csv", 13, "not buckets"),
+        ("*.csv", "gs://bucket/*.csv", 13, "buckets by s3://"),
+        ("*.csv", "s3://bucket", 13, "write s3://BUCKET/PATTERN"),
         ("\"arc\"", "\"./mine.so:\"", 4, "names a library and no policy of it"),
         ("\"arc\"", "\"larc:nonsense=1+./mine.so:own\"", 4, "nonsense"),
     ] {
@@ -112,7 +117,7 @@ fn what_is_wrong_in_a_plan_is_named_with_its_line() {
 fn a_list_of_jobs_is_read_as_it_was_written() {
     let folder = traces();
     let plan = Plan::parse(PLAN, "plan.toml").unwrap();
-    let jobs = list(&plan, folder.path(), "plan.toml").unwrap();
+    let jobs = list(&plan, folder.path(), "plan.toml", &NoBuckets).unwrap();
     let names: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.seed)).collect();
     let expected = [("a.csv", 1), ("a.csv", 2), ("b.csv", 1), ("b.csv", 2), ("broken.csv", 1)];
     assert_eq!(names[..5], expected);
@@ -128,7 +133,7 @@ fn a_list_of_jobs_is_read_as_it_was_written() {
 fn a_pattern_that_matches_nothing_is_refused() {
     let folder = traces();
     let plan = Plan::parse(&PLAN.replace("*.csv", "*.gz"), "plan.toml").unwrap();
-    let error = list(&plan, folder.path(), "plan.toml").unwrap_err();
+    let error = list(&plan, folder.path(), "plan.toml", &NoBuckets).unwrap_err();
     assert!(error.to_string().starts_with("plan.toml, line 13: `*.gz` matches no file"), "{error}");
 }
 
@@ -318,7 +323,7 @@ fn a_file_of_rows_that_is_damaged_anywhere_is_no_panic() {
 fn an_estimate_grows_with_the_trace() {
     let folder = traces();
     let plan = Plan::parse(PLAN, "plan.toml").unwrap();
-    let jobs = list(&plan, folder.path(), "plan.toml").unwrap();
+    let jobs = list(&plan, folder.path(), "plan.toml", &NoBuckets).unwrap();
     let small = estimate(&plan.contest, folder.path(), &jobs).unwrap();
     assert_eq!((small.jobs, small.rows), (10, 60));
     let mut large = jobs.clone();
@@ -537,7 +542,7 @@ fn who_begins_while_another_one_has_begun_and_ended_is_refused() {
     // While this one lists its traces, the other one begins, and ends.
     let begun = Folder::begin(&out, with, || {
         run_all(&begin(&out, traces.path()).unwrap(), 1);
-        Ok::<_, FolderError>(list(&plan, traces.path(), "plan.toml").unwrap())
+        Ok::<_, FolderError>(list(&plan, traces.path(), "plan.toml", &NoBuckets).unwrap())
     });
     assert!(begun.unwrap_err().to_string().contains("another plan"));
     assert_eq!(fs::read_to_string(out.join("plan.toml")).unwrap(), PLAN);
@@ -601,7 +606,7 @@ fn a_plan_that_somebody_wrote_is_not_written_over() {
 fn a_trace_counts_once_however_it_is_reached() {
     let traces = traces();
     std::os::unix::fs::symlink(".", traces.path().join("again")).unwrap();
-    let plan = |text: &str| list(&Plan::parse(text, "p").unwrap(), traces.path(), "p");
+    let plan = |text: &str| list(&Plan::parse(text, "p").unwrap(), traces.path(), "p", &NoBuckets);
     let through_links = PLAN.replace("[\"*.csv\"]", "[\"*.csv\", \"again/*.csv\"]");
     assert_eq!(plan(&through_links), plan(PLAN));
     let twice = format!("{PLAN}\n[[traces]]\nfamily = \"files\"\nfiles = [\"a.csv\"]\n");
@@ -624,7 +629,7 @@ fn patterns_over_folders_end_where_links_lead_back_up() {
     }
     let plan = |pattern: &str| {
         let text = PLAN.replace("[\"*.csv\"]", &format!("[\"{pattern}\"]"));
-        list(&Plan::parse(&text, "p").unwrap(), traces.path(), "p")
+        list(&Plan::parse(&text, "p").unwrap(), traces.path(), "p", &NoBuckets)
     };
     let count = |pattern: &str| {
         plan(pattern).map(|jobs| jobs.iter().filter(|job| job.family == "files").count())

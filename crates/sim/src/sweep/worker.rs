@@ -8,6 +8,7 @@
 //! Files are written beside their names, synced, and renamed, the times first. A file that is
 //! there is complete.
 
+use super::buckets::{Buckets, NoBuckets};
 use super::folder::{FolderError, Head, io_error, other, read_current_head};
 use super::libraries::Libraries;
 use super::list::Job;
@@ -17,6 +18,7 @@ use super::run::{self, Progress};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Names that a half-written file may try, should others write the same file.
 const PARTS_MAX: u32 = 1000;
@@ -42,6 +44,7 @@ pub struct Worker {
     pub(super) path: PathBuf,
     pub(super) head: Head,
     pub(super) ready: Ready,
+    pub(super) buckets: Arc<dyn Buckets>,
 }
 
 impl Worker {
@@ -64,7 +67,8 @@ impl Worker {
     pub(super) fn new(folder: &Path, head: Head) -> Result<Worker, FolderError> {
         let ready = head.contest.ready(&Libraries::copied(folder, &head.libraries)?);
         let ready = ready.map_err(|error| other(&folder.join("sweep.json"), error))?;
-        Ok(Worker { path: folder.to_path_buf(), head, ready })
+        let (path, buckets) = (folder.to_path_buf(), Arc::new(NoBuckets));
+        Ok(Worker { path, head, ready, buckets })
     }
 
     /// Runs a job and writes its files; those of a job that is done are written again, the same
@@ -73,7 +77,7 @@ impl Worker {
     /// # Errors
     /// When the files cannot be written. A broken trace is no error: it is a row.
     pub fn run(&self, job: &Job, progress: Progress<'_>) -> Result<Ran, FolderError> {
-        match run::run(&self.ready, job, progress) {
+        match run::run(&self.ready, job, &*self.buckets, progress) {
             Ok((facts, rows)) => {
                 self.write(job, &facts, &rows)?;
                 Ok(Ran::Done { errors: rows.iter().filter(|row| row.outcome.is_err()).count() })

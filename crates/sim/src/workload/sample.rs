@@ -14,8 +14,8 @@
 //! touches themselves are kept, so that any policy can be replayed on them afterwards
 //! (Waldspurger et al., "Cache Modeling and Optimization using Miniature Simulations", ATC 2017).
 //!
-//! State: 24 B a touch of a sampled line, about 50 B a line that was ever in the sample, and 512 KiB
-//! for the number of touches before requests of the trace.
+//! State: 24 B a touch of a sampled line, about 50 B a line that was ever in the sample, and
+//! 512 KiB for the number of touches before requests of the trace.
 
 use super::dense::{Address, DenseIds};
 use super::stream::{check_length, known, units};

@@ -213,8 +213,8 @@ fn requests_of_zero_bytes_are_left_out_and_counted() {
     assert!(repairs[0].contains("row 3"), "{repairs:?}");
 }
 
-/// A trace of two requests, 7 of whatever unit apart, written as a program does that gives a column's
-/// type the older way only.
+/// A trace of two requests, 7 of whatever unit apart, written as a program does that gives a
+/// column's type the older way only.
 fn with_converted(time: Converted, length: Converted) -> Vec<u8> {
     let integer = |name, converted| {
         let physical = match converted {

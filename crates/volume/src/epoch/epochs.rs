@@ -11,6 +11,7 @@ use crate::epoch::view::View;
 use crate::group_state::GroupState;
 use crate::io::request::{Reply, Request};
 use crate::pools::pool::Pool;
+use crate::settings::POOLS_MAX;
 use std::collections::BTreeSet;
 use thermocline_policy::hints::store::{HintError, Hints};
 use thermocline_policy::placement::shadow::{ShadowError, Shadows};
@@ -18,7 +19,7 @@ use thermocline_policy::placement::{
     Budget, ChunkAccess, Move, Placement, PoolChange, PoolLoad, Route, Unreadable,
 };
 use thermocline_units::situations::met_if;
-use thermocline_units::{ChunkId, Nanos};
+use thermocline_units::{ChunkId, Nanos, PoolId};
 
 /// The placement, and who listens beside it.
 pub(crate) struct Epochs {
@@ -207,6 +208,8 @@ impl Epochs {
 
     /// Pools have other ranks: all who know pools by rank learn of it.
     pub(crate) fn pools_changed(&mut self, now: Nanos, change: PoolChange) {
+        let (PoolChange::Joined(PoolId(place)) | PoolChange::Left(PoolId(place))) = change;
+        assert!(usize::from(place) < POOLS_MAX, "a place among pools");
         let left = matches!(change, PoolChange::Left(_));
         met_if(left && self.placement.is_some(), "pool left while a placement decided");
         met_if(!left && self.placement.is_some(), "pool joined while a placement decided");

@@ -112,8 +112,8 @@ impl Ranks {
         self.there.iter().take(usize::from(self.rank_of(pool).0)).copied()
     }
 
-    /// All pools that are there, those first whose ranks are nearest to that of `pool`; of two that are as near,
-    /// the faster one.
+    /// All pools that are there, those first whose ranks are nearest to that of `pool`; of two that
+    /// are as near, the faster one.
     pub(crate) fn by_likeness(&self, pool: PoolId) -> Vec<PoolId> {
         let rank = |id: PoolId| self.rank_of(id).0;
         let mut pools = self.there.clone();

@@ -8,7 +8,7 @@ use crate::output;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use thermocline_admin::http::{HttpListeners, TcpListen};
-use thermocline_admin::tls::{TlsFiles, tls};
+use thermocline_admin::tls::tls;
 use thermocline_offload::{OffloadError, Pool, serve_pool};
 
 const EXAMPLES: &str = "\
@@ -51,11 +51,6 @@ pub(super) fn run(args: &Args) -> Result<(), CliError> {
     let tcp = match tcp {
         None => None,
         Some((address, token, files)) => {
-            let files = files.map(|files| TlsFiles {
-                certificate: files.cert,
-                key: files.key,
-                client_authority: files.client_ca,
-            });
             let tls = files.map(|files| tls(&files).map_err(CliError::input)).transpose()?;
             let token = listeners::token(&token)?;
             page = Some((if tls.is_some() { "https" } else { "http" }, token.clone()));

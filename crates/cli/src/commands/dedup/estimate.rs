@@ -144,7 +144,7 @@ fn page(args: &Args, files: &[(PathBuf, u64)], rows: &[Row]) -> String {
         y: Axis::linear("sent", Quantity::Share),
         series,
     };
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+    let command = output::command_line();
     Page::new("Redundancy by chunking")
         .lede("The share of the bytes that a tunnel would send, with references and compression.")
         .chart(&chart)

@@ -220,8 +220,7 @@ impl Args {
 impl Output {
     fn deliver(&self, report: &BalanceReport) -> Result<(), CliError> {
         if let Some(path) = &self.html {
-            let command: Vec<String> = std::env::args().skip(1).collect();
-            let page = report.to_html(&format!("thermocline {}", command.join(" ")));
+            let page = report.to_html(&output::command_line());
             output::write_text(path, &page, self.force)?;
         }
         if self.json {

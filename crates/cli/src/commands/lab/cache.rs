@@ -141,8 +141,7 @@ impl Output {
     /// Writes the page, if one was asked for.
     pub(super) fn write_html(&self, page: impl FnOnce(&str) -> String) -> Result<(), CliError> {
         let Some(path) = &self.html else { return Ok(()) };
-        let command: Vec<String> = std::env::args().skip(1).collect();
-        let page = page(&format!("thermocline {}", command.join(" ")));
+        let page = page(&output::command_line());
         output::write_text(path, &page, self.force)
     }
 

@@ -81,8 +81,7 @@ fn write_results(
 ) -> Result<(), CliError> {
     std::fs::create_dir_all(folder)
         .map_err(|error| CliError::failed(format!("{}: {error}", folder.display())))?;
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("thermocline {}", command.join(" "));
+    let command = output::command_line();
     let page = outcome.to_html(env!("CARGO_PKG_VERSION"), &command);
     let markdown = outcome.to_markdown();
     for (name, text) in RESULTS.iter().zip([&markdown, &page, json]) {

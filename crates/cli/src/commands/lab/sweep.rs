@@ -1,7 +1,9 @@
 //! `thermocline lab sweep`: many traces, policies, sizes and seeds; a stopped run can be continued.
 
+mod buckets;
 mod ray;
 
+use self::buckets::S3;
 use crate::error::CliError;
 use crate::output;
 use crate::progress::{Progress, Unit};
@@ -74,8 +76,14 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     }
 }
 
-fn dry_run(path: &Path, json: bool) -> Result<(), CliError> {
+/// A plan, with the way to buckets.
+fn plan_file(path: &Path) -> Result<PlanFile, CliError> {
     let file = PlanFile::read(path).map_err(CliError::input)?;
+    Ok(file.with_buckets(Arc::new(S3::default())))
+}
+
+fn dry_run(path: &Path, json: bool) -> Result<(), CliError> {
+    let file = plan_file(path)?;
     let jobs = file.jobs().map_err(CliError::input)?;
     let estimate = file.estimate(&jobs).map_err(CliError::input)?;
     output::answer(json, &estimate, |estimate| described(estimate, &file.plan, &jobs))
@@ -119,6 +127,7 @@ fn rounded(bytes: u64) -> String {
 
 fn one(out: &Path, number: u64, json: bool) -> Result<(), CliError> {
     let folder = Folder::open_shared(out).map_err(CliError::input)?;
+    let folder = folder.with_buckets(Arc::new(S3::default()));
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
     let job = index.and_then(|index| folder.jobs().get(index)).ok_or_else(|| {
         CliError::input(format!("--job {number}: the jobs are 1 to {}", folder.jobs().len()))
@@ -135,17 +144,10 @@ fn one(out: &Path, number: u64, json: bool) -> Result<(), CliError> {
     output::print(&format!("{value}\n"))
 }
 
-/// The command that this process carries out, as provenance; names need not be UTF-8.
-fn command_line() -> String {
-    let words = std::env::args_os().skip(1);
-    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    format!("thermocline {}", words.join(" "))
-}
-
 #[allow(clippy::print_stderr)]
 fn whole(plan_path: &Path, out: &Path, args: &Args) -> Result<(), CliError> {
-    let file = PlanFile::read(plan_path).map_err(CliError::input)?;
-    let folder = file.begin(out, &command_line()).map_err(CliError::input)?;
+    let file = plan_file(plan_path)?;
+    let folder = file.begin(out, &output::command_line()).map_err(CliError::input)?;
     let missing = folder.missing().map_err(CliError::failed)?.len();
     let before = folder.jobs().len() - missing;
     if before > 0 {
@@ -250,7 +252,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), CliError> {
     };
     let report = sweep::report::report(&args.folder, &options)?;
     if let Some(path) = &args.html {
-        let page = report.to_html(&command_line());
+        let page = report.to_html(&output::command_line());
         output::write_text(path, &page, args.force)?;
     }
     output::answer(args.json, &report, sweep::report::SweepReport::to_markdown)

@@ -99,8 +99,7 @@ impl Args {
     fn draw(&self, report: &ChunkReport, path: &Path) -> Result<(), CliError> {
         let sources = self.source.sources();
         let traces: Vec<String> = sources.iter().map(ToString::to_string).collect();
-        let command: Vec<String> = std::env::args().skip(1).collect();
-        let command = format!("thermocline {}", command.join(" "));
+        let command = output::command_line();
         let page = report.to_html(&traces.join(", "), env!("CARGO_PKG_VERSION"), &command);
         output::write_text(path, &page, self.force)
     }

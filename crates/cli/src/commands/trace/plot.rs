@@ -64,8 +64,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     } else {
         let sources = args.source.sources();
         let traces: Vec<String> = sources.iter().map(ToString::to_string).collect();
-        let command: Vec<String> = std::env::args().skip(1).collect();
-        let command = format!("thermocline {}", command.join(" "));
+        let command = output::command_line();
         popularity.to_html(&traces.join(", "), env!("CARGO_PKG_VERSION"), &command)
     };
     output::write_text(&args.output, &picture, args.force)

@@ -1,7 +1,7 @@
 //! Folders that hold other things than this sweep, or damaged ones.
 
 use super::super::tests::{PLAN, begin, begin_with, results, run_all, traces, with_own_policies};
-use super::super::{Plan, list};
+use super::super::{NoBuckets, Plan, list};
 use super::{Folder, contents};
 use std::fs;
 
@@ -110,7 +110,7 @@ fn a_folder_whose_name_is_not_utf_8_is_refused() {
     fs::create_dir(&folder).unwrap();
     fs::copy(traces.path().join("a.csv"), folder.join("a.csv")).unwrap();
     let plan = Plan::parse(PLAN, "plan.toml").unwrap();
-    let error = list(&plan, &folder, "plan.toml").unwrap_err();
+    let error = list(&plan, &folder, "plan.toml", &NoBuckets).unwrap_err();
     assert!(error.to_string().contains("is not UTF-8"), "{error}");
     assert!(error.to_string().contains("rename the folder"), "{error}");
     assert_eq!(error.line, Some(13));

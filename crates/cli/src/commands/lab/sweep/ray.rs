@@ -3,8 +3,8 @@
 //! 1. A Python is found that has the packages `thermocline` and `ray`.
 //! 2. This process becomes that Python: signals and the exit status are then its own.
 
-use super::command_line;
 use crate::error::CliError;
+use crate::output;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,7 +38,7 @@ pub(super) fn become_driver(plan: &Path, out: &Path, workers: Option<u16>, json:
     }
     let mut driver = Command::new(&python);
     driver.args(["-m", "thermocline.on_ray"]).arg(plan).arg("--out").arg(out);
-    driver.args(["--command", &command_line()]);
+    driver.args(["--command", &output::command_line()]);
     if let Some(workers) = workers {
         driver.args(["--workers", &workers.to_string()]);
     }
