@@ -86,6 +86,12 @@ impl Config {
     fn check(&self) -> Result<(), String> {
         let label = |text: &String| PolicySpec::parse(text).map_or(text.clone(), |spec| spec.label);
         let labels: Vec<String> = self.policies.iter().map(label).collect();
+        if self.expect.iter().any(Expectation::compares_with_nobody) {
+            return Err("`against` names nobody to compare with".to_string());
+        }
+        if self.figures.iter().any(|figure| figure.policies.is_empty()) {
+            return Err("`policies` of a figure names no policy".to_string());
+        }
         let sets = || self.published.iter().chain(&self.stand_ins);
         let known = |policy: &&str| labels.iter().any(|label| label == policy);
         let expected = self.expect.iter().flat_map(Expectation::policies);

@@ -72,6 +72,15 @@ impl Expectation {
         others.iter().chain([policy]).map(String::as_str).collect()
     }
 
+    /// True if it is about a comparison, and names nobody to compare with.
+    pub(super) fn compares_with_nobody(&self) -> bool {
+        match self {
+            Expectation::CatchesUp { against, .. }
+            | Expectation::HitRatioReaches { against, .. } => against.is_empty(),
+            Expectation::CostAtMost { .. } | Expectation::HitRatioNear { .. } => false,
+        }
+    }
+
     /// The workload that it names, if it is not about all of them.
     pub(super) fn workload(&self) -> Option<&String> {
         match self {
@@ -217,19 +226,26 @@ pub enum PublishedMeasure {
 }
 
 impl Published {
-    /// Policies that it names.
+    /// Policies that it needs.
     pub(super) fn names(&self) -> Vec<&str> {
-        self.policies.iter().chain(&self.against).map(String::as_str).collect()
+        let beside = match self.measure {
+            PublishedMeasure::HitRatio => None,
+            PublishedMeasure::Cost => Some(self.beside()),
+        };
+        self.policies.iter().map(String::as_str).chain(beside).collect()
+    }
+
+    /// Policy of whose costs these are a share.
+    fn beside(&self) -> &str {
+        self.against.as_deref().unwrap_or("lru")
     }
 
     /// The measure in words.
     pub fn words(&self) -> String {
         let policies = self.policies.join(", ");
-        match (self.measure, &self.against) {
-            (PublishedMeasure::HitRatio, _) => format!("hits of {policies}"),
-            (PublishedMeasure::Cost, against) => {
-                format!("cost of {policies} beside {}", against.as_deref().unwrap_or("lru"))
-            }
+        match self.measure {
+            PublishedMeasure::HitRatio => format!("hits of {policies}"),
+            PublishedMeasure::Cost => format!("cost of {policies} beside {}", self.beside()),
         }
     }
 
@@ -238,9 +254,8 @@ impl Published {
         each(draws, |rows| match self.measure {
             PublishedMeasure::HitRatio => Some(best(rows, &self.policies, true)? * 100.0),
             PublishedMeasure::Cost => {
-                let against = self.against.as_deref().unwrap_or("lru");
                 let cost = |policy: &str| Some(end(rows, policy, true)?.cost_source_s);
-                Some(cost(self.policies.first()?)? / cost(against)? * 100.0)
+                Some(cost(self.policies.first()?)? / cost(self.beside())? * 100.0)
             }
         })
     }

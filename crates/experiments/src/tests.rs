@@ -44,6 +44,8 @@ fn what_is_expected_of_nobody_is_refused() {
     };
     let policy = error("against = [\"", "against = [\"lrv\", \"");
     assert!(policy.contains("`lrv`") && policy.contains("`policies` are"), "{policy}");
+    let nobody = error("against = [\"lru\", \"arc\", \"car\"]", "against = []");
+    assert!(nobody.contains("nobody to compare with"), "{nobody}");
 }
 
 #[test]

@@ -214,6 +214,7 @@ impl<S: Sink> Observer for Recorder<S> {
             self.pass_on();
             self.encoder = None;
             self.under_way.clear();
+            (self.homes, self.looked) = (Homes::default(), Homes::default());
             self.sink.ended("the volumes have more chunks than a recording can hold (2^28)");
             return;
         }

@@ -614,11 +614,12 @@ impl Group {
         self.machines.epochs.end_shadow(name)
     }
 
-    /// Lets the placement go on from what one of the same name had learnt.
+    /// Lets the placement go on from what one of the same name had learnt, which knew these pools,
+    /// fastest first: pools may have joined and gone since.
     ///
     /// # Errors
     /// When nobody decides, or the bytes are not its own.
-    pub fn learn_from(&mut self, learnt: &[u8]) -> Result<(), Unreadable> {
-        self.machines.epochs.learn_from(&self.machines.state, learnt)
+    pub fn learn_from(&mut self, learnt: &[u8], pools: &[PoolId]) -> Result<(), Unreadable> {
+        self.machines.epochs.learn_from(&self.machines.state, learnt, pools)
     }
 }

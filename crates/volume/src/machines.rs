@@ -259,6 +259,8 @@ impl Machines {
     /// Does what machines left to others, each with what follows from it before the next.
     pub(crate) fn carry_out(&mut self, now: Nanos) {
         while let Some(effect) = self.state.take_effect() {
+            // A pool may be gone with the step of the journal that this follows from.
+            self.tell_of_pools(now);
             let rest = self.state.set_effects_aside();
             self.route(now, effect);
             self.state.put_effects_back(rest);
@@ -285,7 +287,6 @@ impl Machines {
             Effect::Durable(waiter) => self.tell(now, waiter),
             Effect::InForce(states) => {
                 checkpoint_in_force(&mut self.state, &mut self.checksums, &states);
-                self.tell_of_pools(now);
             }
             Effect::Failed => {
                 for id in self.requests.drain_requests() {

@@ -26,7 +26,7 @@ use std::path::Path;
 use thermocline_admin::api::{Event, Refused, Severity, Tactic};
 use thermocline_policy::placement::Placement;
 use thermocline_policy::registry::PolicySpec;
-use thermocline_units::{Bytes, Nanos, VolumeId};
+use thermocline_units::{Bytes, Nanos, PoolId, VolumeId};
 use thermocline_volume::settings::BLOCK;
 use thermocline_volume::{
     AdminError, CreateError, Group, LinesStatus, Observer, PartsStatus, Service,
@@ -226,7 +226,8 @@ impl<'a> AdminApi<'a> {
         let group = &self.engine.group;
         let (policy, bytes) = group.learnt()?;
         let (identity, chunk_size) = (group.identity(), group.chunk_size());
-        Some(Learnt { identity, chunk_size, policy: policy.to_string(), bytes }.encode())
+        let pools = Some(group.pools_there().iter().map(|id| id.0).collect());
+        Some(Learnt { identity, chunk_size, policy: policy.to_string(), pools, bytes }.encode())
     }
 
     /// Lets the policy go on from what is in the file at `path`, if that is of this policy and
@@ -250,7 +251,10 @@ impl<'a> AdminApi<'a> {
             if !own {
                 return Ok(false);
             }
-            let taken = group.learn_from(&file.bytes).map(|()| true);
+            let known = file.pools.map(|ids| ids.into_iter().map(PoolId).collect::<Vec<_>>());
+            // The ranks of before were those of all pools that there ever were.
+            let known = known.unwrap_or_else(|| group.pools_by_rank().to_vec());
+            let taken = group.learn_from(&file.bytes, &known).map(|()| true);
             taken.map_err(|error| wrong(error.to_string()))
         });
         match outcome {

@@ -9,8 +9,10 @@ use thermocline_units::Bytes;
 use thermocline_units::fields::{u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"TCLEARNT";
-/// Version of the layout; another one is refused.
-const VERSION: u32 = 1;
+/// Version of the layout that is written. Version 1 is read, too: it does not say which pools the
+/// policy knew.
+const VERSION: u32 = 2;
+const WITHOUT_POOLS: u32 = 1;
 const VERSION_AT: usize = 8;
 const SUM_AT: usize = 12;
 /// First byte that the checksum is of.
@@ -18,8 +20,9 @@ const BODY_AT: usize = 16;
 const IDENTITY_AT: usize = BODY_AT;
 const CHUNK_SIZE_AT: usize = 24;
 const NAME_LENGTH_AT: usize = 32;
-/// Bytes in front of the policy's name.
+/// Bytes in front of the policy's name, in version 1; then the number of pools.
 const HEADER_BYTES: usize = 36;
+const POOLS_LENGTH_BYTES: usize = 4;
 /// Bytes of a file that is read at most.
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
@@ -38,6 +41,8 @@ pub(crate) struct Learnt {
     pub(crate) chunk_size: Bytes,
     /// The policy with all its settings.
     pub(crate) policy: String,
+    /// Ids of the pools as the policy knew them, fastest first; `None`: the file does not say.
+    pub(crate) pools: Option<Vec<u16>>,
     /// Its own bytes.
     pub(crate) bytes: Vec<u8>,
 }
@@ -49,7 +54,10 @@ impl Learnt {
         body.extend(self.identity.to_le_bytes());
         body.extend(self.chunk_size.0.to_le_bytes());
         body.extend((self.policy.len() as u32).to_le_bytes());
+        let pools = self.pools.as_deref().unwrap_or_default();
+        body.extend((pools.len() as u32).to_le_bytes());
         body.extend(self.policy.as_bytes());
+        body.extend(pools.iter().flat_map(|id| id.to_le_bytes()));
         body.extend(&self.bytes);
         let mut file = Vec::with_capacity(BODY_AT + body.len());
         file.extend(MAGIC);
@@ -66,9 +74,11 @@ impl Learnt {
         if magic != MAGIC {
             return Err("it is no such file".to_string());
         }
-        match u32_at(file, VERSION_AT).ok_or_else(cut)? {
-            VERSION => {}
-            other => return Err(format!("it has version {other}; this program reads {VERSION}")),
+        let version = u32_at(file, VERSION_AT).ok_or_else(cut)?;
+        if !(WITHOUT_POOLS..=VERSION).contains(&version) {
+            return Err(format!(
+                "it has version {version}; this program reads {WITHOUT_POOLS} and {VERSION}"
+            ));
         }
         let checksum = u32_at(file, SUM_AT).ok_or_else(cut)?;
         let body = file.get(BODY_AT..).ok_or_else(cut)?;
@@ -78,10 +88,21 @@ impl Learnt {
         let identity = u64_at(file, IDENTITY_AT).ok_or_else(cut)?;
         let chunk_size = Bytes(u64_at(file, CHUNK_SIZE_AT).ok_or_else(cut)?);
         let length = u32_at(file, NAME_LENGTH_AT).ok_or_else(cut)? as usize;
-        let rest = file.get(HEADER_BYTES..).ok_or_else(cut)?;
-        let (policy, bytes) = rest.split_at_checked(length).ok_or_else(cut)?;
+        let (count, header) = match version {
+            WITHOUT_POOLS => (None, HEADER_BYTES),
+            _ => {
+                let count = u32_at(file, HEADER_BYTES).ok_or_else(cut)?;
+                (Some(count as usize), HEADER_BYTES + POOLS_LENGTH_BYTES)
+            }
+        };
+        let rest = file.get(header..).ok_or_else(cut)?;
+        let (policy, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
         let policy = String::from_utf8(policy.to_vec())
             .map_err(|_| "the policy's name is no text".to_string())?;
-        Ok(Learnt { identity, chunk_size, policy, bytes: bytes.to_vec() })
+        let ids = count.unwrap_or(0).checked_mul(2).ok_or_else(cut)?;
+        let (ids, bytes) = rest.split_at_checked(ids).ok_or_else(cut)?;
+        let ids = ids.as_chunks::<2>().0.iter().map(|id| u16::from_le_bytes(*id)).collect();
+        let pools = count.map(|_| ids);
+        Ok(Learnt { identity, chunk_size, policy, pools, bytes: bytes.to_vec() })
     }
 }

@@ -9,6 +9,7 @@ fn learnt() -> Learnt {
         identity: 7,
         chunk_size: Bytes::from_mib(1),
         policy: "auto:margin=3".to_string(),
+        pools: Some(vec![2, 0, 1]),
         bytes: vec![1, 2, 3],
     }
 }
@@ -35,8 +36,23 @@ fn any_damage_is_found_and_none_panics() {
         assert!(Learnt::decode(&file[..at]).is_err(), "cut at {at}");
     }
     let mut newer = file;
-    newer[8] = 2;
-    assert!(Learnt::decode(&newer).unwrap_err().contains("version 2; this program reads 1"));
+    newer[8] = 3;
+    assert!(Learnt::decode(&newer).unwrap_err().contains("version 3; this program reads 1 and 2"));
+}
+
+#[test]
+fn a_file_of_version_1_does_not_say_which_pools_there_were() {
+    // By docs/formats/learnt.md.
+    let mut body = Vec::new();
+    body.extend(7_u64.to_le_bytes());
+    body.extend((1_u64 << 20).to_le_bytes());
+    body.extend(13_u32.to_le_bytes());
+    body.extend(b"auto:margin=3");
+    body.extend([1, 2, 3]);
+    let mut file = b"TCLEARNT\x01\0\0\0".to_vec();
+    file.extend(crc32c::crc32c(&body).to_le_bytes());
+    file.extend(body);
+    assert_eq!(Learnt::decode(&file), Ok(Learnt { pools: None, ..learnt() }));
 }
 
 /// A folder in the place of `learnt`: hints that could have been kept were lost with it.

@@ -143,7 +143,7 @@ impl Expectation {
         let figures = of_row.and_then(|row| row.published.get(measure));
         let prints = |column: &String| {
             let at = sheet.columns.iter().position(|known| known == column);
-            at.and_then(|at| figures?.get(at)).is_some_and(|figure| *figure != 0.0)
+            at.and_then(|at| figures?.get(at)).is_some_and(|figure| *figure > 0.0)
         };
         let missing = match columns.as_slice() {
             [] if sheet.columns.iter().any(prints) => None,

@@ -31,7 +31,7 @@ use super::activity::Activity;
 use super::demand::{Demand, Faded};
 use super::mirrors::{Balance, Balanced, Router};
 use super::plan::{Plan, Rooms};
-use super::{Budget, ChunkAccess, Move, Placement, VolumeView, order};
+use super::{Budget, ChunkAccess, Move, Placement, PoolChange, VolumeView, order};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Nanos, PoolId};
@@ -275,6 +275,13 @@ impl Placement for Benefit {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
         self.activity.record(access);
+    }
+
+    fn pools_changed(&mut self, change: PoolChange) {
+        change.shift(&mut self.pools, Loaded::default());
+        if let Some(mirrored) = &mut self.mirrored {
+            mirrored.pools_changed(change);
+        }
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {

@@ -25,7 +25,7 @@
 
 use super::activity::Activity;
 use super::plan::Plan;
-use super::{Budget, ChunkAccess, FLASH, Move, Pattern, Placement, VolumeView};
+use super::{Budget, ChunkAccess, FLASH, Move, Pattern, Placement, PoolChange, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use std::cmp::Reverse;
@@ -97,6 +97,9 @@ struct Bracket {
 }
 
 impl Bracket {
+    /// Nothing is known.
+    const WHOLE: Bracket = Bracket { low: 0.0, high: 1.0 };
+
     /// Learns that the default tier is faster, or slower, at share `p`; the share to go to.
     fn learn(&mut self, p: f64, default_is_faster: bool, epsilon: f64) -> f64 {
         if default_is_faster {
@@ -151,7 +154,7 @@ impl Colloid {
             activity: Activity::default(),
             default_tier: Tier::default(),
             alternate: Tier::default(),
-            bracket: Bracket { low: 0.0, high: 1.0 },
+            bracket: Bracket::WHOLE,
         })
     }
 
@@ -233,6 +236,15 @@ impl Placement for Colloid {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
         self.activity.record(access);
+    }
+
+    /// The alternate tier is all other pools; the default one is another where the fastest changes.
+    fn pools_changed(&mut self, change: PoolChange) {
+        self.alternate = Tier::default();
+        self.bracket = Bracket::WHOLE;
+        if let PoolChange::Joined(FLASH) | PoolChange::Left(FLASH) = change {
+            self.default_tier = Tier::default();
+        }
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {

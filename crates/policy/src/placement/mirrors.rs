@@ -5,7 +5,7 @@
 //! spreads them. Rules that routers share stand here: smoothed latencies, and steps of a ratio
 //! towards balance.
 
-use super::{FLASH, Pattern, PoolLoad, PoolTraits, VolumeView};
+use super::{FLASH, Pattern, PoolChange, PoolLoad, PoolTraits, VolumeView};
 use thermocline_units::{Nanos, PoolId};
 
 /// Time between two questions to a router. MOST's loop turns every 200 ms, Orthus's every 25.
@@ -128,6 +128,15 @@ pub(super) struct Balance {
 }
 
 impl Balance {
+    /// Pools are at other places. What was measured of the two sides is forgotten where one of them
+    /// is another pool, and nothing is diverted until more is known.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        let (PoolChange::Joined(at) | PoolChange::Left(at)) = change;
+        if at <= SECOND {
+            *self = Balance::new(self.balanced, self.theta, self.step);
+        }
+    }
+
     /// Nothing is diverted at first.
     pub(super) fn new(balanced: Balanced, theta: f64, step: f64) -> Balance {
         let (meters, traits) = (Default::default(), None);

@@ -26,7 +26,7 @@
 use super::mirrors::{Balance, Balanced, Load, Router, SECOND, of_all_slots, slots};
 use super::plan::{Plan, Rooms};
 use super::warmth::{Warm, Warmth};
-use super::{Budget, ChunkAccess, FLASH, Move, Placement, VolumeView};
+use super::{Budget, ChunkAccess, FLASH, Move, Placement, PoolChange, VolumeView};
 use crate::Footprint;
 use crate::registry::{Build, Entry, Setting, Settings, SettingsError};
 use thermocline_units::{Bytes, Nanos};
@@ -143,6 +143,10 @@ impl Placement for Most {
     #[inline]
     fn observe(&mut self, access: &ChunkAccess) {
         self.warmth.record(access);
+    }
+
+    fn pools_changed(&mut self, change: PoolChange) {
+        self.balance.pools_changed(change);
     }
 
     fn propose(&mut self, _: Nanos, view: &dyn VolumeView, budget: Budget, moves: &mut Vec<Move>) {

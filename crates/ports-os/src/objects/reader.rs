@@ -11,16 +11,18 @@ use super::traffic::Traffic;
 use bytes::Bytes as Buffer;
 use futures_util::StreamExt;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Runtime;
 
-/// Bytes of a part.
-const PART: u64 = 8 << 20;
+/// Bytes of a part: small enough for a slow line and a deadline.
+const PART: u64 = 4 << 20;
 /// Parts on their way at once.
 const PARTS: usize = 4;
+/// Beginning of versions that are no tags.
+const MODIFIED: &str = "modified ";
 
 /// An object of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +31,24 @@ pub struct Listed {
     pub key: String,
     /// Its length.
     pub bytes: u64,
-    /// Its version: the tag that the store gives it; empty where it gives none.
+    /// Its version: the tag that the store gives it; where it gives none, when it was changed last.
     pub version: String,
+}
+
+impl Listed {
+    fn of(meta: &ObjectMeta) -> Listed {
+        let modified = || format!("{MODIFIED}{}", meta.last_modified.to_rfc3339());
+        Listed {
+            key: meta.location.to_string(),
+            bytes: meta.size,
+            version: meta.e_tag.clone().unwrap_or_else(modified),
+        }
+    }
+}
+
+/// The place of a key, which is taken as it is.
+fn path(key: &str) -> Result<Path, ReaderError> {
+    Path::parse(key).map_err(|error| ReaderError::Key(key.to_string(), error.to_string()))
 }
 
 /// A reason that objects cannot be read.
@@ -42,6 +60,12 @@ pub enum ReaderError {
     /// The store refused, or has not what was asked for.
     #[error(transparent)]
     Bucket(#[from] BucketError),
+    /// This program cannot ask for such a key.
+    #[error("`{0}` is no key that can be asked for: {1}")]
+    Key(String, String),
+    /// More objects than anybody wants.
+    #[error("more than {1} objects are below `{0}`; name less of the bucket")]
+    TooMany(String, usize),
     /// The object is of another version than was listed.
     #[error("the object {0} was changed since it was listed")]
     Changed(String),
@@ -70,27 +94,61 @@ impl ObjectReader {
         Ok(ObjectReader { store: store(options, &traffic)?, runtime })
     }
 
-    /// The objects below a prefix of whole parts of keys, by key; empty: all of the bucket.
+    /// The object of a key; `None`: there is none.
+    ///
+    /// # Errors
+    /// When the store refuses or cannot be reached, or this is no key.
+    pub fn find(&self, key: &str) -> Result<Option<Listed>, ReaderError> {
+        let at = path(key)?;
+        self.wait(async {
+            match self.store.head(&at).await {
+                Ok(meta) => Ok(Some(Listed::of(&meta))),
+                Err(error) => match told(key, error) {
+                    BucketError::Missing(_) => Ok(None),
+                    error => Err(error.into()),
+                },
+            }
+        })
+    }
+
+    /// The folders, as whole prefixes, and objects right below a prefix of whole parts of keys;
+    /// empty: of the bucket. Objects without bytes, which stand for folders, are left out.
     ///
     /// # Errors
     /// When the store refuses, cannot be reached, or names what is no key.
-    pub fn list(&self, prefix: &str) -> Result<Vec<Listed>, ReaderError> {
-        let below = Path::from(prefix);
-        let list = async {
+    pub fn folder(&self, prefix: &str) -> Result<(Vec<String>, Vec<Listed>), ReaderError> {
+        let below = path(prefix)?;
+        self.wait(async {
+            let listed = self.store.list_with_delimiter(Some(&below)).await;
+            let listed = listed.map_err(|error| told("(listing)", error))?;
+            let folders = listed.common_prefixes.iter().map(ToString::to_string).collect();
+            let objects = listed.objects.iter().filter(|meta| meta.size > 0).map(Listed::of);
+            Ok((folders, objects.collect()))
+        })
+    }
+
+    /// The objects anywhere below such a prefix, at most so many; those without bytes are left out.
+    ///
+    /// # Errors
+    /// As [`ObjectReader::folder`], and when there are more.
+    pub fn below(&self, prefix: &str, most: usize) -> Result<Vec<Listed>, ReaderError> {
+        let below = path(prefix)?;
+        self.wait(async {
             let mut listed = self.store.list(Some(&below));
             let mut objects = Vec::new();
-            while let Some(object) = listed.next().await {
-                let object = object.map_err(|error| told("(listing)", error))?;
-                objects.push(Listed {
-                    key: object.location.to_string(),
-                    bytes: object.size,
-                    version: object.e_tag.unwrap_or_default(),
-                });
+            while let Some(meta) = listed.next().await {
+                let meta = meta.map_err(|error| told("(listing)", error))?;
+                if objects.len() == most {
+                    return Err(ReaderError::TooMany(prefix.to_string(), most));
+                }
+                objects.extend((meta.size > 0).then(|| Listed::of(&meta)));
             }
-            objects.sort_by(|one, other| one.key.cmp(&other.key));
             Ok(objects)
-        };
-        self.runtime.lock().expect("nothing panics with it held").block_on(list)
+        })
+    }
+
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.runtime.lock().expect("nothing panics with it held").block_on(answer)
     }
 
     /// Copies an object into a file, from the file's beginning.
@@ -99,8 +157,8 @@ impl ObjectReader {
     /// When it is not there in this version and length, the store does not answer, or the file
     /// cannot be written; the file then holds some of it.
     pub fn copy(&self, object: &Listed, to: &File) -> Result<(), ReaderError> {
-        let at = Path::from(object.key.as_str());
-        let copy = async {
+        let at = path(&object.key)?;
+        self.wait(async {
             let starts = (0..object.bytes.max(1)).step_by(PART as usize);
             let parts = starts.map(|start| self.part(object, &at, start));
             let mut parts = futures_util::stream::iter(parts).buffer_unordered(PARTS);
@@ -109,8 +167,7 @@ impl ObjectReader {
                 to.write_all_at(&bytes, start)?;
             }
             Ok(())
-        };
-        self.runtime.lock().expect("nothing panics with it held").block_on(copy)
+        })
     }
 
     /// The part of an object that begins at `start`, with its start.
@@ -122,7 +179,7 @@ impl ObjectReader {
     ) -> Result<(u64, Buffer), ReaderError> {
         let end = object.bytes.min(start + PART);
         let options = GetOptions {
-            if_match: (!object.version.is_empty()).then(|| object.version.clone()),
+            if_match: (!object.version.starts_with(MODIFIED)).then(|| object.version.clone()),
             range: (object.bytes > 0).then_some(GetRange::Bounded(start..end)),
             ..GetOptions::default()
         };
@@ -131,7 +188,8 @@ impl ObjectReader {
             Err(object_store::Error::Precondition { .. }) => return Err(changed()),
             answer => answer.map_err(|error| told(&object.key, error))?,
         };
-        if answer.meta.size != object.bytes {
+        let found = Listed::of(&answer.meta);
+        if (found.bytes, found.version) != (object.bytes, object.version.clone()) {
             return Err(changed());
         }
         let bytes = answer.bytes().await.map_err(|error| told(&object.key, error))?;

@@ -112,6 +112,13 @@ impl BucketOptions {
         let uri: Option<hyper::Uri> = endpoint.parse().ok();
         let uri = uri.filter(|uri| uri.host().is_some() && uri.path() == "/");
         let scheme = uri.as_ref().and_then(hyper::Uri::scheme_str);
+        let authority = uri.as_ref().and_then(hyper::Uri::authority);
+        if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+            // It is kept in files that others may read.
+            return Err("an endpoint with a name or password; credentials belong into the \
+                        environment or the credentials file"
+                .to_string());
+        }
         match (scheme, uri.as_ref().and_then(hyper::Uri::host)) {
             (Some("https"), Some(_)) => Ok(()),
             (Some("http"), Some(host)) if self.allow_http || is_near(host) => Ok(()),

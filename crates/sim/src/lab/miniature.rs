@@ -29,7 +29,7 @@ use crate::workload::{Sample, Unit};
 use rayon::prelude::*;
 use std::sync::Arc;
 use thermocline_policy::registry::{Built, Geometry, PolicySpec};
-use thermocline_units::Bytes;
+use thermocline_units::{Bytes, Nanos};
 
 /// Lines of a miniature cache below which it says nothing of the cache it stands for.
 const MINIATURE_LINES_MIN: f64 = 16.0;
@@ -126,13 +126,14 @@ impl<'a> Studio<'a> {
         for touch in touches[counted_from..].iter().filter(|touch| !touch.discard) {
             accesses[usize::from(sample.groups[touch.line.index()])] += 1.0;
         }
-        // Of a warm-up in time the sample knows its own touches only: its first one after it.
+        // Of a warm-up in time the sample knows its own touches only: its first one after it. The
+        // sample may have none within a warm-up, which has touches of the trace all the same.
         let first = match warmup {
-            Warmup::Fraction(_) => 0,
+            Warmup::Fraction(_) | Warmup::Time(Nanos(0)) => 0,
             Warmup::Requests(count) => count,
             Warmup::Time(_) => touches.get(counted_from).map_or(0, |touch| touch.request),
         };
-        let total = sample.touches_from(if counted_from > 0 { first } else { 0 });
+        let total = sample.touches_from(first);
         let (line, expected) = (unit.line_bytes(), total as f64 * sample.rate);
         Ok(Studio { sample, options, line, counted_from, accesses, expected })
     }

@@ -235,6 +235,39 @@ fn a_sample_of_everything_counts_from_where_the_warm_up_ends() {
     }
 }
 
+/// A block that the sample does not have was asked for in all of the warm-up: its requests counted
+/// for those that should have come after it, and half of the misses were told.
+#[test]
+fn a_warm_up_that_the_sample_has_nothing_of_is_left_out_all_the_same() {
+    let mut requests = load(60_000);
+    for (second, request) in requests.iter_mut().enumerate().take(30_000) {
+        let time = Nanos(request.time.0.min(second as u64));
+        *request =
+            Request { time, ..crate::workload::tests::request(0, 0, Op::Read, 1 << 40, 4096) };
+    }
+    let sizes = [CacheSize::Lines(2000)];
+    let after = requests[30_000].time;
+    for warmup in [Warmup::Requests(30_000), Warmup::Time(after)] {
+        let replay = ReplayOptions { warmup, ..ReplayOptions::default() };
+        let options = LabOptions { replay, ..options() };
+        let exact = exact_of(requests.clone(), Some(&sizes), &options).unwrap().curves[0].points[0];
+        let mut without = 0;
+        for seed in 1..=6 {
+            let size = SampleSize { rate: 0.1, lines_min: 1 };
+            let mut reader = listed(requests.clone());
+            let sample = Sample::read(&mut reader, CUT.unit, size, seed, &|_| ()).unwrap();
+            without += u32::from(sample.touches[0].time >= after);
+            let how = (CurveMethod::Rate(0.1), Adjustment::WhereItHelps);
+            let curves =
+                sampled_curves(&sample, CUT.unit, &specs(&["lru"]), Some(&sizes), how, &options);
+            let ours = curves.unwrap().curves[0].points[0];
+            let off = (ours.miss_ratio - exact.miss_ratio).abs();
+            assert!(off <= 2.0 * ours.error, "{warmup:?}, {seed}: {ours:?} for {exact:?}");
+        }
+        assert!(without > 0, "some sample has nothing of the warm-up");
+    }
+}
+
 #[test]
 fn errors_of_a_sample_hold_the_truth_about_as_often_as_they_promise() {
     let requests = load(200_000);

@@ -56,11 +56,24 @@ pub trait Buckets: std::fmt::Debug + Send + Sync {
     /// When it cannot be asked as written.
     fn check(&self, bucket: &Bucket) -> Result<(), String>;
 
-    /// The objects below a prefix of whole parts of keys, by key.
+    /// The object of a key; `None`: there is none.
     ///
     /// # Errors
     /// When the store refuses or cannot be reached, in words.
-    fn list(&self, bucket: &Bucket, prefix: &str) -> Result<Vec<Object>, String>;
+    fn find(&self, bucket: &Bucket, key: &str) -> Result<Option<Object>, String>;
+
+    /// The folders and objects right below a prefix of whole parts of keys: names of folders as
+    /// whole prefixes. Objects without bytes, which stand for folders, are left out.
+    ///
+    /// # Errors
+    /// As [`Buckets::find`].
+    fn folder(&self, bucket: &Bucket, prefix: &str) -> Result<(Vec<String>, Vec<Object>), String>;
+
+    /// The objects anywhere below such a prefix, at most so many; those without bytes are left out.
+    ///
+    /// # Errors
+    /// As [`Buckets::find`], and when there are more.
+    fn below(&self, bucket: &Bucket, prefix: &str, most: usize) -> Result<Vec<Object>, String>;
 
     /// Copies an object of this version into a file.
     ///
@@ -80,7 +93,15 @@ impl Buckets for NoBuckets {
         Err(NO_WAY.to_string())
     }
 
-    fn list(&self, _: &Bucket, _: &str) -> Result<Vec<Object>, String> {
+    fn find(&self, _: &Bucket, _: &str) -> Result<Option<Object>, String> {
+        Err(NO_WAY.to_string())
+    }
+
+    fn folder(&self, _: &Bucket, _: &str) -> Result<(Vec<String>, Vec<Object>), String> {
+        Err(NO_WAY.to_string())
+    }
+
+    fn below(&self, _: &Bucket, _: &str, _: usize) -> Result<Vec<Object>, String> {
         Err(NO_WAY.to_string())
     }
 

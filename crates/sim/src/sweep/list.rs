@@ -140,6 +140,13 @@ fn traces(
                 if let Some(parts) = parts_of(pattern) {
                     let (name, keys) = parts?;
                     let ca_file = bucket.ca_file.as_ref().map(|file| folder.join(file));
+                    if let Some(path) = ca_file.as_ref().filter(|path| path.to_str().is_none()) {
+                        return Err(format!(
+                            "{}: the name of a folder above `ca-file` is not UTF-8, and a list of \
+                             jobs holds such names only; rename the folder",
+                            path.display()
+                        ));
+                    }
                     let bucket = Bucket { name: name.to_string(), ca_file, ..bucket.clone() };
                     for object in objects(pattern, keys, &bucket, buckets)? {
                         let name = format!("{SCHEME}{name}/{}", object.key);
@@ -189,18 +196,52 @@ fn objects(
 ) -> Result<Vec<Object>, String> {
     let no_pattern = |error| format!("`{pattern}` is no pattern of names: {error}");
     let names = Pattern::new(keys).map_err(no_pattern)?;
-    buckets.check(bucket).map_err(|error| format!("`{pattern}`: {error}"))?;
-    // What stands before the first part with wildcards; a whole key is looked for in its folder.
-    let (named, rest) = without_wildcards(Path::new(keys));
-    let whole = rest.as_os_str().is_empty();
-    let above = if whole { named.parent().unwrap_or(Path::new("")) } else { &named };
-    let listed = buckets.list(bucket, &above.to_string_lossy());
-    let mut found = listed.map_err(|error| format!("`{pattern}`: {error}"))?;
+    let told = |error: String| format!("`{pattern}`: {error}");
+    buckets.check(bucket).map_err(told)?;
+    let parts: Vec<&str> = keys.split('/').collect();
+    let is_wild = |part: &&str| part.contains(['*', '?', '[']);
+    let named = parts.iter().take_while(|part| !is_wild(part)).count();
+    let mut found = if named == parts.len() {
+        buckets.find(bucket, keys).map_err(told)?.into_iter().collect()
+    } else {
+        let walk = Walk { bucket, buckets, parts: &parts };
+        walk.below(&parts[..named].join("/"), named).map_err(told)?
+    };
     found.retain(|object| names.matches_with(&object.key, OPTIONS));
     if found.is_empty() {
         return Err(format!("`{pattern}` matches no object of the bucket"));
     }
+    found.sort_by(|one, other| one.key.cmp(&other.key));
     Ok(found)
+}
+
+/// A walk through the folders of a bucket that the parts of a pattern match.
+struct Walk<'a> {
+    bucket: &'a Bucket,
+    buckets: &'a dyn Buckets,
+    parts: &'a [&'a str],
+}
+
+impl Walk<'_> {
+    /// Objects below `prefix` that may match the parts from number `at` on.
+    fn below(&self, prefix: &str, at: usize) -> Result<Vec<Object>, String> {
+        if self.parts[at] == "**" {
+            return self.buckets.below(self.bucket, prefix, JOBS_MAX);
+        }
+        let (folders, objects) = self.buckets.folder(self.bucket, prefix)?;
+        if at + 1 == self.parts.len() {
+            return Ok(objects);
+        }
+        let part = Pattern::new(self.parts[at]).map_err(|error| error.to_string())?;
+        let mut found = Vec::new();
+        for folder in folders {
+            let name = folder.rsplit('/').next().unwrap_or_default();
+            if part.matches_with(name, OPTIONS) {
+                found.extend(self.below(&folder, at + 1)?);
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// Name, path and length of every file that matches, by name. Links are followed, except one that

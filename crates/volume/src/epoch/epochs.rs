@@ -144,9 +144,13 @@ impl Epochs {
         &mut self,
         group: &GroupState,
         learnt: &[u8],
+        pools: &[PoolId],
     ) -> Result<(), Unreadable> {
         let placement = self.placement.as_mut().ok_or(Unreadable)?;
-        placement.learn_from(learnt, &|chunk| group.map.has(chunk))
+        let changes = group.pools.ranks().changes_since(pools).ok_or(Unreadable)?;
+        placement.learn_from(learnt, &|chunk| group.map.has(chunk))?;
+        changes.into_iter().for_each(|change| placement.pools_changed(change));
+        Ok(())
     }
 
     /// Asks the placement's router, where it has one, and tells the observer of its word.

@@ -49,7 +49,11 @@ impl VolumeView for View<'_> {
 
     fn traits(&self, pool: PoolId) -> PoolTraits {
         let traits = self.pool(pool).traits;
-        traits.unwrap_or_else(|| PoolTraits::assumed(pool, self.pool_count()))
+        // Pools that were removed count, so that nobody is taken for another device when one goes.
+        traits.unwrap_or_else(|| {
+            let (place, count) = self.group.pools.ranks().place_among_all(pool);
+            PoolTraits::assumed(place, count)
+        })
     }
 
     fn load(&self, pool: PoolId) -> PoolLoad {

@@ -298,7 +298,10 @@ impl Replay<'_> {
                 }
                 Record::PoolDead(pool) => {
                     // Its copies go when all records are applied: a later one may name it again.
-                    if let Some(pool) = self.pools.find_mut(pool) {
+                    // One that was removed since is gone, whatever the journal said before.
+                    if let Some(pool) = self.pools.find_mut(pool)
+                        && pool.state != PoolState::Removed
+                    {
                         pool.state = PoolState::Dead;
                     }
                 }

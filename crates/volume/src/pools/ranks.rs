@@ -11,7 +11,7 @@
 
 use crate::settings::POOLS_MAX;
 use std::cmp::Ordering;
-use thermocline_policy::placement::Move;
+use thermocline_policy::placement::{Move, PoolChange};
 use thermocline_units::PoolId;
 
 /// An id that no pool has.
@@ -97,9 +97,36 @@ impl Ranks {
         ranks.of_those(|id| self.there.contains(&id))
     }
 
+    /// Place of the pool of this rank among all that there ever were, and their number.
+    pub(crate) fn place_among_all(&self, rank: PoolId) -> (PoolId, u16) {
+        let id = self.at_rank(rank);
+        let place = self.order.iter().position(|&other| other == id).unwrap_or(0);
+        (PoolId(place as u16), self.order.len() as u16)
+    }
+
     /// The pool that a placement means; of a rank that there is not, an id that no pool has.
     pub(crate) fn at_rank(&self, rank: PoolId) -> PoolId {
         self.there.get(usize::from(rank.0)).copied().unwrap_or(NO_POOL)
+    }
+
+    /// Changes that make of these pools, fastest first, those that are there, one after the other;
+    /// `None`: the order of those that are in both is another.
+    pub(crate) fn changes_since(&self, before: &[PoolId]) -> Option<Vec<PoolChange>> {
+        let mut order = before.to_vec();
+        let mut changes = Vec::new();
+        for place in (0..order.len()).rev() {
+            if !self.there.contains(&order[place]) {
+                order.remove(place);
+                changes.push(PoolChange::Left(PoolId(place as u16)));
+            }
+        }
+        for (place, id) in self.there.iter().enumerate() {
+            if !before.contains(id) {
+                order.insert(place.min(order.len()), *id);
+                changes.push(PoolChange::Joined(PoolId(place as u16)));
+            }
+        }
+        (order == self.there).then_some(changes)
     }
 
     /// Compares two pools by speed: less is faster.

@@ -284,7 +284,8 @@ fn what_was_learnt_of_a_volume_that_is_gone_is_left_out() {
     let of_both = learnt(&bench);
     let again = |bench: &mut Bench| {
         bench.group.set_named_placement("auto", auto());
-        bench.group.learn_from(&of_both).expect("it is its own");
+        let pools = bench.group.pools_there().to_vec();
+        bench.group.learn_from(&of_both, &pools).expect("it is its own");
         learnt(bench).len()
     };
     assert_eq!(again(&mut bench), of_both.len());

@@ -171,6 +171,39 @@ fn a_placement_goes_on_without_a_pool_that_was_removed() {
 }
 
 #[test]
+fn what_was_learnt_of_pools_is_of_the_same_pools_after_one_has_gone() {
+    // Its first place is that of a chunk: [fastest, second, slowest].
+    let mut bench = bench("slowest-first");
+    add(&mut bench, 2, Some(0));
+    (0..3).for_each(|chunk| bench.write(chunk * CHUNK, 7, CHUNK as usize));
+    let auto = || PolicySpec::parse("auto").expect("known").build_placement().expect("defaults");
+    bench.group.set_named_placement("auto", auto());
+    for _ in 0..3 {
+        (0..3).for_each(|chunk| _ = bench.read(chunk * CHUNK, 512).expect("readable"));
+        bench.pass(EPOCH);
+    }
+    let before = bench.group.pools_there().to_vec();
+    let firsts = |bench: &Bench| -> Vec<String> {
+        let told = |index| bench.group.explain(chunk(index)).unwrap_or_default().join(" ");
+        (0..3).map(told).collect()
+    };
+    assert!(firsts(&bench).iter().all(|told| told.contains("on pool 2")), "{:?}", firsts(&bench));
+    let learnt = bench.group.learnt().expect("it learns").1;
+    bench.group.drain_pool(bench.now, PoolId(2)).expect("it is empty");
+    bench.pass(EPOCH);
+    bench.group.remove_pool(bench.now, PoolId(2)).expect("it is empty");
+    bench.run();
+    // As after a crash: what was kept is older than the removal.
+    bench.group.set_named_placement("auto", auto());
+    bench.group.learn_from(&learnt, &before).expect("it is its own");
+    bench.pass(EPOCH);
+    let account = bench.group.placement_account().expect("it keeps one");
+    assert_eq!((account.saved, account.moved_chunks), (0.0, 0), "nothing is anywhere else");
+    let other = [PoolId(1), PoolId(0)];
+    assert!(bench.group.learn_from(&learnt, &other).is_err(), "another order");
+}
+
+#[test]
 fn a_crash_at_any_request_of_adding_leaves_the_pool_at_its_rank_or_not_at_all() {
     let mut joined = [0, 0];
     for requests in 0..100 {

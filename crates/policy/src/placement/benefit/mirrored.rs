@@ -13,7 +13,7 @@ use super::super::activity::Activity;
 use super::super::demand::Faded;
 use super::super::mirrors::{Balance, Load, SECOND, of_all_slots, slots};
 use super::super::plan::Rooms;
-use super::super::{FLASH, Move, VolumeView};
+use super::super::{FLASH, Move, PoolChange, VolumeView};
 use super::pools::Loaded;
 use thermocline_units::{ChunkId, PoolId};
 
@@ -37,6 +37,11 @@ impl Mirrored {
     /// `most` of all slots, 0 to 1, may hold a second copy.
     pub(super) fn new(most: f64, balance: Balance) -> Mirrored {
         Mirrored { most, balance, mirrors: Vec::new(), others: Vec::new() }
+    }
+
+    /// Pools are at other places.
+    pub(super) fn pools_changed(&mut self, change: PoolChange) {
+        self.balance.pools_changed(change);
     }
 
     /// Takes note of what is mirrored now; `activity` looks, too.

@@ -132,10 +132,10 @@ fn a_placement_speaks_of_ranks_and_its_moves_name_pools() {
 #[test]
 fn what_was_learnt_needs_a_placement_that_can_read_it() {
     let mut bench = Bench::new(&[]);
-    assert_eq!(bench.epochs.learn_from(&bench.group, b"learnt"), Err(Unreadable));
+    assert_eq!(bench.epochs.learn_from(&bench.group, b"learnt", &[]), Err(Unreadable));
     assert_eq!(bench.epochs.placement_name(), "stubborn");
     bench.epochs.place(Nanos(0), "", None);
-    assert_eq!(bench.epochs.learn_from(&bench.group, b""), Err(Unreadable));
+    assert_eq!(bench.epochs.learn_from(&bench.group, b"", &[]), Err(Unreadable));
     assert!(bench.epochs.placement().is_none() && bench.epochs.placement_name().is_empty());
     assert_eq!(bench.epochs.next_end(&Hints::default()), None);
     assert_eq!(bench.end(SECOND), []);

@@ -1,6 +1,7 @@
 //! The order by itself; in a group: `tests/ranks.rs`.
 
 use super::Ranks;
+use thermocline_policy::placement::PoolChange;
 use thermocline_units::PoolId;
 
 fn order(ids: &[u16]) -> Option<Ranks> {
@@ -50,6 +51,27 @@ fn a_pool_that_is_gone_keeps_its_place_in_the_order_and_has_no_rank() {
     assert_eq!(more.without_last(), ranks);
     let slowest = ranks.with_next(None);
     assert_eq!(slowest.there(), [0, 1, 4].map(PoolId));
+}
+
+#[test]
+fn changes_lead_from_any_order_of_before_to_that_of_now() {
+    let ranks = order(&[4, 2, 0, 3, 1]).expect("every id is there once");
+    let ranks = ranks.of_those(|id| ![2, 3].contains(&id.0));
+    for before in [&[4, 0, 1][..], &[2, 0, 3, 1], &[4, 2, 0, 3, 1], &[2], &[1], &[]] {
+        let mut order: Vec<PoolId> = before.iter().copied().map(PoolId).collect();
+        let changes = ranks.changes_since(&order).expect("the order is the same");
+        for change in changes {
+            match change {
+                PoolChange::Left(PoolId(place)) => _ = order.remove(usize::from(place)),
+                // Whoever joins is looked for by its place.
+                PoolChange::Joined(PoolId(place)) => {
+                    order.insert(usize::from(place), ranks.at_rank(PoolId(place)));
+                }
+            }
+        }
+        assert_eq!(order, [4, 0, 1].map(PoolId), "{before:?}");
+    }
+    assert_eq!(ranks.changes_since(&[1, 0].map(PoolId)), None, "another group's");
 }
 
 #[test]
