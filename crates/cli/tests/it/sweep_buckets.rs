@@ -5,7 +5,7 @@
 use crate::cloud::{SECRETS, Store};
 use crate::program::{folder, run};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Runs a sweep with credentials, and a folder of its own for temporary files.
@@ -73,12 +73,11 @@ fn report(folder: &Path, family: &str) -> Value {
     found
 }
 
-#[test]
-fn traces_in_a_bucket_are_swept_like_files() {
-    let Some(store) = Store::start() else { return };
-    let folder = folder("sweep-bucket");
+/// A folder with traces, which the store's bucket has, too. One is longer than a part of what is
+/// read at once.
+fn filled(test: &str, store: &Store) -> PathBuf {
+    let folder = folder(test);
     std::fs::create_dir_all(folder.join("traces/deep")).unwrap();
-    // One is longer than a part of what is read at once.
     for (name, requests) in [("a", "3k"), ("long", "400k"), ("deep/below", "1k")] {
         let words = format!("trace synth --preset web --requests {requests} -o traces/{name}.csv");
         run(&folder, &words).succeeded();
@@ -87,10 +86,18 @@ fn traces_in_a_bucket_are_swept_like_files() {
         store.put(&format!("/cold/traces/{name}.csv"), &bytes);
     }
     store.put("/cold/traces/notes.txt", b"no trace");
-    let write = |pattern: &str| {
-        std::fs::write(folder.join("plan.toml"), plan(store.port, pattern)).unwrap();
-    };
-    write("s3://cold/traces/*.csv");
+    folder
+}
+
+fn write(folder: &Path, store: &Store, pattern: &str) {
+    std::fs::write(folder.join("plan.toml"), plan(store.port, pattern)).unwrap();
+}
+
+#[test]
+fn traces_in_a_bucket_are_swept_like_files() {
+    let Some(store) = Store::start() else { return };
+    let folder = filled("sweep-bucket", &store);
+    write(&folder, &store, "s3://cold/traces/*.csv");
     let dry = sweep(&folder, "plan.toml --dry-run");
     assert!(dry.status.success(), "{}", said(&dry));
     assert!(said(&dry).contains("4 jobs: 4 traces") && said(&dry).contains("in a bucket"));
@@ -116,10 +123,16 @@ fn traces_in_a_bucket_are_swept_like_files() {
     assert_eq!(changed.status.code(), Some(1), "{told}");
     assert!(told.contains("s3://cold/traces/a.csv: the object traces/a.csv was changed"), "{told}");
     assert!(!result.exists());
+}
 
-    // Keys as they are, and no jobs of what stands for a folder.
-    let key = "/cold/odd/day=1%253A00/gr%C3%B6%C3%9Fe~1%20%5B2%5D.csv"; // day=1%3A00/größe~1 [2].csv
-    store.put(key, &trace);
+#[test]
+fn keys_are_taken_as_they_are_and_what_cannot_be_asked_for_is_refused() {
+    let Some(store) = Store::start() else { return };
+    let folder = filled("sweep-keys", &store);
+    let trace = std::fs::read(folder.join("traces/a.csv")).unwrap();
+    let write = |pattern: &str| write(&folder, &store, pattern);
+    // What stands for a folder is no job.
+    store.put("/cold/odd/day=1%253A00/gr%C3%B6%C3%9Fe~1%20%5B2%5D.csv", &trace);
     store.put("/cold/odd/day=1%253A00/sub/", b"");
     write("s3://cold/odd/*/*");
     let odd = sweep(&folder, "plan.toml --out odd");

@@ -148,6 +148,7 @@ impl Epochs {
     ) -> Result<(), Unreadable> {
         let placement = self.placement.as_mut().ok_or(Unreadable)?;
         let changes = group.pools.ranks().changes_since(pools).ok_or(Unreadable)?;
+        assert!(changes.len() <= 2 * POOLS_MAX, "each pool joins and goes once");
         placement.learn_from(learnt, &|chunk| group.map.has(chunk))?;
         changes.into_iter().for_each(|change| placement.pools_changed(change));
         Ok(())

@@ -110,8 +110,11 @@ impl Ranks {
     }
 
     /// Changes that make of these pools, fastest first, those that are there, one after the other;
-    /// `None`: the order of those that are in both is another.
+    /// `None`: the order of those that are in both is another, or there are more than can be.
     pub(crate) fn changes_since(&self, before: &[PoolId]) -> Option<Vec<PoolChange>> {
+        if before.len() > POOLS_MAX {
+            return None;
+        }
         let mut order = before.to_vec();
         let mut changes = Vec::new();
         for place in (0..order.len()).rev() {
