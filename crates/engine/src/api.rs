@@ -193,7 +193,7 @@ pub struct MovesDropped {
 /// A placement policy and its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Policy {
-    /// The policy as it was asked for, `name[:key=value,…]`; "none": nothing moves by itself.
+    /// The policy as it was asked for, `name[:key=value:…]`; "none": nothing moves by itself.
     pub spec: String,
     /// All its settings, as they are in force.
     #[serde(default)]
@@ -248,7 +248,7 @@ impl PolicyAccount {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewPolicy {
-    /// `name[:key=value,…]`, or "none".
+    /// `name[:key=value:…]`, or "none".
     pub spec: String,
     /// Seconds between two questions to it; null: as it wants it (`auto`: 10), or as before.
     #[serde(default)]

@@ -33,8 +33,8 @@ use thermocline_units::situations::met_if;
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 
 impl Group {
-    /// Makes a volume of `size` bytes that reads as zeroes, with the first free name of its kind:
-    /// `v` and a number.
+    /// Makes a volume of `size` bytes that reads as zeroes, with `v` and its number for a name, or
+    /// the next that is free.
     ///
     /// # Errors
     /// As [`Group::create_named_volume`].

@@ -384,6 +384,11 @@ impl ChunkMap {
         self.volumes.iter().flatten().count()
     }
 
+    /// True if there is a volume that is not being deleted.
+    pub(crate) fn has_living(&self) -> bool {
+        self.volumes.iter().flatten().any(|volume| !volume.deleting)
+    }
+
     /// Ids of all volumes are below this.
     pub(crate) fn volume_count(&self) -> u32 {
         self.volumes.len() as u32

@@ -13,6 +13,9 @@ use thermocline_engine::joining::is_pool_size;
 use thermocline_engine::pools::{
     CacheConfig, DeviceConfig, Emulation, MovesADay, NamedBy, PoolConfig, is_same_place,
 };
+use thermocline_policy::migration::{
+    CONCURRENTS, OUTSTANDINGS, PATIENCE_MAX, PIECE_UNIT, PIECES, RATE_MIN, YIELDS,
+};
 use thermocline_policy::registry::{self, PolicySpec, Settings as PolicySettings, nearest};
 use thermocline_policy::tactics::{CacheTactics, VolumeTactics};
 use thermocline_ports::model::Profile;
@@ -25,13 +28,9 @@ use thermocline_volume::{Settings, check_pool_name};
 const EPOCH: std::ops::RangeInclusive<Nanos> = Nanos::from_secs(1)..=Nanos::from_secs(86_400);
 /// Parts of requests on a pool at once.
 const DEPTHS: std::ops::RangeInclusive<u32> = 1..=4096;
-/// Pieces of a copy.
-const PIECE: std::ops::RangeInclusive<Bytes> = Bytes::from_kib(4)..=Bytes::from_mib(16);
 /// Times after which a device that does not answer may be called suspect.
 const SUSPECT_AFTER: std::ops::RangeInclusive<Nanos> =
     Nanos::from_secs(1)..=Nanos::from_secs(86_400);
-/// Longest that an operation is held back.
-const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
 
 /// Bytes of a unix socket's path (`sun_path` of unix(7), without the zero at its end).
 const SOCKET_NAME_BYTES_MAX: usize = 107;
@@ -537,7 +536,7 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     let copying = &mut settings.copying;
     let wanted =
         |key, such| format!("`{key}` is bytes a second from 4KiB on, as {such}, or \"none\"");
-    let fits = |rate: &Bytes| rate.0 >= u64::from(BLOCK);
+    let fits = |rate: &Bytes| *rate >= RATE_MIN;
     let rate = quantity_or_none(&mut keys, "rate", wanted("rate", "\"64MiB\""), fits)?;
     copying.rate_per_second = rate.unwrap_or(copying.rate_per_second);
     let reserve = quantity_or_none(&mut keys, "reserve", wanted("reserve", "\"4MiB\""), fits)?;
@@ -554,9 +553,9 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
         };
         keys.retired(key, instead)?;
     }
-    let (low, high) = (PIECE.start(), PIECE.end());
+    let (low, high) = (PIECES.start(), PIECES.end());
     let wanted = format!("a multiple of 4KiB from {low} to {high}, such as \"128KiB\"");
-    let fits = |size: &Bytes| PIECE.contains(size) && size.0.is_multiple_of(u64::from(BLOCK));
+    let fits = |size: &Bytes| PIECES.contains(size) && size.0.is_multiple_of(PIECE_UNIT.0);
     if let Some(piece) = keys.quantity("piece", &wanted, fits)? {
         copying.piece = Some(piece.value);
     }
@@ -564,9 +563,9 @@ fn copying(mut keys: Keys<'_>, settings: &mut Settings) -> Result<(), ConfigErro
     if let Some(time) = keys.quantity("patience", &wanted, |time| *time <= PATIENCE_MAX)? {
         copying.patience = time.value;
     }
-    copying.outstanding = keys.count("outstanding", 1..=256)?;
-    copying.yield_above = keys.count("yield-above", 0..=4096)?;
-    copying.concurrent = keys.count("concurrent", 1..=1024)?.unwrap_or(copying.concurrent);
+    copying.outstanding = keys.count("outstanding", OUTSTANDINGS)?;
+    copying.yield_above = keys.count("yield-above", YIELDS)?;
+    copying.concurrent = keys.count("concurrent", CONCURRENTS)?.unwrap_or(copying.concurrent);
     copying.feeds = keys.flag("feed")?.unwrap_or(copying.feeds);
     copying.keeps = keys.flag("keep")?.unwrap_or(copying.keeps);
     keys.finish()

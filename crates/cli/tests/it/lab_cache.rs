@@ -110,6 +110,7 @@ fn curves_are_of_the_policies_at_the_sizes_and_in_the_form_asked_for() {
     let warm = run(&folder, &format!("{SYNTH} --mrc exact --size 60% --warmup 15000 --csv"));
     assert_ne!(cold, warm.succeeded().stdout());
     for (words, said) in [
+        ("--policy lru,oracle --size 5%", "`thermocline lab volume` runs it"),
         ("--mrc exact --policy arc", "LRU's curve"),
         ("--mrc shards:0.1 --policy vfrm", "moves chunks"),
         ("--mrc exact --parquet m.parquet", "cannot be used with"),

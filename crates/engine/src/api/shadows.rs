@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewShadow {
-    /// `name[:key=value,…]`, which becomes its name.
+    /// `name[:key=value:…]`, which becomes its name.
     pub policy: String,
     /// One chunk in so many is watched; null: as the others, or all up to 4,096 chunks and one in 8
     /// beyond.

@@ -55,7 +55,8 @@ impl From<&SlaRecord> for VolumeSla {
 #[serde(deny_unknown_fields)]
 pub struct NewVolume {
     /// Its name: 1 to 48 letters, digits, dots, hyphens and underscores that do not begin with a
-    /// dot or a hyphen, and no other volume's; null: the first free one of v0, v1, …
+    /// dot or a hyphen, and no other volume's; null: `v` and its number, or
+    /// the next that is free.
     #[serde(default)]
     pub name: Option<String>,
     /// Bytes, in multiples of 512.

@@ -266,11 +266,8 @@ impl Engine {
 
     /// Makes everything durable that was done so far, volumes and pools too, and then says so.
     pub(super) fn flush(&mut self, flushed: Flushed) {
-        let Some(export) = self.exports.first() else {
-            // Flushes go to volumes; with the last one gone, nothing is left that must stay.
-            return flushed(true);
-        };
-        let volume = VolumeId(export.volume);
+        // Any volume will do. Where the last one is gone, that is what must stay so.
+        let volume = self.exports.first().map_or(VolumeId(0), |export| VolumeId(export.volume));
         self.ask(NOBODY, (volume, Action::Flush, Priority::Foreground), Own::Flush(flushed));
     }
 

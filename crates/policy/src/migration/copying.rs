@@ -1,5 +1,6 @@
 //! Settings of copying: limits, reservation, patience, size of pieces. Plain data.
 
+use std::ops::RangeInclusive;
 use thermocline_units::{Bytes, Nanos};
 
 /// Bytes a second that operations may read from, or write to, one pool, where nobody says
@@ -23,6 +24,21 @@ const OUTSTANDING_MAX: u32 = 8;
 /// Requests of clients in flight on a pool for each copy request there, in a long queue. One copy
 /// among fifty requests would get a fiftieth of a disk, and never relieve it.
 const CLIENTS_PER_COPY: u32 = 8;
+
+/// Least rate, and least reservation, bytes a second.
+pub const RATE_MIN: Bytes = Bytes::from_kib(4);
+/// Bytes that a piece may have: multiples of [`PIECE_UNIT`].
+pub const PIECES: RangeInclusive<Bytes> = PIECE_UNIT..=Bytes::from_mib(16);
+/// Bytes that pieces are multiples of.
+pub const PIECE_UNIT: Bytes = Bytes::from_kib(4);
+/// Copy requests that may be asked to be in flight on a pool.
+pub const OUTSTANDINGS: RangeInclusive<u32> = 1..=256;
+/// Requests of clients above which operations may be asked to hold back.
+pub const YIELDS: RangeInclusive<u32> = 0..=4096;
+/// Operations that may be asked to be under way at once.
+pub const CONCURRENTS: RangeInclusive<u32> = 1..=1024;
+/// Longest patience.
+pub const PATIENCE_MAX: Nanos = Nanos::from_secs(60);
 
 /// The throttle of operations, per pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +79,34 @@ pub struct Copying {
 }
 
 impl Copying {
+    /// The first setting that is out of its range, with the range; `None`: there is none.
+    pub fn problem(&self) -> Option<String> {
+        let rates = [("a rate", self.rate_per_second), ("a reservation", self.reserve_per_second)];
+        for (what, rate) in rates {
+            if let Some(rate) = rate.filter(|rate| *rate < RATE_MIN) {
+                return Some(format!("{what} of {rate} a second; at least {RATE_MIN}"));
+            }
+        }
+        let is_piece =
+            |piece: &Bytes| PIECES.contains(piece) && piece.0.is_multiple_of(PIECE_UNIT.0);
+        if let Some(piece) = self.piece.filter(|piece| !is_piece(piece)) {
+            let (low, high) = (PIECES.start(), PIECES.end());
+            return Some(format!("a piece of {piece}; a multiple of 4KiB from {low} to {high}"));
+        }
+        let counts = [
+            ("copies outstanding on a pool", self.outstanding, OUTSTANDINGS),
+            ("requests above which copies hold back", self.yield_above, YIELDS),
+            ("migrations at once", Some(self.concurrent), CONCURRENTS),
+        ];
+        for (what, count, range) in counts {
+            if let Some(count) = count.filter(|count| !range.contains(count)) {
+                return Some(format!("{count} {what}; from {} to {}", range.start(), range.end()));
+            }
+        }
+        let patience = self.patience;
+        (patience > PATIENCE_MAX).then(|| format!("a patience of {patience}; up to {PATIENCE_MAX}"))
+    }
+
     /// The default, but by requests of its own only, and nothing stays behind: as the sources copy.
     pub fn pieces_alone() -> Copying {
         Copying { feeds: false, keeps: false, ..Copying::default() }

@@ -18,7 +18,10 @@ mod trial;
 mod wear;
 
 pub use allowance::Allowance;
-pub use copying::{Copying, DISK_PIECE, RATE, RATE_TEXT};
+pub use copying::{
+    CONCURRENTS, Copying, DISK_PIECE, OUTSTANDINGS, PATIENCE_MAX, PIECE_UNIT, PIECES, RATE,
+    RATE_MIN, RATE_TEXT, YIELDS,
+};
 pub use rate::{Answered, RateControl};
 pub use throttle::{Held, Pools, Throttle};
 pub use trial::{Trial, Tried};

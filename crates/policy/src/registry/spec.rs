@@ -311,6 +311,11 @@ impl PolicySpec {
         matches!(self.entry.build, Build::Placement(_))
     }
 
+    /// True if it is a placement that must be told the future of a volume.
+    pub fn foresees_volumes(&self) -> bool {
+        matches!(self.entry.build, Build::Foreseeing(_))
+    }
+
     /// True if it must be told the future: a bound, not a competitor.
     pub fn is_clairvoyant(&self) -> bool {
         self.entry.build.kind() == "bound"

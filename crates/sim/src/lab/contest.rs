@@ -53,6 +53,7 @@ impl Contest {
         sizes: Option<&[CacheSize]>,
         sink: &dyn ProgressSink,
     ) -> Result<Report, LabError> {
+        chosen.check_placements()?;
         let cut = self.cut(&chosen.specs)?;
         let usual = usual_sizes();
         let sizes = sizes.unwrap_or(&usual);

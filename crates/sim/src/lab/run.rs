@@ -123,6 +123,12 @@ pub enum LabError {
         /// The fault.
         problem: String,
     },
+    /// A placement that is told the future, which a replay of caches does not have.
+    #[error("`{policy}` is told what a volume will be asked for; `thermocline lab volume` runs it")]
+    OnlyVolumes {
+        /// Its name.
+        policy: String,
+    },
     /// The exact method knows one policy.
     #[error("--mrc exact is LRU's curve; for other policies take a sample: --mrc shards:0.01")]
     OnlyLru,

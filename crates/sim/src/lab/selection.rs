@@ -64,6 +64,17 @@ impl Selection {
         self.add_names(USUAL.into_iter(), objects);
     }
 
+    /// That none of them is a placement that is told the future: that is of a volume's requests.
+    ///
+    /// # Errors
+    /// When one is.
+    pub(crate) fn check_placements(&self) -> Result<(), LabError> {
+        match self.specs.iter().find(|spec| spec.foresees_volumes()) {
+            Some(spec) => Err(LabError::OnlyVolumes { policy: spec.label.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// The policies that have curves.
     ///
     /// # Errors

@@ -170,6 +170,9 @@ impl MachineOptions {
         if self.epoch.0 == 0 {
             return wrong("an epoch of 0 s; an epoch lasts some time, 5m for example".to_string());
         }
+        if let Some(problem) = self.copying.problem() {
+            return wrong(problem);
+        }
         match self.arrivals {
             Arrivals::Open { speed } if !(SPEED_MIN..=SPEED_MAX).contains(&speed) => {
                 wrong(format!("a speed of {speed:?}; it lies between {SPEED_MIN} and {SPEED_MAX}"))

@@ -224,6 +224,20 @@ fn what_cannot_run_says_what_would() {
     assert!(message(&[pool("nvme", "50%")], "static", &good).contains("make a pool larger"));
     assert!(wrong(|o| o.chunk = Bytes(3 << 20)).contains("power of two"));
     assert!(wrong(|o| o.epoch = Nanos(0)).contains("5m"));
+    for (change, told) in [
+        (
+            (|o: &mut MachineOptions| o.copying.piece = Some(Bytes(5 << 10)))
+                as fn(&mut MachineOptions),
+            "a piece of 5 KiB; a multiple of 4KiB from 4 KiB to 16 MiB",
+        ),
+        (|o| o.copying.piece = Some(Bytes(0)), "a piece of 0 B"),
+        (|o| o.copying.outstanding = Some(0), "0 copies outstanding on a pool; from 1 to 256"),
+        (|o| o.copying.concurrent = 2000, "2000 migrations at once; from 1 to 1024"),
+        (|o| o.copying.patience = Nanos::from_secs(120), "up to 1 min"),
+        (|o| o.copying.rate_per_second = Some(Bytes(1024)), "at least 4 KiB"),
+    ] {
+        assert!(wrong(change).contains(told), "{told}: {}", wrong(change));
+    }
     for speed in [0.0, 1e-300, 9e-7, 1.1e6, f64::NAN, f64::INFINITY, -1.0] {
         let options = MachineOptions { arrivals: Arrivals::Open { speed }, ..good.clone() };
         let said = message(&pools, "static", &options);

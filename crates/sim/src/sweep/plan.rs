@@ -463,6 +463,11 @@ fn policy(text: &str, libraries: &Libraries) -> Result<PolicySpec, String> {
         None => PolicySpec::parse(text).map_err(|error| error.to_string())?,
     };
     let kind = spec.entry.build.kind();
+    if spec.foresees_volumes() {
+        return Err(format!(
+            "`{text}` is told what a volume will be asked for; `thermocline lab volume` runs it"
+        ));
+    }
     let keeps = spec.is_placement() || matches!(kind, "cache" | "bound");
     if keeps { Ok(spec) } else { Err(format!("`{text}` is a {kind} and keeps nothing")) }
 }

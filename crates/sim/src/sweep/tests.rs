@@ -101,6 +101,7 @@ fn what_is_wrong_in_a_plan_is_named_with_its_line() {
         ("synth =", "sinth =", 19, "unknown field `sinth`"),
         ("*.csv", "gs://bucket/*.csv", 13, "buckets by s3://"),
         ("*.csv", "s3://bucket", 13, "write s3://BUCKET/PATTERN"),
+        ("\"lru\"", "\"oracle\"", 4, "`thermocline lab volume` runs it"),
         ("\"arc\"", "\"./mine.so:\"", 4, "names a library and no policy of it"),
         ("\"arc\"", "\"larc:nonsense=1+./mine.so:own\"", 4, "nonsense"),
     ] {

@@ -98,7 +98,8 @@ impl Requests {
         self.scheduler.set_depth(Lane::of(pool), depth);
     }
 
-    /// A request's range in bytes of its volume: begin and end. A flush has none.
+    /// A request's range in bytes of its volume: begin and end. A flush has none, and needs no
+    /// volume where there is none.
     ///
     /// # Errors
     /// When the group is not in service, there is no such volume, or the range is empty, not in
@@ -109,6 +110,10 @@ impl Requests {
     ) -> Result<(u64, u64), RequestError> {
         if group.service != Service::Ready {
             return Err(RequestError::NotReady);
+        }
+        // Where no volume is left, a flush makes it durable that they are gone.
+        if matches!(request.action, Action::Flush) && !group.map.has_living() {
+            return Ok((0, 0));
         }
         let volume = group.map.living(request.volume).ok_or(RequestError::NoVolume)?;
         let (offset, length) = match &request.action {

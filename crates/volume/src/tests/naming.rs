@@ -1,7 +1,7 @@
 //! Names and identities of volumes.
 
 use super::{Bench, CHUNK};
-use crate::{AdminError, is_volume_name};
+use crate::{AdminError, RequestError, is_volume_name};
 use thermocline_units::{Bytes, VolumeId};
 
 const SIZE: Bytes = Bytes(4 * CHUNK);
@@ -44,6 +44,24 @@ fn names_and_identities_survive_and_are_never_used_again() {
     bench.crash();
     create(&mut bench, "db").expect("the name is free");
     assert!(told(&bench)[0].1 > identity, "not after a stop in order either");
+}
+
+/// The accident: with its last volume a group lost the way to say when the deletion was durable, and
+/// the answer came before that.
+#[test]
+fn the_last_volumes_deletion_can_be_flushed() {
+    let mut bench = Bench::new(&[8, 8]);
+    create(&mut bench, "db").expect("a volume");
+    bench.flush();
+    let now = bench.now;
+    bench.group.delete_volume(now, VolumeId(0)).expect("it exists");
+    assert_eq!(bench.read(0, 512), Err(RequestError::NoVolume), "others need a volume");
+    bench.ask_of(VolumeId(7), crate::Action::Flush).expect("durable");
+    bench.crash();
+    assert_eq!(told(&bench), []);
+    create(&mut bench, "other").expect("a volume");
+    let stranger = bench.ask_of(VolumeId(7), crate::Action::Flush);
+    assert_eq!(stranger, Err(RequestError::NoVolume), "there is a volume to flush");
 }
 
 #[test]

@@ -36,7 +36,7 @@ enum Command {
     Show,
     /// Give the decision to another, from now on and until the engine stops.
     Set {
-        /// `name[:key=value,…]`, or none.
+        /// `name[:key=value:…]`, or none.
         spec: String,
         /// Time between two questions to it; when not given as it wants it (auto: 5 s), or as
         /// before.

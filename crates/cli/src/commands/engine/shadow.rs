@@ -34,7 +34,7 @@ pub(crate) struct Args {
 enum Command {
     /// Let a policy begin as a shadow; at most 8 at once.
     Add {
-        /// `name[:key=value,…]`, which becomes its name.
+        /// `name[:key=value:…]`, which becomes its name.
         spec: String,
         /// Watch one chunk in so many; 1 watches all, so that the shadow can be adopted with what
         /// it has learnt. All up to 4,096 chunks and one in 8 beyond, when not given.

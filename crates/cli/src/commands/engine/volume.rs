@@ -35,7 +35,7 @@ enum Command {
     /// Make a volume that reads as zeroes.
     #[command(allow_missing_positional = true)]
     Create {
-        /// Its name; the first free one of v0, v1, … when not given.
+        /// Its name; `v` and its number when not given, or the next that is free.
         #[arg(value_parser = volume_name)]
         name: Option<String>,
         /// Its size.

@@ -85,8 +85,8 @@ struct Machine {
     /// Bytes a second that migrations may read from, and write to, each pool; `none`: no limit.
     #[arg(long, value_name = "SIZE", default_value = RATE_TEXT)]
     rate: Rate,
-    /// Bytes that a migration copies at a time: a multiple of 4KiB up to 8MiB; when not given, 1MiB
-    /// from or to a disk, else 128KiB.
+    /// Bytes that a migration copies at a time: a multiple of 4KiB up to 16MiB; when not given,
+    /// 1MiB from or to a disk, else 128KiB.
     #[arg(long, value_name = "SIZE")]
     piece: Option<Bytes>,
     /// Migration requests under way on one pool; when not given, two, one on a disk, and more where
@@ -108,7 +108,7 @@ struct Machine {
     #[arg(long)]
     no_keep: bool,
     /// Per cent of the fastest pool that hold lines of 4 KiB of chunks on slower pools, as far as
-    /// no chunk needs the room; under placements that do not divide pools (`auto` does).
+    /// no chunk needs the room; under placements that do not divide pools (`auto:lines=…` does).
     #[arg(long, value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u8).range(0..=100))]
     lines: u8,

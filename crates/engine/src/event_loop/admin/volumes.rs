@@ -52,7 +52,8 @@ impl AdminApi<'_> {
         found.expect("it was just made or grown")
     }
 
-    /// Makes a volume that reads as zeroes; without a name it gets the first free one of v0, v1, …
+    /// Makes a volume that reads as zeroes; without a name it gets `v` and its number, or the next
+    /// that is free.
     ///
     /// # Errors
     /// When the name is taken or will not do, the size will not do, or there is no room for more
