@@ -46,8 +46,8 @@ fn names_and_identities_survive_and_are_never_used_again() {
     assert!(told(&bench)[0].1 > identity, "not after a stop in order either");
 }
 
-/// The accident: with its last volume a group lost the way to say when the deletion was durable, and
-/// the answer came before that.
+/// The accident: with its last volume a group lost the way to say when the deletion was durable,
+/// and the answer came before that.
 #[test]
 fn the_last_volumes_deletion_can_be_flushed() {
     let mut bench = Bench::new(&[8, 8]);
