@@ -248,6 +248,32 @@ fn epoch(pools: usize) -> Epoch {
 }
 
 #[test]
+fn pools_that_join_or_go_where_there_can_be_none_are_an_error() {
+    let name = spec("vfrm").spelled_out();
+    let nowhere = made_up(|e| {
+        e.placed(Nanos(0), &name);
+        e.epoch(&epoch(2));
+        e.epoch_ended();
+        e.pools(Nanos(1), PoolId(0), true);
+        e.epoch(&epoch(1));
+        e.epoch_ended();
+        e.pools(Nanos(2), PoolId(1), true);
+    });
+    let within = made_up(|e| {
+        e.placed(Nanos(0), &name);
+        e.epoch(&epoch(2));
+        e.pools(Nanos(1), PoolId(0), false);
+    });
+    for (file, part) in [
+        (nowhere, "3. epoch: a pool joins or goes where there can be none"),
+        (within, "1. epoch: pools change while"),
+    ] {
+        let error = replay(&file, None).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
     let homes = |pool| Homes {
         chunk: ChunkId::default(),
@@ -263,8 +289,8 @@ fn a_recording_that_makes_no_sense_is_an_error_with_its_epoch() {
     says(made_up(|e| e.epoch(&epoch(2))), "does not say which placement");
     says(made_up(|e| e.placed(Nanos(0), "vfrmm:x=1")), "did you mean `vfrm`");
     says(
-        made_up(|e| (e.placed(Nanos(0), &name), e.epoch(&epoch(1))).1),
-        "1. epoch: it has too few",
+        made_up(|e| (e.placed(Nanos(0), &name), e.epoch(&epoch(0))).1),
+        "1. epoch: it has no pools",
     );
     says(
         made_up(|e| {
