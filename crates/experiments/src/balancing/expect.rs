@@ -199,8 +199,8 @@ fn as_published(panel: &Panel, rows: &[String], columns: &[String], within: f64)
     });
     let off: Vec<(f64, f64)> = off.collect();
     let (low, high) = ends(&off.iter().map(|(mean, _)| *mean).collect::<Vec<_>>());
-    let lowest = off.iter().map(|(mean, half)| mean - half).fold(f64::INFINITY, f64::min);
-    let highest = off.iter().map(|(mean, half)| mean + half).fold(f64::NEG_INFINITY, f64::max);
+    let intervals = off.iter().flat_map(|(mean, half)| [mean - half, mean + half]);
+    let (lowest, highest) = ends(&intervals.collect::<Vec<_>>());
     Verdict {
         claim: format!(
             "{} as published within {within} %{}: {low:+.1} to {high:+.1} %, with intervals \

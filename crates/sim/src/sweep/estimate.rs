@@ -157,10 +157,14 @@ fn largest_of_each(jobs: &[Job]) -> Vec<&Job> {
 
 /// Reads the beginning of a trace.
 fn probe(ready: &Ready, job: &Job) -> Result<Density, String> {
-    if matches!(job.trace, JobTrace::Object { .. }) {
-        return Err("it is in a bucket, and is read by its job only".to_string());
-    }
-    let (source, options) = job.source(None)?;
+    let file = match &job.trace {
+        JobTrace::File { path, .. } => Some(path.as_path()),
+        JobTrace::Synth(_) => None,
+        JobTrace::Object { .. } => {
+            return Err("it is in a bucket, and is read by its job only".to_string());
+        }
+    };
+    let (source, options) = job.source(file)?;
     let mut reader = source.open(&options).map_err(|error| error.to_string())?;
     let mut stream = Stream::new(&mut *reader, ready.cut);
     let (mut names, mut block) = (Names::new(ready.cut), Block::new(ready.cut));

@@ -337,13 +337,9 @@ impl Job {
         serde_json::to_string(self).expect("a job is plain")
     }
 
-    /// The trace, whose object is copied to `copy` if it is one, and how it is read.
-    pub(super) fn source(&self, copy: Option<&Path>) -> Result<(Source, ReadOptions), String> {
+    /// The trace, and how it is read: from `file`, unless it is made.
+    pub(super) fn source(&self, file: Option<&Path>) -> Result<(Source, ReadOptions), String> {
         let mut options = ReadOptions { format: None, columns: None, blkparse_event: None };
-        let path = match &self.trace {
-            JobTrace::File { path, .. } => Some(path.as_path()),
-            JobTrace::Object { .. } | JobTrace::Synth(_) => copy,
-        };
         match &self.trace {
             JobTrace::File { format, columns, blkparse_event, .. }
             | JobTrace::Object { format, columns, blkparse_event, .. } => {
@@ -357,8 +353,8 @@ impl Job {
                         |error: thermocline_trace::ParseColumnMapError| error.to_string(),
                     )?;
                 options.blkparse_event = *blkparse_event;
-                let path = path.ok_or("its object was not copied yet")?;
-                Ok((Source::File(path.to_path_buf()), options))
+                let file = file.ok_or("its object was not copied yet")?;
+                Ok((Source::File(file.to_path_buf()), options))
             }
             JobTrace::Synth(words) => {
                 let mut spec = from_words(words).map_err(|error| error.to_string())?;

@@ -6,7 +6,7 @@
 
 use super::buckets::{self, Bucket};
 use super::libraries::Libraries;
-use crate::lab::{CacheSize, LabOptions};
+use crate::lab::{CacheSize, LabError, LabOptions};
 use crate::replay::cost::Profile;
 use crate::replay::{ReplayOptions, Warmup, WriteMode};
 use crate::synth::from_words;
@@ -464,9 +464,7 @@ fn policy(text: &str, libraries: &Libraries) -> Result<PolicySpec, String> {
     };
     let kind = spec.entry.build.kind();
     if spec.foresees_volumes() {
-        return Err(format!(
-            "`{text}` is told what a volume will be asked for; `thermocline lab volume` runs it"
-        ));
+        return Err(LabError::OnlyVolumes { policy: text.to_string() }.to_string());
     }
     let keeps = spec.is_placement() || matches!(kind, "cache" | "bound");
     if keeps { Ok(spec) } else { Err(format!("`{text}` is a {kind} and keeps nothing")) }

@@ -157,12 +157,13 @@ fn replay(
 
 fn replay_once(
     ready: &Ready,
-    Place { job, copy }: Place<'_>,
+    place: Place<'_>,
     facts: &mut Facts,
     progress: Progress<'_>,
 ) -> Result<Vec<Tried>, Fault> {
-    let (source, read) = job.source(copy).map_err(Fault::Lasting)?;
-    let options = ready.options(job.seed);
+    let file = place.file().map(|(path, _)| path);
+    let (source, read) = place.job.source(file).map_err(Fault::Lasting)?;
+    let options = ready.options(place.job.seed);
     let grid = Grid { specs: &ready.specs, sizes: &ready.sizes, refusal: Refusal::KeepsPlace };
     let mut reader = source.open(&read)?;
     let (tried, seen) = match Needs::of(grid.specs, grid.sizes, &options.replay) {
