@@ -24,14 +24,17 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -194,20 +197,24 @@ async fn answer_all(
 async fn answer_unix(router: Router, listener: UnixListener) {
     let listener = tokio::net::UnixListener::from_std(listener).expect("within the runtime");
     let accept = async || listener.accept().await.map(|(stream, _)| stream);
-    answer(accept, |stream| converse(router.clone(), stream)).await;
+    let talk = |stream, caller: Arc<Caller>| {
+        caller.note_known(); // Whoever may open the socket is the owner.
+        converse(router.clone(), stream, caller)
+    };
+    answer(accept, talk).await;
 }
 
 async fn answer_tcp(router: Router, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
     let listener = tokio::net::TcpListener::from_std(listener).expect("within the runtime");
     let acceptor = tls.map(tokio_rustls::TlsAcceptor::from);
     let accept = async || listener.accept().await.map(|(stream, _)| stream);
-    let talk = |stream| {
+    let talk = |stream, caller| {
         let (router, acceptor) = (router.clone(), acceptor.clone());
         async move {
-            let Some(acceptor) = acceptor else { return converse(router, stream).await };
+            let Some(acceptor) = acceptor else { return converse(router, stream, caller).await };
             let encrypted = tokio::time::timeout(HEAD_TIME, acceptor.accept(stream)).await;
             if let Ok(Ok(stream)) = encrypted {
-                converse(router, stream).await;
+                converse(router, stream, caller).await;
             }
         }
     };
@@ -217,27 +224,65 @@ async fn answer_tcp(router: Router, listener: TcpListener, tls: Option<Arc<Serve
 /// Lets clients in, as many at once as there are places, and talks with each on a task of its own.
 async fn answer<S, T: Future<Output = ()> + Send + 'static>(
     accept: impl AsyncFn() -> io::Result<S>,
-    talk: impl Fn(S) -> T,
+    talk: impl Fn(S, Arc<Caller>) -> T,
 ) {
     let places = Arc::new(tokio::sync::Semaphore::new(CONNECTIONS_MAX));
+    let mut callers: VecDeque<Arc<Caller>> = VecDeque::new();
     loop {
-        let place = places.clone().acquire_owned().await.expect("it is never closed");
         let Ok(stream) = accept().await else {
             // Out of descriptors: some will be given back.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let talk = talk(stream);
+        callers.retain(|caller| !caller.is_known() && Arc::strong_count(caller) > 1);
+        if places.available_permits() == 0
+            && let Some(oldest) = callers.pop_front()
+        {
+            oldest.must_go.notify_one();
+        }
+        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let caller = Arc::new(Caller::default());
+        callers.push_back(caller.clone());
+        let talk = talk(stream, caller.clone());
         tokio::spawn(async move {
-            talk.await;
+            tokio::select! {
+                () = talk => {}
+                () = caller.must_go.notified() => {}
+            }
             drop(place);
         });
     }
 }
 
+/// Who is at the other end of a connection. One who has shown no token makes way for another when
+/// all places are taken; else a few hundred silent connections would keep the owner out.
+#[derive(Default)]
+struct Caller {
+    is_known: AtomicBool,
+    must_go: tokio::sync::Notify,
+}
+
+impl Caller {
+    fn note_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+
+    fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+}
+
 /// Answers the requests of one connection.
-async fn converse(router: Router, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-    let service = TowerToHyperService::new(router);
+async fn converse(
+    router: Router,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    caller: Arc<Caller>,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<_>| {
+        request.extensions_mut().insert(caller.clone());
+        router.call(request)
+    });
     let mut server = hyper::server::conn::http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
     // A client that breaks off is nobody's fault here.
@@ -250,6 +295,9 @@ async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next
     let given = request.headers().get(header::AUTHORIZATION);
     let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let known = given.is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes()));
+    if let Some(caller) = request.extensions().get::<Arc<Caller>>().filter(|_| known) {
+        caller.note_known();
+    }
     if known || pages::is_page(request.uri().path()) {
         return next.run(request).await;
     }
@@ -262,3 +310,6 @@ async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next
 pub fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,6 +69,11 @@ impl DecidingArgs {
         self.record.iter().try_for_each(|path| Recording::check(path))
     }
 
+    /// File of the recording, if there is to be one.
+    pub(crate) fn record(&self) -> Option<&Path> {
+        self.record.as_deref()
+    }
+
     /// Begins recording, then gives the engine its policy: the one of the command line, else
     /// `otherwise`. It goes on from what it had learnt (`learnt`), unless that is recorded: a
     /// recording holds all that its policy knew. To be done before a client can come in.

@@ -1,6 +1,7 @@
 //! Failure of a command: one message on stderr and an exit status.
 
 use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 use thermocline_admin::client::CallError;
 use thermocline_engine::pools::StartError;
@@ -38,7 +39,8 @@ impl CliError {
     /// Prints the message; the exit code. A reader that closed our pipe (`… | head`) is no failure.
     #[allow(clippy::print_stderr)]
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("error: {}", self.message);
+        // A full or closed standard error must not change the status.
+        let _ = writeln!(std::io::stderr(), "error: {}", self.message);
         ExitCode::from(self.status)
     }
 }

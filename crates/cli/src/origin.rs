@@ -23,8 +23,8 @@ pub(crate) fn check(config: &Config) -> Result<(), CliError> {
     let noted = std::fs::read_to_string(&note);
     match (&config.origin, noted) {
         (Origin::Standard, Ok(path)) => Err(CliError::input(format!(
-            "the volume group in {} was started with a configuration, {}: give that, `thermocline \
-             up {1}`; a start without one would slow its pools down. Where the group is not needed \
+            "the volume group in {} was started with a configuration, {}: give that, as in \
+             `thermocline up {1}`; without it other pools are looked for, and slowed down. Where the group is not needed \
              any more, name another folder, or remove {} with its pools",
             config.data.display(),
             path.trim(),

@@ -48,9 +48,14 @@ impl Recording {
         Recording::on(file, path, trouble).map_err(failed)
     }
 
-    /// Refuses a file that exists, before anything is started for it.
+    /// Refuses a file that exists, or whose folder does not, before anything is started for it.
     pub(crate) fn check(path: &Path) -> Result<(), CliError> {
         let name = path.display();
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            let text = format!("{name}: {} is no folder; make it first", folder.display());
+            return Err(CliError::input(text));
+        }
         match path.exists() {
             true => Err(CliError::input(format!(
                 "{name} exists; choose another name for the recording"

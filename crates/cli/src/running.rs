@@ -13,7 +13,6 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use std::fmt::Write;
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::Arc;
 use thermocline_admin::api::Event;
 use thermocline_admin::http::{Http, HttpListeners, TcpListen};
@@ -68,6 +67,14 @@ impl RunningEngine {
         let Started { group, disks, names, clock } =
             pools::start(config.group(), may, listeners::say)?;
         origin::note(config);
+        if group.chunk_size() != config.settings.chunk_size {
+            listeners::say(&format!(
+                "the group has chunks of {}, fixed at its first start; `chunk-size` of {} has no \
+                 effect",
+                group.chunk_size(),
+                config.settings.chunk_size
+            ));
+        }
         let pools_told = tell_pools(&disks, &names, config);
         let is_damaged = group.salvage().is_some();
         let log = Box::new(move |event: &Event| listeners::tell(log, event));
@@ -192,8 +199,7 @@ fn is_there(engine: &Engine, volume: &VolumeConfig) -> bool {
 /// Finds out whether the addresses to listen on are free, before a first start makes anything.
 fn check_addresses(config: &Config, handed: &HandedSockets) -> Result<(), CliError> {
     for socket in [&config.nbd.socket, &config.http.socket] {
-        // What is missing is made, or told, when it is listened on.
-        if handed.has_unix(socket) || !socket.parent().is_some_and(Path::is_dir) {
+        if handed.has_unix(socket) {
             continue;
         }
         let failed = |error| CliError::failed(format!("{}: {error}", socket.display()));

@@ -139,11 +139,17 @@ impl<D: Device> Store<D> {
         self.state.wants.sweep || !self.sweep.is_idle() || self.state.nodes.has_doomed()
     }
 
-    /// The name of a block's contents, if the block is there and its name is remembered.
-    pub fn name_of(&self, block: BlockId) -> Option<ContentId> {
-        let is_there =
-            self.state.blocks.is_used(block.number) && self.state.blocks.id(block.number) == block;
-        self.state.recall(block.number).filter(|_| is_there)
+    /// The name of a block's contents, if the block is there for the domain of this volume, and its
+    /// name is remembered. Of other domains' blocks nothing is told.
+    pub fn name_of(&self, volume: VolumeId, block: BlockId) -> Option<ContentId> {
+        let domain = self.state.volumes.get(&volume)?.domain;
+        let blocks = &self.state.blocks;
+        if !blocks.is_used(block.number) || blocks.id(block.number) != block {
+            return None;
+        }
+        let short = blocks.entry(block.number).short;
+        let bits = self.state.settings.index_bits;
+        self.state.recall(block.number).filter(|name| name.short(domain, bits) == short)
     }
 
     /// Version of a volume's map, and the numbers of `count` blocks from block `first` on, without

@@ -72,5 +72,5 @@ pub use request::{
 pub use service::Service;
 pub use settings::{REQUESTS_MAX, Settings};
 pub use status::{Status, VolumeStatus};
-pub use store::Store;
+pub use store::{Store, check_room};
 pub use worth::Worth;

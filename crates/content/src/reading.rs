@@ -155,8 +155,10 @@ impl Reads {
         run: u32,
         result: Result<Payload, DeviceError>,
     ) {
-        let verifies = state.settings.verify_reads && !mutant("reads_not_verified");
         let read = &mut self.under_way[id];
+        // A name that is asked for follows from the bytes.
+        let verifies = (state.settings.verify_reads && !mutant("reads_not_verified"))
+            || read.wanted == For::Names;
         let Run { first, place, blocks } = read.runs[run as usize].clone();
         let (volume, wanted) = (read.volume, read.wanted);
         let mut found = Vec::new();

@@ -80,8 +80,20 @@ impl<D: Device> Store<D> {
 
     /// The volumes, by number.
     pub fn volumes(&self) -> Vec<VolumeStatus> {
+        self.state.volumes.keys().filter_map(|&id| self.volume(id)).collect()
+    }
+
+    /// The volume of this name.
+    pub fn volume_named(&self, name: &str) -> Option<VolumeStatus> {
+        let found = self.state.volumes.iter().find(|(_, volume)| volume.name == name);
+        found.and_then(|(&id, _)| self.volume(id))
+    }
+
+    /// The volume of this number.
+    pub fn volume(&self, id: VolumeId) -> Option<VolumeStatus> {
+        let volume = self.state.volumes.get(&id)?;
         let bytes = |blocks: u64| Bytes(blocks * u64::from(BLOCK));
-        let volumes = self.state.volumes.iter().map(|(&id, volume)| VolumeStatus {
+        Some(VolumeStatus {
             id,
             name: volume.name.clone(),
             size: volume.size,
@@ -93,8 +105,7 @@ impl<D: Device> Store<D> {
             version: volume.version,
             origin: volume.origin,
             tag: volume.tag,
-        });
-        volumes.collect()
+        })
     }
 
     /// Number of entries in leaves that name a block. Clones that share a leaf count once. 0 if the

@@ -25,7 +25,7 @@ use crate::sweep::Sweep;
 use crate::tasks::{Outgoing, Task};
 use crate::writing::Writes;
 use thermocline_ports::{Completion, Device, Ticket};
-use thermocline_units::{Nanos, Slab};
+use thermocline_units::{Bytes, Nanos, Slab};
 
 /// Nodes without references that are freed at once.
 const REAPED_MAX: usize = 64;
@@ -49,6 +49,8 @@ pub struct Store<D> {
     pub(crate) checkpoint: Checkpoint,
     /// True if a request came since the last poll.
     pub(crate) is_touched: bool,
+    /// True if the device was sent something since it was polled.
+    has_sent: bool,
 }
 
 impl<D: Device> Store<D> {
@@ -110,6 +112,7 @@ impl<D: Device> Store<D> {
             commits: Commits::default(),
             checkpoint: Checkpoint::default(),
             is_touched: false,
+            has_sent: false,
         }
     }
 
@@ -133,6 +136,7 @@ impl<D: Device> Store<D> {
         self.state.now = self.state.now.max(now);
         self.is_touched = false;
         loop {
+            self.has_sent = false;
             let mut landed = std::mem::take(&mut self.landed);
             self.device.poll(now, &mut landed);
             let is_empty = landed.is_empty();
@@ -147,7 +151,8 @@ impl<D: Device> Store<D> {
                     break;
                 }
             }
-            if is_empty {
+            // A device may hand over what it was sent only when it is polled.
+            if is_empty && !self.has_sent {
                 break;
             }
         }
@@ -284,6 +289,7 @@ impl<D: Device> Store<D> {
             let background = if is_background { Ticket::BACKGROUND } else { 0 };
             let ticket = u64::from(self.tasks.insert(task)) | background;
             self.device.submit(now, Ticket(ticket), io);
+            self.has_sent = true;
         }
     }
 
@@ -329,10 +335,22 @@ impl<D: Device> Store<D> {
 }
 
 fn layout_for<D: Device>(device: &D, settings: &Settings) -> Result<Layout, OpenError> {
+    layout_of(device.geometry().size, settings)
+}
+
+/// Looks whether a store with these settings has room on a device of this size.
+///
+/// # Errors
+/// The settings are out of range, or the device is too small.
+pub fn check_room(size: Bytes, settings: &Settings) -> Result<(), OpenError> {
+    layout_of(size, settings).map(|_| ())
+}
+
+fn layout_of(size: Bytes, settings: &Settings) -> Result<Layout, OpenError> {
     if !settings.are_sound() {
         return Err(OpenError::Settings);
     }
-    let have = device.geometry().size.0 / u64::from(BLOCK);
+    let have = size.0 / u64::from(BLOCK);
     let (journal, segment) = (settings.journal_blocks, settings.segment_blocks());
     let need = u64::from(journal) + 4 + u64::from(SEGMENTS_MIN) * u64::from(segment);
     Layout::of_device(have, journal, segment).ok_or(OpenError::TooSmall { have, need })

@@ -7,7 +7,7 @@ use thermocline_content::{
     RequestError, RequestId, Service, Settings, Store,
 };
 use thermocline_ports::faulty::{Faults, SimDisk, Survival};
-use thermocline_ports::{Device, Geometry, Io, Payload, Ticket};
+use thermocline_ports::{Completion, Device, Geometry, Io, Payload, Ticket};
 use thermocline_units::mutants::plant;
 use thermocline_units::{Bytes, Nanos, Rng, VolumeId};
 
@@ -602,4 +602,81 @@ fn differences_of_a_clone_cost_what_they_are() {
         next = part.next;
     }
     assert_eq!(found, at(&all));
+}
+
+/// Without comparing what is read, blocks whose names are not remembered were told as zeroes.
+#[test]
+fn names_are_told_also_where_reads_are_not_compared() {
+    let settings = Settings { verify_reads: false, known_blocks: 1, ..settings() };
+    let mut client = Client::with(settings);
+    let volume = client.create("vm", Bytes::from_mib(1), 0, Quotas::default());
+    for at in 0..4 {
+        client.write(volume, at, block(at as u8 + 1)).unwrap();
+    }
+    for at in 0..4 {
+        let offset = Bytes(at * u64::from(BLOCK));
+        let told = client.ask(Action::Identify { volume, offset, blocks: 1 });
+        let Ok(Completed::Identified(names)) = told else { panic!("{told:?}") };
+        let Mapped::Block(_, name) = names[0] else { panic!("{names:?}") };
+        assert_eq!(name, ContentId::of(&block(at as u8 + 1)));
+    }
+}
+
+/// A disk that is told of requests when it is polled, as the kernel is.
+struct Keeping {
+    disk: SimDisk,
+    kept: Vec<(Nanos, Ticket, Io)>,
+}
+
+impl Device for Keeping {
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+
+    fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io) {
+        self.kept.push((now, ticket, io));
+    }
+
+    fn poll(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        for (at, ticket, io) in self.kept.drain(..) {
+            self.disk.submit(at, ticket, io);
+        }
+        self.disk.poll(now, done);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        self.disk.next_event()
+    }
+}
+
+/// A flush that followed a write was kept by the device until somebody polled it again: a second
+/// later. Every forced write of a guest took that long.
+#[test]
+fn whatever_the_device_is_sent_is_handed_over_before_a_poll_ends() {
+    let device = Keeping { disk: disk(Bytes::from_mib(16)), kept: Vec::new() };
+    let mut store = Store::format(Nanos(0), device, settings(), 9).unwrap();
+    let (mut now, mut answers) = (Nanos(0), Vec::new());
+    let mut ask = |action: Option<Action>| {
+        if let Some(action) = action {
+            store.submit(now, Request { id: RequestId(1), action });
+        }
+        loop {
+            store.poll(now, &mut answers);
+            assert!(store.device_mut().kept.is_empty(), "the device keeps requests");
+            match answers.pop() {
+                Some(answer) => return Some(answer.result.unwrap()),
+                None => now = now.max(store.next_event()?),
+            }
+        }
+    };
+    assert_eq!(ask(None), None);
+    let name = "vm".to_string();
+    let (size, quotas) = (Bytes::from_mib(4), Quotas::default());
+    let made = ask(Some(Action::Create { name, size, domain: Domain(0), quotas }));
+    let Some(Completed::Created(volume)) = made else { panic!("{made:?}") };
+    for at in 0..8 {
+        let (offset, data) = (Bytes(at * u64::from(BLOCK)), block(at as u8 + 1).into());
+        ask(Some(Action::Write { volume, offset, data, fua: at % 2 == 0 }));
+        ask(Some(Action::Flush));
+    }
 }

@@ -50,6 +50,12 @@ pub trait PoolLedger: Send + Sync {
     /// When it cannot be written.
     fn note(&self, pool: &NewPool) -> io::Result<()>;
 
+    /// Refuses a path at which the engine keeps a file of its own; the text says why.
+    ///
+    /// # Errors
+    /// The path is such a one.
+    fn check_path(&self, path: &Path) -> Result<(), String>;
+
     /// Strikes a pool out that was removed; one that stays in does no harm.
     fn strike(&self, name: &str);
 }
@@ -95,12 +101,7 @@ enum Before {
 /// # Errors
 /// When the name, the path or the device will not do, or the group does not take the pool. Nothing
 /// has changed then.
-pub(crate) async fn join(mailbox: Mailbox, mut wish: NewPool) -> Result<Pool, Refused> {
-    if let Ok(path) = std::path::absolute(&wish.path)
-        && !wish.path.starts_with("s3://")
-    {
-        wish.path = path.display().to_string(); // The next start may begin elsewhere.
-    }
+pub(crate) async fn join(mailbox: Mailbox, wish: NewPool) -> Result<Pool, Refused> {
     let asked = wish.clone();
     let ledger = ask(&mailbox, move |admin| admin.check_new_pool(&asked)).await?;
     let candidate = blocking(move || Candidate::look(wish)).await?;

@@ -268,7 +268,7 @@ impl<D: Device> Backing<D> {
             }
             Job::Write(write) => {
                 let store = &self.store;
-                let actions = write.begin(|number| store.name_of(block_of(number)));
+                let actions = write.begin(|of, number| store.name_of(of, block_of(number)));
                 for (part, action) in actions {
                     self.ask(now, job, part, action);
                 }
@@ -393,7 +393,7 @@ impl<D: Device> Backing<D> {
             self.store.volumes().iter().map(|volume| volume.domain.0).collect();
         let wanted = there.into_iter().filter(|&domain| domain < DOMAINS);
         let wanted: Vec<u32> = wanted.filter(|domain| domains >> domain & 1 == 1).collect();
-        let job = self.jobs.insert(Job::Find(Find::new(op, hashes.len())));
+        let job = self.jobs.insert(Job::Find(Find::new(op, hashes.to_vec())));
         let mut asked = 0;
         for (at, hash) in hashes.iter().enumerate() {
             for &domain in &wanted {
@@ -421,7 +421,7 @@ impl<D: Device> Backing<D> {
     fn found(&mut self, job: u32, at: usize, result: Result<Completed, RequestError>) {
         let mut content = None;
         if let Ok(Completed::Pinned(id)) = result {
-            let hash = self.store.name_of(id).map_or([0; 32], |name| name.0);
+            let hash = self.find_mut(job).hash(at);
             content =
                 Some(Content { number: number_of(id), hash, shares: self.store.share_count(id) });
             // It is told, not promised: a sweep may take it.
@@ -436,13 +436,12 @@ impl<D: Device> Backing<D> {
     // Volumes.
 
     pub(super) fn volume_named(&self, name: &str) -> Option<VolumeStatus> {
-        self.store.volumes().into_iter().find(|volume| volume.name == name)
+        self.store.volume_named(name)
     }
 
     /// A volume's name, if it is there.
     pub(super) fn name_of(&self, volume: u32) -> Option<String> {
-        let all = self.store.volumes().into_iter();
-        all.filter(|it| it.id.0 == volume).map(|it| it.name).next()
+        self.store.volume(VolumeId(volume)).map(|it| it.name)
     }
 
     /// A volume as hosts see it; `None`: not one that hosts can use.
@@ -452,7 +451,7 @@ impl<D: Device> Backing<D> {
         if u32::from(domain) >= DOMAINS || blocks == 0 {
             return None;
         }
-        let image = self.store.volumes().into_iter().find(|image| image.id == volume.origin);
+        let image = self.store.volume(volume.origin);
         // What an image holds must never change.
         let image = image.filter(|image| image.read_only && image.size == volume.size);
         let Lease { fence, holder, duration } = Lease::of(volume.tag);
@@ -470,9 +469,7 @@ impl<D: Device> Backing<D> {
 
     /// A part of a volume's map, or of its image's, and the entries of maps that were looked at.
     fn map_part(&self, volume: u32, base: bool, block: u32, count: u32) -> (StoreAnswer, u64) {
-        let all = self.store.volumes();
-        let it = all.iter().find(|it| it.id.0 == volume);
-        let info = it.and_then(|it| self.info(it));
+        let info = self.store.volume(VolumeId(volume)).and_then(|it| self.info(&it));
         // Without its image nothing can be said of what differs from it.
         let Some(info) = info.filter(|info| info.base != 0) else {
             return (StoreAnswer::Failed, 0);
@@ -495,7 +492,7 @@ impl<D: Device> Backing<D> {
             // The server needs the number only.
             let content = id.map(|id| Content {
                 number: number_of(id),
-                hash: self.store.name_of(id).map_or([0; 32], |name| name.0),
+                hash: self.store.name_of(VolumeId(volume), id).map_or([0; 32], |name| name.0),
                 shares: self.store.share_count(id),
             });
             match runs.last_mut() {

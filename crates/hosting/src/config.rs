@@ -14,7 +14,9 @@ pub struct Limits {
     pub strangers_max: usize,
     /// Connections of other machines at once; 256.
     pub connections_max: usize,
-    /// Time for TCP and TLS between machines; 10 s.
+    /// Connections at once of one host that has shown its key; 8.
+    pub of_host_max: usize,
+    /// Time for TCP and TLS between machines, and then for saying which machine it is; 10 s.
     pub handshake_within: Duration,
     /// Longest time between tries to reach another machine; 5 s.
     pub back_off_max: Duration,
@@ -29,6 +31,7 @@ impl Default for Limits {
         Limits {
             strangers_max: 64,
             connections_max: 256,
+            of_host_max: 8,
             handshake_within: Duration::from_secs(10),
             back_off_max: Duration::from_secs(5),
             clients_max: 64,

@@ -135,10 +135,10 @@ impl<W> Guests<W> {
 
     /// True if another request of a volume may begin. A volume takes half of the places that
     /// others leave: one that cannot go on, whose clients come again and again, must not take those
-    /// of all.
+    /// of all. Flushes of volumes that are given back may take more than all places.
     pub(super) fn have_room_for(&self, volume: VolumeKey) -> bool {
         let own = self.of_volume.get(&volume).copied().unwrap_or(0);
-        own < REQUESTS_MAX - self.ops.len()
+        own < REQUESTS_MAX.saturating_sub(self.ops.len())
     }
 
     /// True if nothing is under way.

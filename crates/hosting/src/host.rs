@@ -14,7 +14,7 @@ pub use second::{FLASH_LABEL, label_flash};
 
 use super::api::{FlashStatus, HostSecond, HostStatus};
 use super::clients::{self, Clients};
-use super::config::HostConfig;
+use super::config::{HostConfig, STORE};
 use super::guests::{Ended, Guests};
 use super::line::{Line, Traffic, WAITING_BYTES_MAX, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
@@ -23,7 +23,7 @@ use super::store::protocol_name;
 use super::{Clock, HostingError, hash_of};
 use second::{Second, flash_slots};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -136,9 +136,17 @@ impl HostAgent {
         notes: Notes,
     ) -> Result<HostAgent, HostingError> {
         let keys = config.keys.as_ref();
-        meeting::check(keys, config.store)?;
+        let of_store = keys.map(|keys| meeting::only(keys, STORE));
+        meeting::check(of_store.as_ref(), config.store)?;
         let others = config.peers.iter().map(|peer| peer.address).chain(config.listen);
-        others.into_iter().try_for_each(|address| meeting::check(keys, address))?;
+        let mut missing = BTreeSet::new();
+        for address in others {
+            missing.extend(meeting::check(keys, address)?);
+        }
+        for path in missing {
+            let text = "is not there; the host with this key cannot come in";
+            notes.note(Severity::Warning, path.display(), text);
+        }
         let flash = flash.map(Second::new);
         let readiness = flash.as_ref().map(|flash| flash.device().readiness().try_clone_to_owned());
         let agent = Agent::new(settings(&config, flash.as_ref())?)?;
@@ -173,7 +181,7 @@ impl HostAgent {
             config,
         };
         for name in core.config.volumes.clone() {
-            core.attach(&name);
+            core.attach(&name).expect("nothing is being given back yet");
         }
         let listeners = Listeners { unix, _name: name, tcp, peers };
         let readiness = readiness.transpose()?;
@@ -497,12 +505,19 @@ impl Core {
     // What administrators ask for.
 
     /// Has this host attach a volume, if it does not yet.
-    pub(super) fn attach(&mut self, name: &str) {
+    pub(super) fn attach(&mut self, name: &str) -> Result<(), Refused> {
+        if self.volumes.is_detaching(name) {
+            let text = format!(
+                "`{name}` is being given back, which waits for the store; attach it afterwards"
+            );
+            return Err(Refused::conflict(text));
+        }
         if !self.volumes.is_wanted(name) {
             let key = self.agent.attach(self.clock.now(), name);
             self.volumes.asked(name, key);
             self.wakeup.notify_one();
         }
+        Ok(())
     }
 
     /// Looks whether a volume may be given back.

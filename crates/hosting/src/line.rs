@@ -81,6 +81,11 @@ impl Line {
         has_room
     }
 
+    /// Has `heard` called again, after others had their turn.
+    pub(super) fn go_on(&self) {
+        self.room.notify_one();
+    }
+
     /// Has `heard` called if its owner waited for room and there is some.
     pub(super) fn look_for_room(&self, fits: impl FnOnce(usize) -> bool) {
         if self.is_full.get() && fits(self.link.borrow().queued()) {
@@ -163,6 +168,16 @@ pub(super) async fn carry(
     why
 }
 
+/// Ends a connection that does not say within this time which machine it is of. A `carry` of it
+/// ends then; this never does.
+pub(super) async fn must_join(line: &Line, within: Duration) -> String {
+    sleep(within).await;
+    if line.peer().is_none() {
+        line.end(format!("it did not say within {} s which machine it is", within.as_secs_f64()));
+    }
+    std::future::pending().await
+}
+
 /// Takes what comes until the connection is over; why.
 async fn read(
     mut reader: impl AsyncRead + Unpin,
@@ -183,7 +198,7 @@ async fn read(
             return why;
         }
         match read {
-            None => {}
+            None => tokio::task::yield_now().await,
             Some(Ok(0)) => return "the other end closed the connection".to_string(),
             Some(Ok(count)) => {
                 let mut traffic = line.traffic.get();

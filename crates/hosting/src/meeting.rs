@@ -3,10 +3,14 @@
 //!
 //! Without keys only loopback addresses are listened on and connected to: whoever is on this
 //! machine may say which host it is. With keys the host's number follows from its key, and who has
-//! shown none holds a place for seconds at most (`Strangers`).
+//! shown none holds a place for seconds at most (`Strangers`); one key holds a few.
 
 use super::config::{Keyed, Limits};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thermocline_gateway::{
@@ -37,7 +41,44 @@ pub(super) struct Met {
     /// The host by its key; `None`: it says so itself, from this machine.
     pub(super) host: Option<HostId>,
     /// Kept as long as the connection lasts.
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) place: Place,
+}
+
+/// One of the connections that there may be, given back with this.
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+    /// The host that its key names, among all that are here.
+    of: Option<(HostId, Here)>,
+}
+
+/// Connections by host.
+type Here = Rc<RefCell<BTreeMap<HostId, usize>>>;
+
+impl Place {
+    /// The place is this host's from now on; an error if it has all that one may have.
+    fn is_of(&mut self, host: HostId, here: &Here, most: usize) -> Result<(), String> {
+        let mut counts = here.borrow_mut();
+        let count = counts.entry(host).or_default();
+        if *count >= most {
+            return Err(format!("host {} has {most} connections already", host.0));
+        }
+        *count += 1;
+        assert!(self.of.is_none(), "a place is given once");
+        self.of = Some((host, here.clone()));
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let Some((host, here)) = self.of.take() else { return };
+        let mut counts = here.borrow_mut();
+        let count = counts.get_mut(&host).expect("it was counted");
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&host);
+        }
+    }
 }
 
 /// Reason why a configuration cannot work.
@@ -67,20 +108,40 @@ pub enum MeetError {
 }
 
 /// Looks whether keys, if there are any, can be used; without them the address must be loopback.
-pub(super) fn check(keys: Option<&Keyed>, address: SocketAddr) -> Result<(), MeetError> {
+/// Returns the files of other machines' keys that are not there: those cannot come in.
+pub(super) fn check(keys: Option<&Keyed>, address: SocketAddr) -> Result<Vec<PathBuf>, MeetError> {
     match keys {
-        None if address.ip().is_loopback() => Ok(()),
+        None if address.ip().is_loopback() => Ok(Vec::new()),
         None => Err(MeetError::InTheClear(address)),
         Some(keyed) => {
             read(keyed)?.server(PROTOCOL)?;
             read(keyed)?.client(PROTOCOL)?;
-            Ok(())
+            let files = keyed.peers.iter().map(|(_, path)| path.clone());
+            Ok(files.filter(|path| !is_there(path)).collect())
         }
     }
 }
 
+/// False if there is no such file. Whoever removes a machine's key shuts that machine out, and no
+/// other.
+fn is_there(path: &std::path::Path) -> bool {
+    let found = std::fs::metadata(path);
+    !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// One's own key, and that of one other machine.
+pub(super) fn only(keyed: &Keyed, whom: HostId) -> Keyed {
+    let peers = keyed.peers.iter().filter(|(host, _)| *host == whom).cloned().collect();
+    Keyed { key: keyed.key.clone(), peers }
+}
+
+/// One's own key, and those of the other machines that are there; an error if none of them is.
 fn read(keyed: &Keyed) -> Result<Keys, thermocline_gateway::KeyError> {
-    let peers = keyed.peers.iter().map(|(_, path)| path.clone()).collect();
+    let all = keyed.peers.iter().map(|(_, path)| path.clone());
+    let mut peers: Vec<PathBuf> = all.clone().filter(|path| is_there(path)).collect();
+    if peers.is_empty() {
+        peers = all.collect();
+    }
     Keys::read(&KeyFiles { key: keyed.key.clone(), peers })
 }
 
@@ -112,9 +173,11 @@ pub(super) async fn accept(
 ) {
     let strangers = Strangers::new(limits.strangers_max);
     let places = Arc::new(Semaphore::new(limits.connections_max));
+    let here = Here::default();
     loop {
         // Others wait until one ends; whoever says nothing is given up in seconds.
-        let Ok(kept) = places.clone().acquire_owned().await else { return };
+        let Ok(permit) = places.clone().acquire_owned().await else { return };
+        let kept = Place { _permit: permit, of: None };
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(_) => {
@@ -132,6 +195,7 @@ pub(super) async fn accept(
             continue;
         };
         let (keyed, met, refused) = (keyed.clone(), met.clone(), refused.clone());
+        let (here, most) = (here.clone(), limits.of_host_max);
         tokio::task::spawn_local(async move {
             let come_in = async {
                 tokio::select! {
@@ -140,9 +204,13 @@ pub(super) async fn accept(
                 }
             };
             match timeout(limits.handshake_within, come_in).await {
-                Ok(Ok(one)) => {
+                Ok(Ok(mut one)) => {
                     place.is_known();
-                    met(one);
+                    let host = one.host.expect("its key says so");
+                    match one.place.is_of(host, &here, most) {
+                        Ok(()) => met(one),
+                        Err(why) => refused(from, why),
+                    }
                 }
                 Ok(Err(why)) => refused(from, why),
                 Err(_) => {
@@ -157,7 +225,7 @@ pub(super) async fn accept(
 async fn let_in(
     (stream, from): (TcpStream, SocketAddr),
     keyed: &Keyed,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) -> Result<Met, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let config = read(keyed).map_err(|error| text(&error))?;
@@ -179,9 +247,9 @@ async fn let_in(
     Ok(Met { stream: Box::new(stream), from, host: Some(host), place })
 }
 
-/// Connects to another machine; with keys, to one that has one of them.
+/// Connects to a machine; with keys, only to one that has the key of `whom`.
 pub(super) async fn connect(
-    address: SocketAddr,
+    (whom, address): (HostId, SocketAddr),
     keys: Option<&Keyed>,
     limits: Limits,
 ) -> Result<Box<dyn Both>, String> {
@@ -189,7 +257,7 @@ pub(super) async fn connect(
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         let _ = stream.set_nodelay(true);
         let Some(keyed) = keys else { return Ok::<_, String>(Box::new(stream) as Box<dyn Both>) };
-        let config = read(keyed).map_err(|error| error.to_string())?;
+        let config = read(&only(keyed, whom)).map_err(|error| error.to_string())?;
         let config: Arc<_> = config.client(PROTOCOL).map_err(|error| error.to_string())?;
         let name = ServerName::try_from(SERVER_NAME).expect("it is a name");
         let stream = TlsConnector::from(config).connect(name, stream).await;
@@ -204,3 +272,6 @@ pub(super) async fn connect(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -334,12 +334,12 @@ async fn host_status(State(admin): Host) -> Answer<HostStatus> {
 /// Attaches a volume and exports it; the answer does not wait for the lease.
 #[utoipa::path(put, path = "/v1/volumes/{name}",
     params(("name" = String, Path, description = "The volume's name")),
-    responses((status = 204), (status = 422, body = Refused)))]
+    responses((status = 204), (status = 409, body = Refused), (status = 422, body = Refused)))]
 async fn attach(State(admin): Host, Path(name): Path<String>) -> Result<StatusCode, Refused> {
     if !thermocline_content::settings::is_volume_name(&name) {
         return Err(Refused::invalid(thermocline_content::RequestError::Name));
     }
-    admin.mailbox.look(move |core| core.attach(&name)).await?;
+    admin.mailbox.look(move |core| core.attach(&name)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -8,7 +8,7 @@ mod room;
 use super::api::{HostLink, RoomLevel, StoreSecond, StoreStatus, StoreVolume};
 use super::backing::{Backing, Told};
 use super::config::{STORE, StoreConfig};
-use super::line::{Line, Traffic, carry, wait};
+use super::line::{Line, Traffic, carry, must_join, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
 use super::{Clock, HostingError, hash_of};
@@ -57,6 +57,9 @@ struct Host {
     number: u64,
     from: SocketAddr,
 }
+
+/// Messages of a host that are heard before others have their turn.
+const MESSAGES_AT_ONCE: usize = 64;
 
 /// A sweep that somebody waits for.
 struct Sweeping {
@@ -156,7 +159,10 @@ impl StoreServer {
         settings: Settings,
         notes: Notes,
     ) -> Result<StoreServer, HostingError> {
-        meeting::check(config.keys.as_ref(), config.listen)?;
+        for path in meeting::check(config.keys.as_ref(), config.listen)? {
+            let text = "is not there; the host with this key cannot come in".to_string();
+            notes.note(Severity::Warning, path.display(), text);
+        }
         let clock = Clock(Instant::now());
         let (name, readiness) = (device.name(), device.readiness().try_clone_to_owned()?);
         let store = opened(Store::open(clock.now(), device, settings), clock, &name)?;
@@ -301,7 +307,10 @@ async fn last_flush(
 /// Serves a host until its connection ends.
 async fn serve(core: Rc<RefCell<Core>>, met: Met) {
     let (clock, notes) = (core.borrow().clock, core.borrow().notes.clone());
-    let protocol = core.borrow().config.protocol;
+    let (protocol, join_within) = {
+        let config = &core.borrow().config;
+        (config.protocol, config.limits.handshake_within)
+    };
     let Met { stream, from, host: by_key, place: _place } = met;
     let link = random_bytes().map_err(|error| error.to_string()).and_then(|epoch| {
         let config = Config::new(Role::Acceptor, epoch);
@@ -324,7 +333,10 @@ async fn serve(core: Rc<RefCell<Core>>, met: Met) {
         };
         core.borrow_mut().hear(joined)
     };
-    let why = carry(stream, &line, clock, heard).await;
+    let why = tokio::select! {
+        why = carry(stream, &line, clock, heard) => why,
+        why = must_join(&line, join_within) => why,
+    };
     match joined {
         Some((host, number)) => core.borrow_mut().leave(host, number, &why),
         None => notes.note(Severity::Warning, from, format!("not let in: {why}")),
@@ -370,7 +382,7 @@ impl Core {
         let there = self.hosts.get(&host).filter(|there| there.number == number);
         let line = there.map(|there| there.line.clone());
         let line = line.ok_or_else(|| format!("host {} has another connection", host.0))?;
-        loop {
+        for _ in 0..MESSAGES_AT_ONCE {
             if !line.has_room(|queued| self.server.has_room(host, queued)) {
                 return Ok(());
             }
@@ -380,6 +392,9 @@ impl Core {
             self.server.hear(now, host, message).map_err(|error| error.to_string())?;
             self.turn_for_host();
         }
+        // Others must not wait for all that one host has sent: they would miss their leases.
+        line.go_on();
+        Ok(())
     }
 
     /// The time, for machines. A process that could do nothing for a while tells the server: hosts

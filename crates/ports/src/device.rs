@@ -167,7 +167,8 @@ pub trait Device {
     /// Size and habits.
     fn geometry(&self) -> Geometry;
 
-    /// Starts a request at `now`. Never blocks; everything that goes wrong comes out of `poll`.
+    /// Takes a request at `now`. Never blocks; everything that goes wrong comes out of `poll`. A
+    /// real device may keep it until it is polled, so poll it before you wait for its readiness.
     fn submit(&mut self, now: Nanos, ticket: Ticket, io: Io);
 
     /// Appends what completed until `now`, in order of completion.

@@ -225,6 +225,20 @@ pub(crate) fn fraction_field(what: &str, field: &[u8], unit: u64) -> Result<u64,
     })
 }
 
+/// A required number of units of `unit` bytes, in whole bytes; a fraction is of a unit.
+pub(crate) fn bytes_field(what: &str, field: &[u8], unit: u64) -> Result<u64, Problem> {
+    let bytes = fraction_field(what, field, unit)?;
+    // Not where that overflows: there is no fraction of so large a number.
+    let thousandths = unit.checked_mul(1000).and_then(|scale| fraction(field, scale));
+    match thousandths.is_some_and(|parts| parts % 1000 != 0) {
+        true => Err(Problem::new(format!(
+            "{what} `{}` is no whole number of bytes; is it another column, or another unit?",
+            Excerpt(field)
+        ))),
+        false => Ok(bytes),
+    }
+}
+
 #[cold]
 fn too_large(what: &str, field: &[u8]) -> Problem {
     Problem::new(format!("{what} `{}` is too large to be real", Excerpt(field)))

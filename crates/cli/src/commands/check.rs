@@ -11,6 +11,7 @@
 
 use crate::config::{Config, Standard};
 use crate::error::CliError;
+use crate::origin;
 use crate::output;
 use crate::table;
 use serde_json::{Value, json};
@@ -106,6 +107,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
         }
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
+    origin::check(&config)?;
     // The first start without a configuration makes its token.
     let secrets = args.config.as_ref().and_then(|_| config.check_secrets().err());
     let secrets = secrets.map(|error| error.to_string());
@@ -135,6 +137,13 @@ fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, 
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
         Arranged::Group(members) => group(config, &opener, members, damage, contents_too)?,
     };
+    let wanted = config.settings.chunk_size;
+    if let Some((_, chunk)) = report.group.filter(|(_, chunk)| *chunk != wanted) {
+        report.notes.push(format!(
+            "the group has chunks of {chunk}, fixed at its first start; `chunk-size` of {wanted} has \
+             no effect"
+        ));
+    }
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
     }

@@ -6,8 +6,9 @@
 //! 3. What no copy gives is read again in blocks of 4 KiB; blocks that cannot be read are zeroes
 //!    in the image, and are named.
 
-use crate::config::{Config, Standard};
+use crate::config::{Config, Origin, Standard};
 use crate::error::CliError;
+use crate::origin;
 use crate::output::{self, OutputFile, Readers};
 use crate::progress::{Progress, Unit};
 use std::fmt::Write as _;
@@ -18,6 +19,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use thermocline_engine::pools::{
     self, Arranged, Damage, DeviceOpener, Found, Inspection, PoolConfig, is_same_place,
+    refuse_own_file,
 };
 use thermocline_engine::probe::Contents;
 use thermocline_ports::Payload;
@@ -78,6 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
         }
     };
     let config = config.and_then(Config::with_added_pools).map_err(CliError::input)?;
+    origin::check(&config)?;
     refuse_own_device(&config, &args.output)?;
     let opener = DeviceOpener::to_look();
     let members = match pools::arrange(pools::open_all(&config.pools, &opener, &[])?)? {
@@ -111,6 +114,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CliError> {
 
 /// Refuses to write over a device of the configuration, which may be one that nobody could read.
 fn refuse_own_device(config: &Config, output: &Path) -> Result<(), CliError> {
+    if let Origin::File(path) = &config.origin
+        && is_same_place(path, output)
+    {
+        let text = format!("{} is the configuration; name another output", output.display());
+        return Err(CliError::input(text));
+    }
+    refuse_own_file(&config.data, output).map_err(CliError::input)?;
     let mut own = config.pools.iter().flat_map(PoolConfig::paths);
     match own.find(|path| is_same_place(path, output)) {
         None => Ok(()),

@@ -19,7 +19,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use thermocline_engine::Engine;
-use thermocline_engine::pools::{self, Permission};
+use thermocline_engine::pools::{self, Permission, refuse_own_file};
 use thermocline_units::Bytes;
 use thermocline_units::text::counted;
 
@@ -114,6 +114,9 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     };
     config = config.with_added_pools().map_err(CliError::input)?;
     config.settings = args.deciding.settings(config.settings);
+    if let Some(record) = args.deciding.record() {
+        refuse_own_file(&config.data, record).map_err(CliError::input)?;
+    }
     if args.config.is_some() {
         config.check_secrets().map_err(CliError::input)?;
     }

@@ -12,6 +12,7 @@ use thermocline_engine::ClientLimits;
 use thermocline_engine::joining::is_pool_size;
 use thermocline_engine::pools::{
     CacheConfig, DeviceConfig, Emulation, MovesADay, NamedBy, PoolConfig, is_same_place,
+    refuse_own_file,
 };
 use thermocline_policy::migration::{
     CONCURRENTS, OUTSTANDINGS, PATIENCE_MAX, PIECE_UNIT, PIECES, RATE_MIN, YIELDS,
@@ -59,6 +60,9 @@ pub(super) fn config(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let http = http(keys.table("http")?, beside, &data.join("http.sock"))?;
     encrypted(&keys, &nbd, &http)?;
     sockets(&keys, &nbd.socket, &http.socket, &pools)?;
+    for path in pools.iter().flat_map(PoolConfig::paths) {
+        refuse_own_file(&data, path).map_err(|why| keys.problem(why))?;
+    }
     let policy = policy(keys.table("policy")?, beside, pools.len(), &mut settings)?;
     copying(keys.table("copying")?, &mut settings)?;
     let hints = hints::hints(keys.table("hints")?, beside)?;

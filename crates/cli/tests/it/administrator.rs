@@ -101,6 +101,13 @@ impl Hour {
         let said = refused("more other.img --size 4PiB");
         assert!(said.contains("no size for a pool"), "{said}");
         assert!(!self.folder.join("other.img").exists(), "nothing is left behind");
+        let said = refused("more s3://bucket/pool --size 64MiB");
+        assert!(said.contains("in the configuration from the first start on"), "{said}");
+        // The engine replaces its own files as a whole, and took pools for them.
+        for own in ["learnt", "hints.json", "scrubbed.new", "added-pools.toml", "token"] {
+            let said = refused(&format!("more pools/{own} --size 64MiB"));
+            assert!(said.contains("the engine keeps a file of its own there"), "{own}: {said}");
+        }
         self.holds_its_files();
     }
 

@@ -103,3 +103,60 @@ fn what_is_missing_or_damaged_is_a_flaw_and_what_is_written_wrong_is_an_input_er
     program::run(&folder, "check none.toml").ended_with(2).says("none.toml");
     program::run(&folder, "up engine.toml --size 1GiB").ended_with(2).says("cannot be used with");
 }
+
+/// A pool of this name was replaced by the engine's own file, with all that had been flushed.
+#[test]
+fn a_pool_is_no_file_that_the_engine_keeps_for_itself() {
+    let folder = program::folder("check-own-files");
+    for own in ["learnt", "hints.json.unread", "started-with", "scrubbed"] {
+        let named = format!("name = \"fast\"\npath = \"{own}\"");
+        std::fs::write(folder.join("own.toml"), CONFIG.replace("name = \"fast\"", &named)).unwrap();
+        for command in ["check own.toml", "up own.toml"] {
+            program::run(&folder, command).ended_with(2).says("keeps a file of its own there");
+        }
+    }
+    assert!(!folder.join("pools").exists(), "nothing was made");
+    std::fs::write(folder.join("engine.toml"), CONFIG).unwrap();
+    let record = "up engine.toml --record pools/learnt";
+    program::run(&folder, record).ended_with(2).says("pools is no folder");
+}
+
+/// What a group was made with and cannot change was ignored without a word.
+#[test]
+fn settings_of_the_first_start_and_groups_of_configurations_are_told() {
+    let folder = program::folder("check-fixed");
+    std::fs::write(folder.join("engine.toml"), CONFIG).unwrap();
+    let mut engine = up(&folder);
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    let larger = CONFIG.replace("64KiB", "128KiB");
+    std::fs::write(folder.join("larger.toml"), larger).unwrap();
+    let told = program::run(&folder, "check larger.toml").succeeded().stdout();
+    assert!(told.contains("the group has chunks of 64 KiB, fixed at its first start"), "{told}");
+    // Without the configuration, other pools were looked for: there seemed to be no group.
+    for command in ["check --data pools", "export v0 --data pools -o image.raw"] {
+        let ran = program::run(&folder, command).ended_with(2);
+        ran.says("was started with a configuration");
+    }
+    let over = "export v0 engine.toml -o engine.toml --force";
+    program::run(&folder, over).ended_with(2).says("is the configuration");
+    let own = "export v0 engine.toml -o pools/learnt --force";
+    program::run(&folder, own).ended_with(2).says("keeps a file of its own there");
+    // A status must not depend on whether the message could be written.
+    let script = format!("{} check none.toml 2>/dev/full", env!("CARGO_BIN_EXE_thermocline"));
+    let status = Command::new("sh").args(["-c", &script]).status().unwrap();
+    assert_eq!(status.code(), Some(2));
+}
+
+/// A first start that failed left a group behind, which the next start took without a word.
+#[test]
+fn a_start_that_cannot_listen_or_record_makes_nothing() {
+    let folder = program::folder("check-first");
+    std::fs::write(folder.join("file"), "something").unwrap();
+    let wrong = ["--socket /nowhere/at/all/x", "--socket file", "--record /nowhere/at/all/x.tcr"];
+    for wrong in wrong {
+        let ran = program::run(&folder, &format!("up --data new --size 8MiB {wrong}"));
+        assert!(!ran.stderr().is_empty() && ran.stdout().is_empty(), "{wrong}");
+        assert!(!folder.join("new").exists(), "{wrong}: nothing was made");
+    }
+}

@@ -1,6 +1,7 @@
 //! `thermocline store` and `thermocline host` as users run them: real clients, processes that are
 //! killed, two hosts and clones of one image, strangers.
 
+mod guests;
 mod room;
 
 use crate::program::{self, run};

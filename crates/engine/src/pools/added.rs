@@ -78,6 +78,11 @@ impl PoolLedger for AddedPools {
         })
     }
 
+    fn check_path(&self, path: &Path) -> Result<(), String> {
+        let own = self.path.lock().unwrap_or_else(PoisonError::into_inner);
+        super::refuse_own_file(own.parent().unwrap_or(Path::new("")), path)
+    }
+
     fn strike(&self, name: &str) {
         // What stays in is looked for at the next start, and not missed.
         let _ = self.change(|pools| pools.retain(|pool| pool.name != name));

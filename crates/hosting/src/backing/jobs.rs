@@ -1,7 +1,7 @@
 //! Jobs under way between a server and its store, one for each request of the server.
 
 use thermocline_content::{Action, BLOCK, Completed, ContentId, QuotaKind, RequestError, Tag};
-use thermocline_hostcache::{Content, Shortage, StoreItem};
+use thermocline_hostcache::{Content, Hash, Shortage, StoreItem};
 use thermocline_ports::{DeviceError, Payload};
 use thermocline_units::{Bytes, VolumeId};
 
@@ -98,16 +98,16 @@ impl Write {
         Write { op, volume, block, items, results, parts, under_way, has_failed }
     }
 
-    /// Questions to the store; `name_of` knows contents by their numbers.
+    /// Questions to the store; `name_of` knows contents of a volume's domain by their numbers.
     pub(super) fn begin(
         &mut self,
-        name_of: impl Fn(u64) -> Option<ContentId>,
+        name_of: impl Fn(VolumeId, u64) -> Option<ContentId>,
     ) -> Vec<(usize, Action)> {
         for (item, result) in self.items.iter().zip(&mut self.results) {
             *result = Ok(match item {
                 StoreItem::Unknown => None,
                 StoreItem::Zero => Some(None),
-                StoreItem::Number(number) => name_of(*number).map(Some),
+                StoreItem::Number(number) => name_of(VolumeId(self.volume), *number).map(Some),
                 StoreItem::Hash(hash) | StoreItem::Data(_, hash) => Some(Some(ContentId(*hash))),
             });
         }
@@ -213,13 +213,19 @@ impl Write {
 #[derive(Debug)]
 pub(super) struct Find {
     op: u32,
+    hashes: Vec<Hash>,
     contents: Vec<Option<Content>>,
     under_way: usize,
 }
 
 impl Find {
-    pub(super) fn new(op: u32, hashes: usize) -> Find {
-        Find { op, contents: vec![None; hashes], under_way: 0 }
+    pub(super) fn new(op: u32, hashes: Vec<Hash>) -> Find {
+        Find { op, contents: vec![None; hashes.len()], hashes, under_way: 0 }
+    }
+
+    /// The hash that was searched at this place.
+    pub(super) fn hash(&self, at: usize) -> Hash {
+        self.hashes[at]
     }
 
     pub(super) fn begin(&mut self) {

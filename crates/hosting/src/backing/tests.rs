@@ -587,3 +587,19 @@ fn contents_of_clones_count_for_each_of_them() {
     assert_eq!((shares(&mut admin, a, 4), shares(&mut admin, b, 4)), (1, 2));
     assert!(shares(&mut admin, b, 3) >= 2 && shares(&mut admin, a, 3) >= 2);
 }
+
+/// A host that may use one domain sent writes of guessed ids. Where another domain held the same
+/// content, the answer was its own id: so it learned what the other domain holds.
+#[test]
+fn numbers_of_other_domains_name_nothing() {
+    let mut admin = AdminApi::new();
+    let (own, other) = (admin.create("own", 0), admin.create("other", 5));
+    admin.ask(StoreRequest::Write { volume: own.0, block: 0, items: vec![data(7)] });
+    let theirs = StoreRequest::Write { volume: other.0, block: 0, items: vec![data(7)] };
+    let StoreAnswer::Written(written) = admin.ask(theirs) else { panic!() };
+    let Outcome::Written(content) = &written[0] else { panic!("{written:?}") };
+    let guessed = content.number;
+    let by_number = || vec![StoreItem::Number(guessed)];
+    assert_eq!(outcomes(&mut admin, own, 1, by_number()), ["unknown"]);
+    assert_eq!(outcomes(&mut admin, other, 1, by_number()), ["written"]);
+}

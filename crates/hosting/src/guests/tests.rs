@@ -164,3 +164,22 @@ fn a_volume_that_hangs_leaves_places_to_others() {
     assert_eq!(admin.carry().len() as u64, begun);
     assert!(admin.guests.of_volume.is_empty() && admin.guests.have_room_for(stuck));
 }
+
+/// A flush of a volume that is given back takes a place when there is none. The next look for room
+/// then subtracted more than there was: without checks, every volume had room for ever.
+#[test]
+fn a_volume_is_given_back_when_all_places_are_taken() {
+    let mut admin = AdminApi::new();
+    for volume in 0.. {
+        if !admin.guests.have_room() {
+            break;
+        }
+        let volume = VolumeKey(volume + 100);
+        while admin.guests.have_room() && admin.guests.have_room_for(volume) {
+            admin.guests.insert(0, volume, Kind::Flush);
+        }
+    }
+    admin.begin(1, Action::Flush);
+    admin.guests.insert(2, admin.volume, Kind::Flush);
+    assert!(!admin.guests.have_room() && !admin.guests.have_room_for(VolumeKey(99)));
+}

@@ -5,7 +5,7 @@ use super::{Core, Listeners};
 use crate::Clock;
 use crate::clients::{self, Socket};
 use crate::config::{Peer, STORE};
-use crate::line::{Line, carry};
+use crate::line::{Line, carry, must_join};
 use crate::meeting::{self, Both, Met};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -84,7 +84,8 @@ async fn keep_store(core: Rc<RefCell<Core>>) {
     let mut back_off = BACK_OFF;
     loop {
         let config = core.borrow().config.clone();
-        let connected = meeting::connect(config.store, config.keys.as_ref(), config.limits).await;
+        let store = (STORE, config.store);
+        let connected = meeting::connect(store, config.keys.as_ref(), config.limits).await;
         let began = Instant::now();
         let why = match connected {
             Ok(stream) => serve_store(&core, stream).await,
@@ -158,7 +159,8 @@ async fn keep_peer(core: Rc<RefCell<Core>>, peer: Peer) {
     let mut back_off = BACK_OFF;
     loop {
         let config = core.borrow().config.clone();
-        let connected = meeting::connect(peer.address, config.keys.as_ref(), config.limits).await;
+        let to = (peer.host, peer.address);
+        let connected = meeting::connect(to, config.keys.as_ref(), config.limits).await;
         if let Ok(stream) = connected {
             let who = (Some(peer.host), peer.address.to_string());
             serve_peer(core.clone(), stream, Role::Connector, who).await;
@@ -203,7 +205,10 @@ async fn serve_peer(
         }
         Ok(())
     };
-    let why = carry(stream, &line, clock, heard).await;
+    let why = tokio::select! {
+        why = carry(stream, &line, clock, heard) => why,
+        why = must_join(&line, config.limits.handshake_within) => why,
+    };
     match joined {
         Some((host, number)) => {
             core.borrow_mut().peer_lost(host, number, line.traffic());

@@ -77,6 +77,11 @@ impl Volumes {
         self.0.get(name).is_some_and(|volume| volume.key.is_some() || volume.again.is_some())
     }
 
+    /// True while it is being given back.
+    pub(super) fn is_detaching(&self, name: &str) -> bool {
+        self.0.get(name).is_some_and(|volume| !volume.detaching.is_empty())
+    }
+
     /// True if the host knows of it, also if it was lost.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)

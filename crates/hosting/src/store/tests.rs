@@ -260,3 +260,22 @@ fn a_volume_of_a_living_host_is_not_deleted_after_a_restart() {
     scene.core().seen = Nanos::from_secs(24);
     assert!(scene.core().free_volume("vm").is_ok());
 }
+
+/// Everything that a host had sent was carried out at once, while others missed their leases.
+#[test]
+fn a_host_that_says_much_is_heard_in_turns() {
+    let scene = Scene::new("turns");
+    let mut host = scene.host();
+    for request in 0..100 {
+        let attach = ToServer::Attach { request, volume: "nobody".to_string(), fence: 0 };
+        host.link.send(&attach).unwrap();
+    }
+    host.carry();
+    let mut answered = |scene: &Scene| {
+        scene.core().hear(host.joined).unwrap();
+        scene.settle();
+        host.carry();
+        std::mem::take(&mut host.heard).len()
+    };
+    assert_eq!((answered(&scene), answered(&scene)), (MESSAGES_AT_ONCE, 100 - MESSAGES_AT_ONCE));
+}

@@ -3,7 +3,9 @@
 //!
 //! 1. An access is *sequential* when it begins within 512 KiB of the end of the one before it in
 //!    its volume (ChewAnalyzer, Ge 2017 §3.2), or exactly where the last one in its own chunk
-//!    ended: of several streams side by side each is one. All others are *random*.
+//!    ended: of several streams side by side each is one. So is the first one in a chunk if it is
+//!    for the chunk's beginning, where such a stream comes from the chunk before. All others are
+//!    *random*.
 //! 2. A write all of whose pages of 4 KiB were written in the epoch before it is an *overwrite*, as
 //!    in the source, which counts blocks. Smaller writes count for the whole page.
 //! 3. At the epoch's end `look` takes down where every chunk is; chunks met on a pool above the

@@ -16,7 +16,10 @@
 //!    holds for all sizes of a policy.
 //! 5. A miniature's size is uncertain too: of c lines, a sample has c · rate give or take the
 //!    square root of c · rate · (1 − rate). The slope of the curve turns that into misses.
-//!    The error is twice the root of the sum of both squares.
+//! 6. Which of the two ratios is told was chosen by the same sample, so their distance is a doubt
+//!    of its own. The error is the root of the sum of three squares: twice the groups' spread,
+//!    twice that of the size, and the distance. It is never less than three accesses in all that
+//!    were sampled: so many misses or hits a sample may have missed altogether (the rule of three).
 //!
 //! Miniatures below [`MINIATURE_LINES_MIN`] lines say nothing: such sizes are left out, or refused
 //! when they were asked for.
@@ -35,6 +38,9 @@ use thermocline_units::{Bytes, Nanos};
 const MINIATURE_LINES_MIN: f64 = 16.0;
 /// Standard errors beyond which a lack or surplus of accesses is not chance.
 const UNEXPLAINED: f64 = 3.0;
+
+/// Events that may be there with 95 % where a sample has shown none.
+const RULE_OF_THREE: f64 = 3.0;
 
 /// Treatment of the sample's lack or surplus of accesses as hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,13 +252,16 @@ impl<'a> Studio<'a> {
                 Adjustment::Always => true,
                 Adjustment::Never => false,
             };
-        let estimates = if adjusts { adjusted } else { plain };
+        let (estimates, others) = if adjusts { (adjusted, plain) } else { (plain, adjusted) };
+        let least = RULE_OF_THREE / self.accesses.iter().sum::<f64>().max(1.0);
         let point = |lines: &u32| {
             let at = capacities.replayed.partition_point(|r| *r < self.miniature(*lines));
             let slope = slope(&capacities.replayed, &estimates, at);
             let Estimate { ratio, variance } = estimates[at];
             let sideways = slope * self.spread(*lines);
-            let error = 2.0 * (variance + sideways * sideways).sqrt();
+            let distance = ratio - others[at].ratio;
+            let square = 4.0 * (variance + sideways * sideways) + distance * distance;
+            let error = if self.sample.rate < 1.0 { square.sqrt().max(least) } else { 0.0 };
             Point { bytes: u64::from(*lines) * self.line.0, miss_ratio: ratio, error }
         };
         let points = capacities.points.iter().map(point).collect();

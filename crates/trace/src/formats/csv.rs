@@ -2,7 +2,8 @@
 //!
 //! Fields may stand in double quotes, which then hide separators; a quote inside is doubled, as
 //! RFC 4180 has it, and a line end inside is not supported. With `blank` as separator, several in
-//! a row count as one. Numbers of time, response, offset and size may have a fraction. When
+//! a row count as one. Numbers of time, response, offset and size may have a fraction; offset and
+//! size must come to whole bytes. When
 //! columns have names, the first line must be the header; otherwise it is taken for one when its
 //! offset is no number. Where there is a column of content hashes the file's order is kept,
 //! otherwise requests are sorted within the window.
@@ -12,7 +13,7 @@ use super::arc::NO_TIMES;
 use super::capture::hex_into;
 use super::columns::{Column, ColumnMap, Header, Length, Scaled};
 use super::text::{Context, LineFormat, request};
-use crate::numbers::{Excerpt, fraction, fraction_field, split_around};
+use crate::numbers::{Excerpt, bytes_field, fraction, fraction_field, split_around};
 use crate::order::OrderRule;
 use crate::request::{ContentHash, HashRange, Op, Request};
 use std::borrow::Cow;
@@ -170,8 +171,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn number(&self, what: &str, scaled: &Scaled) -> Result<u64, Problem> {
+    fn time(&self, what: &str, scaled: &Scaled) -> Result<u64, Problem> {
         fraction_field(what, self.required(what, &scaled.column)?, scaled.unit)
+    }
+
+    fn bytes(&self, what: &str, scaled: &Scaled) -> Result<u64, Problem> {
+        bytes_field(what, self.required(what, &scaled.column)?, scaled.unit)
     }
 }
 
@@ -271,13 +276,13 @@ impl LineFormat for Csv {
         let op = self.op(&fields)?;
         let (offset, length) = match (&self.map.length, op) {
             (_, Op::Flush) => (0, 0),
-            (Length::Fixed(length), _) => (fields.number("the offset", &self.map.offset)?, *length),
+            (Length::Fixed(length), _) => (fields.bytes("the offset", &self.map.offset)?, *length),
             (Length::Column(scaled), _) => {
-                (fields.number("the offset", &self.map.offset)?, fields.number("the size", scaled)?)
+                (fields.bytes("the offset", &self.map.offset)?, fields.bytes("the size", scaled)?)
             }
         };
         let time = match &self.map.time {
-            Some(scaled) => fields.number("the time", scaled)?,
+            Some(scaled) => fields.time("the time", scaled)?,
             None => self.requests,
         };
         let volume = match &self.map.volume {

@@ -143,16 +143,18 @@ fn table(rows: &[&Row]) -> Table {
 /// Verdict: who served best, and at what cost; the clairvoyant bound does not compete.
 fn verdict(rows: &[&Row]) -> String {
     let real = || rows.iter().filter(|row| !row.clairvoyant);
-    let best = real().max_by(|a, b| a.request_hit_ratio.total_cmp(&b.request_hit_ratio));
-    let cheapest = real().min_by(|a, b| a.cost_real_s.total_cmp(&b.cost_real_s));
-    match (best, cheapest) {
-        (Some(best), Some(cheapest)) => format!(
-            "Most requests from flash: {} ({} %). Least I/O time at real sizes: {} ({}).",
-            best.policy,
-            percent(best.request_hit_ratio),
-            cheapest.policy,
-            seconds(cheapest.cost_real_s),
-        ),
-        _ => String::new(),
-    }
+    let best = real().map(|row| row.request_hit_ratio).max_by(f64::total_cmp);
+    let cheapest = real().map(|row| row.cost_real_s).min_by(f64::total_cmp);
+    let (Some(best), Some(cheapest)) = (best, cheapest) else { return String::new() };
+    let of = |found: fn(&Row) -> f64, value: f64| {
+        let equal = real().filter(|row| found(row) == value).map(|row| row.policy.as_str());
+        equal.collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "Most requests from flash: {} ({} %). Least I/O time at real sizes: {} ({}).",
+        of(|row| row.request_hit_ratio, best),
+        percent(best),
+        of(|row| row.cost_real_s, cheapest),
+        seconds(cheapest),
+    )
 }

@@ -241,6 +241,9 @@ fn troubles(run: &Run, out: &mut impl Write) -> std::fmt::Result {
     Ok(())
 }
 
+/// Ratio up to which two 99th percentiles count as equal: each is up to 0.8 % off.
+const P99_STEP: f64 = 1.016;
+
 /// Verdict: which policy is best, and against what.
 fn verdict(report: &VolumeReport) -> String {
     let by_mean = |a: &&Run, b: &&Run| a.all.mean_s.total_cmp(&b.all.mean_s);
@@ -253,7 +256,10 @@ fn verdict(report: &VolumeReport) -> String {
         let less = 1.0 - best.all.mean_s / base.all.mean_s;
         text += &format!(", {} less than static", share(less));
     }
-    text += &format!(". Lowest p99: {} ({}).", tail.policy, seconds(tail.all.p99_s));
+    // Percentiles come from a histogram, so that nearer ones cannot be told apart.
+    let equal = report.runs.iter().filter(|run| run.all.p99_s <= tail.all.p99_s * P99_STEP);
+    let equal: Vec<&str> = equal.map(|run| run.policy.as_str()).collect();
+    text += &format!(". Lowest p99: {} ({}).", equal.join(", "), seconds(tail.all.p99_s));
     let others = |run: &&Run| !["static", "oracle"].contains(&run.policy.as_str());
     let told =
         report.runs.iter().filter(others).filter_map(|run| {

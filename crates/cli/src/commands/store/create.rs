@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::listeners::{LogFormat, random};
 use crate::output;
 use std::path::{Path, PathBuf};
-use thermocline_content::{Settings, Status};
+use thermocline_content::{Settings, Status, check_room};
 use thermocline_engine::probe::{self, Contents, Existing, check_free, check_size};
 use thermocline_hosting::make_store;
 use thermocline_ports::Device;
@@ -98,6 +98,10 @@ fn on_volume(args: &Args, place: VolumePlace) -> Result<(), CliError> {
         true => Wanted::MakeAnyway(args.size),
         false => Wanted::Make(args.size),
     };
+    if let Some(size) = args.size {
+        // Before a volume of that size is made.
+        check_room(size, &settings(size, args.segment.0)).map_err(CliError::input)?;
+    }
     let (config, volume) = (place.config.clone(), place.volume.clone());
     let (device, engine) = Beside::start(place, wanted, LogFormat::Text)?;
     let size = device.geometry().size;

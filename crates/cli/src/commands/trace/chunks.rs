@@ -126,7 +126,7 @@ impl<'a> Each<'a> {
                  intensity",
             );
             for level in &library.levels {
-                let _ = write!(lines, ",{}", quoted(&level.name));
+                let _ = write!(lines, ",{}", quoted(&format!("{} pattern", level.name)));
             }
             lines.push('\n');
         }

@@ -162,6 +162,17 @@ impl AdminApi<'_> {
             return Err(Refused::invalid(text));
         }
         check_pool_name(&wish.name).map_err(Refused::invalid)?;
+        let path = Path::new(&wish.path);
+        if !path.is_absolute() {
+            let text = format!(
+                "the path {} must begin with `/`: the engine's own folder is not yours",
+                wish.path
+            );
+            return Err(Refused::invalid(text));
+        }
+        if let Some(ledger) = &self.engine.ledger {
+            ledger.check_path(path).map_err(Refused::conflict)?;
+        }
         if wish.slowest && wish.next_slower().is_some() {
             let text = "a pool is the slowest or comes before another one: leave `slowest` out";
             return Err(Refused::invalid(text));

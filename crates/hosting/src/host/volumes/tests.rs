@@ -56,3 +56,17 @@ fn a_volume_that_is_here_is_flushed_before_it_is_given_back() {
     assert_eq!(volumes.due(Nanos(5)), ["x"]);
     assert!(matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
 }
+
+/// Attaching a volume that is being given back was answered with success, and did nothing.
+#[test]
+fn a_volume_that_is_being_given_back_says_so() {
+    let mut volumes = Volumes::default();
+    volumes.asked("v", VolumeKey(1));
+    volumes.attached(VolumeKey(1), 8);
+    assert!(!volumes.is_detaching("v") && !volumes.is_detaching("w"));
+    let (told, _answer) = oneshot::channel();
+    assert_eq!(volumes.give_back("v", None, told), GiveBack::Flush(VolumeKey(1)));
+    assert!(volumes.is_detaching("v"));
+    volumes.stays(VolumeKey(1));
+    assert!(!volumes.is_detaching("v"));
+}

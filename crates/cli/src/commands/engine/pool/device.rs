@@ -25,6 +25,9 @@ pub(super) struct NewDevice {
 impl NewDevice {
     /// Its path as the engine knows it, whose working directory is another one.
     pub(super) fn path(&self) -> String {
+        if self.path.starts_with("s3:") {
+            return self.path.display().to_string(); // A bucket, which the engine refuses.
+        }
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         path.display().to_string()
     }

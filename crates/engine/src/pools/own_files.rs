@@ -1,0 +1,43 @@
+//! Files that an engine keeps in its data folder, which no pool may have the path of: the engine
+//! replaces them as a whole, and would so replace the pool.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Names of such files.
+const NAMES: [&str; 6] =
+    ["learnt", "hints.json", "started-with", "scrubbed", super::config::ADDED_POOLS_FILE, "token"];
+/// Endings of what is written before it takes a file's place, or set aside.
+const ENDINGS: [&str; 3] = ["", ".new", ".unread"];
+
+/// Refuses a path in the data folder that an engine keeps a file of its own at.
+///
+/// # Errors
+/// The path is one of those; the text says what to do.
+pub fn refuse_own_file(data: &Path, path: &Path) -> Result<(), String> {
+    let folder = place(data);
+    let is_own = NAMES.iter().any(|name| {
+        ENDINGS.iter().any(|ending| place(&folder.join(format!("{name}{ending}"))) == place(path))
+    });
+    match is_own {
+        true => Err(format!(
+            "{}: the engine keeps a file of its own there, which it replaces as a whole; give \
+             another name, such as {}.pool",
+            path.display(),
+            path.file_name().unwrap_or(OsStr::new("fast")).display()
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The same path for all ways to write it, also where its last part is not there yet.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(place) = path.canonicalize() {
+        return place;
+    }
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
