@@ -28,7 +28,7 @@ const AT_ONCE: usize = 256;
 /// Bytes of the longest path of a directory that is said; of one that is deeper, the beginning.
 /// Linux takes no longer path, but directories can be deeper than that.
 const PATH_MAX: usize = 4096;
-/// Directories whose paths are held at once: 4 MiB at most.
+/// Directories whose paths are held at once: 4 MiB at most, thrice that where they are not UTF-8.
 const DIRECTORIES_MAX: usize = 1024;
 /// The unit of requests.
 const SECTOR: u64 = 512;
@@ -269,18 +269,11 @@ impl Change {
         let structures = self.metadata.into_iter();
         structures.map(|range| Surveyed::Here(range, metadata())).try_for_each(&mut *tell)?;
 
-        let is_touched = |entry: &Entry| ranges(entry).any(|(r, _)| !parts(&touched, r).is_empty());
-        let entries = catalog.files();
-        let entries =
-            entries.filter(|entry| self.files.contains(&entry.file.id) || is_touched(entry));
-        let mut order: Vec<_> = entries.map(|e| (Reverse(e.file.size), e.file.id)).collect();
-        order.sort_unstable();
         let mut directories = Directories::default();
-        for (_, id) in order {
+        for id in Self::order(&self.files, catalog, &touched) {
             let Some(entry) = catalog.file(id) else { continue };
-            let facts = directories.facts(catalog, entry);
+            let (is_new, facts) = (self.files.contains(&id), directories.facts(catalog, entry));
             for (range, is_metadata) in ranges(entry) {
-                let is_new = self.files.contains(&id);
                 let said = if is_new { vec![range] } else { parts(&touched, range) };
                 for range in said {
                     let facts = if is_metadata { metadata() } else { facts.clone() };
@@ -289,6 +282,21 @@ impl Change {
             }
         }
         Ok(())
+    }
+
+    /// The files to say, the smallest last: `changed` ones, and others with bytes in `touched`.
+    fn order(changed: &BTreeSet<FileId>, catalog: &Catalog, touched: &[Range<u64>]) -> Vec<FileId> {
+        let key = |entry: &Entry| (Reverse(entry.file.size), entry.file.id);
+        let known = changed.iter().filter_map(|id| catalog.file(*id));
+        let mut order: Vec<_> = known.map(key).collect();
+        if !touched.is_empty() {
+            let others = catalog.files().filter(|entry| !changed.contains(&entry.file.id));
+            let is_touched =
+                |entry: &&Entry| ranges(entry).any(|(range, _)| !parts(touched, range).is_empty());
+            order.extend(others.filter(is_touched).map(key));
+        }
+        order.sort_unstable();
+        order.into_iter().map(|(_, id)| id).collect()
     }
 
     /// The bytes about which something else is said than before, in order, none twice; none where
