@@ -11,8 +11,10 @@
 //! depends on it.
 
 use crate::mailbox::Mailbox;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 use thermocline_fs::{
@@ -23,6 +25,11 @@ use thermocline_units::{Bytes, VolumeId};
 
 /// Statements that the engine takes between two of its rounds.
 const AT_ONCE: usize = 256;
+/// Bytes of the longest path of a directory that is said; of one that is deeper, the beginning.
+/// Linux takes no longer path, but directories can be deeper than that.
+const PATH_MAX: usize = 4096;
+/// Directories whose paths are held at once: 4 MiB at most, thrice that where they are not UTF-8.
+const DIRECTORIES_MAX: usize = 1024;
 /// The unit of requests.
 const SECTOR: u64 = 512;
 /// A read that takes longer has been lost with its engine.
@@ -104,7 +111,7 @@ struct Surveyor {
 
 impl Surveyor {
     fn round(&mut self) -> Result<(), Stopped> {
-        let volumes = self.ask(|admin| admin.volume_sizes())?;
+        let volumes = ask(&self.mailbox, |admin| admin.volume_sizes())?;
         self.known.retain(|(volume, _), _| volumes.iter().any(|(id, ..)| id == volume));
         for (id, name, size) in volumes {
             let mut volume = Volume { mailbox: self.mailbox.clone(), id, size };
@@ -113,18 +120,19 @@ impl Surveyor {
             let found: Vec<Bytes> = found.iter().map(|system| system.at).collect();
             for at in gone(self.known.keys(), id, &found) {
                 self.known.remove(&(id, at));
-                self.tell(id, source(&name, at), vec![Surveyed::Anew])?;
+                let mut teller = Teller::new(&self.mailbox, id, source(&name, at));
+                teller.say(Surveyed::Anew)?;
+                teller.send()?;
             }
             for at in found {
-                let said = self.survey(&mut volume, at);
-                self.tell(id, source(&name, at), said)?;
+                self.survey(&mut volume, &name, at)?;
             }
         }
         Ok(())
     }
 
-    /// News of a file system.
-    fn survey(&mut self, volume: &mut Volume, at: Bytes) -> Vec<Surveyed> {
+    /// Says the news of a file system.
+    fn survey(&mut self, volume: &mut Volume, name: &str, at: Bytes) -> Result<(), Stopped> {
         let known = self.known.entry((volume.id, at)).or_insert_with(|| Known {
             survey: Survey::new(at, Limits::default()),
             catalog: Catalog::default(),
@@ -136,28 +144,50 @@ impl Surveyor {
             change.note(catalog, &found);
             catalog.apply(&found);
         });
-        change.said(catalog)
+        let mut teller = Teller::new(&self.mailbox, volume.id, source(name, at));
+        change.say(catalog, &mut |said| teller.say(said))?;
+        teller.send()
+    }
+}
+
+/// Hands statements to the engine, some at once: never more of them are held.
+struct Teller<'a> {
+    mailbox: &'a Mailbox,
+    volume: VolumeId,
+    source: Arc<str>,
+    part: Vec<Surveyed>,
+}
+
+impl Teller<'_> {
+    fn new(mailbox: &Mailbox, volume: VolumeId, source: String) -> Teller<'_> {
+        Teller { mailbox, volume, source: source.into(), part: Vec::new() }
     }
 
-    fn tell(&self, id: VolumeId, source: String, said: Vec<Surveyed>) -> Result<(), Stopped> {
-        let source = std::sync::Arc::<str>::from(source);
-        for part in said.chunks(AT_ONCE) {
-            let (part, source) = (part.to_vec(), source.clone());
-            self.ask(move |admin| admin.surveyed(id, &source, &part))?;
+    fn say(&mut self, said: Surveyed) -> Result<(), Stopped> {
+        self.part.push(said);
+        if self.part.len() < AT_ONCE { Ok(()) } else { self.send() }
+    }
+
+    /// Hands over what is left.
+    fn send(&mut self) -> Result<(), Stopped> {
+        let part = std::mem::take(&mut self.part);
+        if part.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let (volume, source) = (self.volume, self.source.clone());
+        ask(self.mailbox, move |admin| admin.surveyed(volume, &source, &part))
     }
+}
 
-    fn ask<T: Send + 'static>(
-        &self,
-        order: impl FnOnce(&mut crate::event_loop::AdminApi<'_>) -> T + Send + 'static,
-    ) -> Result<T, Stopped> {
-        let (tell, told) = channel();
-        self.mailbox.send(move |admin| {
-            let _ = tell.send(order(admin)); // Whoever asked may have given up.
-        });
-        told.recv_timeout(LOST).map_err(|_| Stopped)
-    }
+fn ask<T: Send + 'static>(
+    mailbox: &Mailbox,
+    order: impl FnOnce(&mut crate::event_loop::AdminApi<'_>) -> T + Send + 'static,
+) -> Result<T, Stopped> {
+    let (tell, told) = channel();
+    mailbox.send(move |admin| {
+        let _ = tell.send(order(admin)); // Whoever asked may have given up.
+    });
+    told.recv_timeout(LOST).map_err(|_| Stopped)
 }
 
 /// Source of what is said of a file system that begins there on a volume.
@@ -216,22 +246,84 @@ impl Change {
         self.void.extend(entry.flat_map(ranges).map(|(range, _)| range));
     }
 
-    /// All of it, in the order in which it is to be said.
-    fn said(self, catalog: &Catalog) -> Vec<Surveyed> {
-        let metadata = || Facts { metadata: true, ..Facts::default() };
-        let mut said = Vec::new();
-        said.extend(self.anew.then_some(Surveyed::Anew));
-        said.extend(self.void.into_iter().map(Surveyed::Void));
-        said.extend(self.metadata.into_iter().map(|range| Surveyed::Here(range, metadata())));
-        for entry in self.files.into_iter().filter_map(|id| catalog.file(id)) {
-            let facts = facts(catalog, entry);
-            said.extend(ranges(entry).map(|(range, is_metadata)| {
-                let facts = if is_metadata { metadata() } else { facts.clone() };
-                Surveyed::Here(range, facts)
-            }));
+    /// Says all of it to `tell`, in order, until that fails.
+    ///
+    /// One statement about a byte replaces another, but files share bytes (reflinks, snapshots).
+    /// So whatever else lies where something was voided or is said anew is said again; and of
+    /// several files in one place the smallest is said last, because it stands then.
+    fn say<E>(
+        mut self,
+        catalog: &Catalog,
+        tell: &mut dyn FnMut(Surveyed) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let touched = self.touched(catalog);
+        let again = catalog.standing().map(|(stretch, _)| range(stretch));
+        self.metadata.extend(again.flat_map(|range| parts(&touched, range)));
+        self.metadata.sort_by_key(|range| (range.start, range.end));
+        self.metadata.dedup();
+        if self.anew {
+            tell(Surveyed::Anew)?;
         }
-        said
+        self.void.into_iter().try_for_each(|range| tell(Surveyed::Void(range)))?;
+        let metadata = || Facts { metadata: true, ..Facts::default() };
+        let structures = self.metadata.into_iter();
+        structures.map(|range| Surveyed::Here(range, metadata())).try_for_each(&mut *tell)?;
+
+        let mut directories = Directories::default();
+        for id in Self::order(&self.files, catalog, &touched) {
+            let Some(entry) = catalog.file(id) else { continue };
+            let (is_new, facts) = (self.files.contains(&id), directories.facts(catalog, entry));
+            for (range, is_metadata) in ranges(entry) {
+                let said = if is_new { vec![range] } else { parts(&touched, range) };
+                for range in said {
+                    let facts = if is_metadata { metadata() } else { facts.clone() };
+                    tell(Surveyed::Here(range, facts))?;
+                }
+            }
+        }
+        Ok(())
     }
+
+    /// The files to say, the smallest last: `changed` ones, and others with bytes in `touched`.
+    fn order(changed: &BTreeSet<FileId>, catalog: &Catalog, touched: &[Range<u64>]) -> Vec<FileId> {
+        let key = |entry: &Entry| (Reverse(entry.file.size), entry.file.id);
+        let known = changed.iter().filter_map(|id| catalog.file(*id));
+        let mut order: Vec<_> = known.map(key).collect();
+        if !touched.is_empty() {
+            let others = catalog.files().filter(|entry| !changed.contains(&entry.file.id));
+            let is_touched =
+                |entry: &&Entry| ranges(entry).any(|(range, _)| !parts(touched, range).is_empty());
+            order.extend(others.filter(is_touched).map(key));
+        }
+        order.sort_unstable();
+        order.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The bytes about which something else is said than before, in order, none twice; none where
+    /// everything is said anew.
+    fn touched(&self, catalog: &Catalog) -> Vec<Range<u64>> {
+        if self.anew {
+            return Vec::new();
+        }
+        let changed = self.files.iter().filter_map(|id| catalog.file(*id)).flat_map(ranges);
+        let mut all: Vec<_> = self.void.iter().cloned().chain(changed.map(|(r, _)| r)).collect();
+        all.sort_by_key(|range| range.start);
+        all.dedup_by(|next, before| {
+            let joined = next.start <= before.end;
+            if joined {
+                before.end = before.end.max(next.end);
+            }
+            joined
+        });
+        all
+    }
+}
+
+/// The parts of a range that lie in `touched`, whose ranges are in order.
+fn parts(touched: &[Range<u64>], range: Range<u64>) -> Vec<Range<u64>> {
+    let from = touched.partition_point(|other| other.end <= range.start);
+    let others = touched[from..].iter().take_while(|other| other.start < range.end);
+    others.map(|other| other.start.max(range.start)..other.end.min(range.end)).collect()
 }
 
 /// Ranges of a file on the volume, and true for those that are metadata.
@@ -240,18 +332,24 @@ fn ranges(entry: &Entry) -> impl Iterator<Item = (Range<u64>, bool)> {
     data.chain(entry.metadata.iter().map(|&(stretch, _)| (range(stretch), true)))
 }
 
-fn facts(catalog: &Catalog, entry: &Entry) -> Facts {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let path = text(&catalog.path(entry.file.id));
-    let directory = path.rsplit_once('/').map(|(directory, _)| match directory {
-        "" => "/".to_string(),
-        directory => directory.to_string(),
-    });
-    Facts {
-        file_size: Some(entry.file.size),
-        directory,
-        file_name: catalog.name(entry.file.id).map(text),
-        ..Facts::default()
+/// Paths of directories that were asked for lately: files of one directory are mostly neighbours.
+#[derive(Default)]
+struct Directories(BTreeMap<FileId, String>);
+
+impl Directories {
+    fn facts(&mut self, catalog: &Catalog, entry: &Entry) -> Facts {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let directory = catalog.directory(entry.file.id).unwrap_or(entry.file.id);
+        if self.0.len() >= DIRECTORIES_MAX {
+            self.0.clear();
+        }
+        let path = || text(&catalog.path_within(directory, PATH_MAX));
+        Facts {
+            file_size: Some(entry.file.size),
+            directory: Some(self.0.entry(directory).or_insert_with(path).clone()),
+            file_name: catalog.name(entry.file.id).map(text),
+            ..Facts::default()
+        }
     }
 }
 

@@ -83,9 +83,21 @@ impl Catalog {
         self.names.get(&id).map(|(_, name)| &**name)
     }
 
+    /// The directory that a file's name is in; `None` as for the name.
+    pub fn directory(&self, id: FileId) -> Option<FileId> {
+        self.names.get(&id).map(|(directory, _)| *directory)
+    }
+
     /// The path of a file from the root of the file system, `/` first, as far up as names are
     /// known.
     pub fn path(&self, id: FileId) -> Vec<u8> {
+        self.path_within(id, usize::MAX)
+    }
+
+    /// The same of a directory, of at most `most` bytes, at least one: where its path is longer,
+    /// that of the deepest directory above it whose path is not. Paths may be as long as a mebibyte
+    /// (4096 names), while Linux takes none of more than 4 KiB.
+    pub fn path_within(&self, id: FileId, most: usize) -> Vec<u8> {
         let (mut names, mut at) = (Vec::new(), id);
         while let Some((directory, name)) = self.names.get(&at).filter(|_| names.len() < DEPTH_MAX)
         {
@@ -94,6 +106,9 @@ impl Catalog {
         }
         let mut path = Vec::new();
         for name in names.iter().rev() {
+            if path.len() + 1 + name.len() > most {
+                break;
+            }
             path.push(b'/');
             path.extend_from_slice(name);
         }
@@ -103,7 +118,12 @@ impl Catalog {
     /// All metadata, first what no file owns, then that of files.
     pub fn metadata(&self) -> impl Iterator<Item = (Stretch, What)> {
         let owned = self.files.values().flat_map(|entry| entry.metadata.iter().copied());
-        self.standing.iter().copied().chain(owned)
+        self.standing().chain(owned)
+    }
+
+    /// The metadata that no file owns, by its place.
+    pub fn standing(&self) -> impl Iterator<Item = (Stretch, What)> {
+        self.standing.iter().copied()
     }
 
     /// Bytes of metadata of each kind, those of 0 B left out. Ranges that overlap count twice.

@@ -115,17 +115,19 @@ pub(crate) fn fill(blocks: &mut dyn Blocks, offset: u64, into: &mut [u8]) -> Res
     Ok(true)
 }
 
-/// Every known file system of a volume: the one that fills it, or those of its partitions.
+/// Every known file system of a volume: those of its partitions, or, when none of them holds one,
+/// the one that fills it. A disk that got a partition table keeps, behind the table, what filled it
+/// before.
 ///
 /// # Errors
 /// When the volume cannot be read.
 pub fn systems(blocks: &mut dyn Blocks) -> Result<Vec<System>, FsError> {
-    if let Some(whole) = detect(blocks, Bytes(0))? {
-        return Ok(vec![whole]);
-    }
     let mut found = Vec::new();
     for partition in partitions(blocks)? {
         found.extend(detect(blocks, partition.start)?);
+    }
+    if found.is_empty() {
+        found.extend(detect(blocks, Bytes(0))?);
     }
     Ok(found)
 }

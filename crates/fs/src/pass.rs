@@ -13,6 +13,9 @@ use thermocline_units::Bytes;
 /// Beyond twice the volume, so that tiny volumes have a budget at all.
 const BUDGET_BASE: u64 = 16 << 20;
 
+/// Bytes of the longest name that Linux takes, in any file system.
+const NAME_MAX: usize = 255;
+
 /// One run.
 pub(crate) struct Pass<'a> {
     blocks: &'a mut dyn Blocks,
@@ -199,7 +202,7 @@ impl<'a> Pass<'a> {
     }
 
     pub(crate) fn name(&mut self, file: FileId, directory: FileId, name: &[u8]) {
-        let proper = !name.is_empty() && name != b"." && name != b"..";
+        let proper = (1..=NAME_MAX).contains(&name.len()) && name != b"." && name != b"..";
         if proper && !name.contains(&0) && !name.contains(&b'/') {
             (self.sink)(Found::Name { file, directory, name });
         }

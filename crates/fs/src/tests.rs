@@ -131,6 +131,116 @@ fn limits_end_a_survey_or_cut_a_file() {
     }
 }
 
+/// Offset in the image of node `number` of the btrfs that is made by hand, and of its entries.
+const fn node_at(number: usize) -> (usize, usize) {
+    let at = (128 << 10) + number * 4096;
+    (at, at + 101)
+}
+
+/// Puts little-endian numbers of 32 bits one behind the other.
+fn put(image: &mut [u8], at: usize, numbers: [u32; 2]) {
+    let bytes = numbers.map(u32::to_le_bytes).concat();
+    image[at..at + 8].copy_from_slice(&bytes);
+}
+
+/// Each of hundreds of items was taken for as long as the leaf, and copied.
+#[test]
+fn a_leaf_of_btrfs_whose_items_share_bytes_is_torn() {
+    let [.., (_, whole)] = all();
+    let (_, entries) = node_at(5);
+    let place = |image: &[u8], index: usize| {
+        let entry = &image[entries + index * 25..][..25];
+        [17, 21].map(|at| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap()))
+    };
+    let [first, second] = [place(&whole, 0), place(&whole, 1)];
+    // A leaf with a gap, one with items that overlap, and one whose first item does not end it.
+    for (index, forged) in [
+        (1, [second[0] - 1, second[1]]),
+        (1, [second[0], second[1] + first[1]]),
+        (0, [first[0] - 1, first[1]]),
+        (0, [u32::MAX, first[1]]),
+    ] {
+        let mut image = whole.clone();
+        put(&mut image, entries + index * 25 + 17, forged);
+        let (catalog, summary) = look(&image, Limits::default()).unwrap();
+        assert!(summary.torn > 0, "{index}: {forged:?}");
+        assert!(!files(&catalog).contains_key("/inline"), "{index}: {forged:?}");
+    }
+}
+
+/// Writes a later commit of the btrfs that is made by hand, in place: the roots of some trees, by
+/// the number of their node, are new, and have so many children.
+fn commit(image: &mut [u8], trees: &[(usize, u8)]) {
+    const LATER: u8 = 8;
+    image[(64 << 10) + 72] = LATER;
+    image[node_at(1).0 + 80] = LATER;
+    let roots = node_at(1).1;
+    for (number, children) in trees {
+        let (node, _) = node_at(*number);
+        (image[node + 80], image[node + 96]) = (LATER, *children);
+        for index in 1..=2 {
+            let entry = roots + index * 25;
+            let place = u32::from_le_bytes(image[entry + 17..entry + 21].try_into().unwrap());
+            let item = roots + place as usize;
+            if image[item + 176..item + 184] == (node as u64).to_le_bytes() {
+                image[item + 160] = LATER;
+            }
+        }
+    }
+}
+
+/// The leaf of a file that was deleted is not among those that no tree has any more, if a snapshot
+/// has it still, or if another leaf was written in its place.
+#[test]
+fn a_file_of_btrfs_is_gone_though_its_leaf_has_another_owner_or_generation() {
+    let [.., (_, first)] = all();
+    let id = |tree, inode| FileId { tree, inode };
+    let (node, entries) = node_at(5);
+    let mut left = first.clone();
+    commit(&mut left, &[(3, 1)]);
+    let mut written_over = first.clone();
+    commit(&mut written_over, &[(3, 2), (6, 1)]);
+    written_over[node + 80] = 8;
+    written_over[node_at(3).1 + 33 + 25] = 8;
+    for index in 1..4 {
+        written_over[entries + index * 25] = 3; // The low byte of 259.
+    }
+    for (image, now) in [(left, id(256, 258)), (written_over, id(5, 259))] {
+        let (mut survey, mut catalog) =
+            (Survey::new(Bytes(0), Limits::default()), Catalog::default());
+        for image in [&first, &image] {
+            let mut blocks = Image(image.clone());
+            let summary = survey.run(&mut blocks, &mut |found| catalog.apply(&found)).unwrap();
+            assert_eq!(summary.torn, 0);
+        }
+        assert!(catalog.file(id(5, 258)).is_none(), "{now:?}");
+        assert!(catalog.file(now).is_some(), "{now:?}");
+    }
+}
+
+#[test]
+fn a_name_of_more_than_255_bytes_is_left_out() {
+    let [.., (_, whole)] = all();
+    let (node, entries) = node_at(7);
+    for (length, is_told) in [(255, true), (256, false)] {
+        let mut image = whole.clone();
+        // The leaf's last item was an extent; now it is the name before that.
+        image[node + 96] = 4;
+        let entry = entries + 3 * 25;
+        let end = u32::from_le_bytes(whole[entry - 8..entry - 4].try_into().unwrap());
+        let size = 10 + length as u32;
+        put(&mut image, entry + 17, [end - size, size]);
+        let item = entries + (end - size) as usize;
+        image[item..item + 8].fill(0);
+        image[item + 8..item + 10].copy_from_slice(&(length as u16).to_le_bytes());
+        image[item + 10..item + 10 + length].fill(b'n');
+        let (catalog, summary) = look(&image, Limits::default()).unwrap();
+        assert_eq!(summary.torn, 0);
+        let told = files(&catalog).contains_key(&format!("/copy/{}", "n".repeat(length)));
+        assert_eq!(told, is_told, "{length} B");
+    }
+}
+
 #[test]
 fn another_file_system_in_the_same_place_begins_anew() {
     let [(_, ext), (_, xfs), ..] = all();
@@ -181,6 +291,14 @@ fn file_systems_behind_a_partition_table_are_found() {
     let found = systems(&mut disk).unwrap();
     let kinds: Vec<_> = found.iter().map(|system| (system.kind, system.at.0)).collect();
     assert_eq!(kinds, [(Kind::Ext4, 1 << 20), (Kind::Btrfs, 2 << 20)]);
+    // The superblock of a file system that filled the disk before hides them not.
+    disk.0[1024..2048].copy_from_slice(&ext[1024..2048]);
+    assert_eq!(systems(&mut disk).unwrap(), found);
+    // A table whose partitions hold nothing known does not hide the whole.
+    let mut whole = disk.clone();
+    whole.0[1 << 20..].fill(0);
+    let kinds: Vec<_> = systems(&mut whole).unwrap().iter().map(|s| (s.kind, s.at.0)).collect();
+    assert_eq!(kinds, [(Kind::Ext4, 0)]);
     let mut catalog = Catalog::default();
     survey(&mut disk, Bytes(1 << 20), &mut |found| catalog.apply(&found), Limits::default())
         .unwrap();

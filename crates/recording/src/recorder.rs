@@ -4,14 +4,15 @@
 //! 2. At an epoch's end the placement's view is taken down whole, compared with the last one, and
 //!    the difference goes to the encoder, then the proposal.
 //! 3. Closed blocks go to the sink. A sink that takes no more ends the recording, and so do more
-//!    chunks than a recording can hold: the recorder is deaf from then on, the group does not
-//!    notice.
+//!    chunks, or more moves in an epoch, than a recording can hold: the recorder is deaf from then
+//!    on, the group does not notice.
 //! 4. Dropping the recorder ends the recording as it should.
 //!
 //! Costs O(1) a request, and O(pools × chunks) an epoch, which is what placements cost too. State:
 //! 4 B a chunk and some 40 B a request under way.
 
 use super::homes::Homes;
+use super::replay::MOVES_MAX;
 use std::collections::BTreeMap;
 use thermocline_policy::placement::{
     ChunkAccess, How, Move, PoolChange, PoolLoad, Route, Sla, VolumeView,
@@ -206,16 +207,20 @@ impl<S: Sink> Observer for Recorder<S> {
     fn decided(&mut self, decision: &Decision<'_>) {
         let Some(encoder) = &mut self.encoder else { return };
         encoder.epoch(&epoch(decision));
-        let fits = self.look(decision.view);
+        let problem = match (self.look(decision.view), decision.moves.len() <= MOVES_MAX) {
+            (false, _) => Some("the volumes have more chunks than a recording can hold (2^28)"),
+            (_, false) => Some("an epoch has more moves than a recording can hold (2^24)"),
+            (true, true) => None,
+        };
         let Some(encoder) = &mut self.encoder else { return };
-        if !fits {
-            // Readers hold as many chunks. The epoch has no end, and is left out by them.
+        if let Some(problem) = problem {
+            // Readers hold as many. The epoch has no end, and is left out by them.
             encoder.end();
             self.pass_on();
             self.encoder = None;
             self.under_way.clear();
             (self.homes, self.looked) = (Homes::default(), Homes::default());
-            self.sink.ended("the volumes have more chunks than a recording can hold (2^28)");
+            self.sink.ended(problem);
             return;
         }
         for Move { chunk, to, how } in decision.moves {

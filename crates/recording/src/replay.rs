@@ -7,7 +7,7 @@
 //!    goes on.
 //!
 //! An epoch that a recording breaks off in is not judged. State: the view (2 B a chunk) and one
-//! epoch's proposals.
+//! epoch's proposals, [`MOVES_MAX`] at most.
 
 use super::homes::RecordedView;
 use serde::Serialize;
@@ -20,6 +20,9 @@ use thermocline_policy::registry::PolicySpec;
 use thermocline_trace::TraceError;
 use thermocline_trace::recording::{Access, Epoch, Event, EventReader, Homes, Routed};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
+
+/// Most moves that a recording holds of one epoch, 12 B each: 16 TiB in chunks of 1 MiB.
+pub(super) const MOVES_MAX: usize = 1 << 24;
 
 /// A recording that cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -132,9 +135,8 @@ impl Replay {
                 Event::Epoch(epoch) => self.begin(epoch)?,
                 Event::Homes(homes) => self.settle(&homes)?,
                 Event::Proposed { chunk, to, mirror } => {
-                    self.in_epoch()?;
                     let how = if mirror { How::Mirror } else { How::Move };
-                    self.recorded.push(Move { chunk, to, how });
+                    self.note(Move { chunk, to, how })?;
                 }
                 Event::Routed(routed) => self.route(&routed),
                 Event::Promised { volume, figures } => self.set_sla(volume, &figures)?,
@@ -340,6 +342,16 @@ impl Replay {
         }
     }
 
+    /// A move that was proposed then.
+    fn note(&mut self, step: Move) -> Result<(), ReplayError> {
+        self.in_epoch()?;
+        if self.recorded.len() >= MOVES_MAX {
+            return Err(self.wrong("more moves are proposed than are believed"));
+        }
+        self.recorded.push(step);
+        Ok(())
+    }
+
     fn settle(&mut self, homes: &Homes) -> Result<(), ReplayError> {
         self.in_epoch()?;
         if homes.pool.is_some_and(|pool| usize::from(pool.0) >= self.view.pools.len()) {
@@ -374,6 +386,8 @@ impl Replay {
             let problem = format!("the placement failed in epoch {}: {problem}", self.epochs);
             return Err(ReplayError::Placement(problem));
         }
+        // Also where the moves differ: what was routed in this epoch says nothing of the next.
+        let misrouted = std::mem::take(&mut self.misrouted);
         let row = EpochRow {
             epoch: self.epochs,
             at_s: epoch.at.as_secs_f64(),
@@ -382,7 +396,7 @@ impl Replay {
             recorded: self.recorded.len() as u64,
             proposed: self.proposed.len() as u64,
             common: common(&self.recorded, &self.proposed),
-            equal: self.recorded == self.proposed && !std::mem::take(&mut self.misrouted),
+            equal: self.recorded == self.proposed && !misrouted,
         };
         Ok(row)
     }
@@ -401,3 +415,6 @@ fn common(one: &[Move], other: &[Move]) -> u64 {
 fn build(spec: &PolicySpec) -> Result<Box<dyn Placement>, ReplayError> {
     spec.build_placement().map_err(|error| ReplayError::Placement(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests;

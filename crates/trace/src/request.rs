@@ -69,6 +69,10 @@ impl Batch {
     /// Requests at most in one batch.
     pub const CAPACITY: usize = 256;
 
+    /// Content hashes after which a reader ends a batch early, so that its memory stays bounded:
+    /// 4 MiB, and what its last request adds.
+    pub(crate) const HASHES_MAX: usize = 1 << 18;
+
     /// Empties it, keeping its memory.
     pub fn clear(&mut self) {
         self.requests.clear();

@@ -13,12 +13,21 @@ fn stretch(offset: u64, length: u64) -> Stretch {
 }
 
 fn file(size: u64) -> Found<'static> {
-    Found::File(File { id: FILE, kind: FileKind::Regular, size: Bytes(size), modified_s: 0 })
+    file_of(FILE.inode, size)
+}
+
+fn file_of(inode: u64, size: u64) -> Found<'static> {
+    let id = FileId { tree: 0, inode };
+    Found::File(File { id, kind: FileKind::Regular, size: Bytes(size), modified_s: 0 })
 }
 
 fn extent(offset: u64, length: u64) -> Found<'static> {
+    extent_of(FILE.inode, offset, length)
+}
+
+fn extent_of(inode: u64, offset: u64, length: u64) -> Found<'static> {
     let (at, stretch) = (Bytes(0), stretch(offset, length));
-    Found::Extent(Extent { file: FILE, at, stretch, state: State::Written })
+    Found::Extent(Extent { file: FileId { tree: 0, inode }, at, stretch, state: State::Written })
 }
 
 fn name(name: &[u8]) -> Found<'_> {
@@ -35,7 +44,13 @@ fn run(catalog: &mut Catalog, found: &[Found<'_>]) -> Vec<Surveyed> {
         change.note(catalog, found);
         catalog.apply(found);
     }
-    change.said(catalog)
+    let mut said = Vec::new();
+    let told: Result<(), ()> = change.say(catalog, &mut |news| {
+        said.push(news);
+        Ok(())
+    });
+    told.unwrap();
+    said
 }
 
 fn data(size: u64, name: &str) -> Facts {
@@ -77,6 +92,68 @@ fn a_first_run_says_everything_and_the_next_ones_what_changed() {
         run(&mut catalog, &[Found::Gone(FILE), gone]),
         [Surveyed::Void(32768..45056), Surveyed::Void(0..4096)]
     );
+}
+
+/// The hints of a living file were voided with those of another that shares its bytes.
+#[test]
+fn what_shares_bytes_with_what_changes_is_said_again_the_smallest_last() {
+    let mut catalog = Catalog::default();
+    let nameless = |size| Facts {
+        file_size: Some(Bytes(size)),
+        directory: Some("/".into()),
+        ..Facts::default()
+    };
+    let (small, large) = (|| nameless(4096), || nameless(65536));
+    let first = [
+        Found::Anew,
+        file_of(20, 4096),
+        extent_of(20, 8192, 4096),
+        file_of(21, 65536),
+        extent_of(21, 0, 65536),
+        file_of(22, 512),
+        extent_of(22, 1 << 20, 4096),
+    ];
+    let said = run(&mut catalog, &first);
+    let smallest_last = [
+        Surveyed::Here(0..65536, large()),
+        Surveyed::Here(8192..12288, small()),
+        Surveyed::Here(1 << 20..(1 << 20) + 4096, nameless(512)),
+    ];
+    assert_eq!(said[1..], smallest_last);
+    // A third file shares bytes with both, and is the largest.
+    let third = [file_of(23, 1 << 20), extent_of(23, 4096, 8192)];
+    let both = [Surveyed::Here(4096..12288, large()), Surveyed::Here(8192..12288, small())];
+    let huge = Surveyed::Here(4096..12288, nameless(1 << 20));
+    assert_eq!(run(&mut catalog, &third), [&[huge][..], &both].concat());
+    // It goes: what is left in its place is said again, no more of it than was voided.
+    let gone = Found::Gone(FileId { tree: 0, inode: 23 });
+    let said = run(&mut catalog, &[gone]);
+    assert_eq!(said, [&[Surveyed::Void(4096..12288)][..], &both].concat());
+    // So is metadata that stands where a file was, or other metadata.
+    run(&mut catalog, &[bitmap(1 << 20)]);
+    let gone = Found::Gone(FileId { tree: 0, inode: 22 });
+    let range = 1 << 20..(1 << 20) + 4096;
+    let metadata = Facts { metadata: true, ..Facts::default() };
+    let expected = [Surveyed::Void(range.clone()), Surveyed::Here(range, metadata)];
+    assert_eq!(run(&mut catalog, &[gone]), expected);
+}
+
+/// A path of 4096 names of 255 bytes was said with each range of a file, all at once.
+#[test]
+fn the_path_of_a_deep_directory_is_cut_where_it_is_too_long() {
+    let mut catalog = Catalog::default();
+    let id = |inode| FileId { tree: 0, inode };
+    let name = [b'd'; 255];
+    catalog.apply(&Found::Anew);
+    for inode in 101..300 {
+        catalog.apply(&Found::Name { file: id(inode), directory: id(inode - 1), name: &name });
+    }
+    let deep = Found::Name { file: FILE, directory: id(299), name: b"deep.txt" };
+    let said = run(&mut catalog, &[file(512), deep, extent(0, 512)]);
+    let [Surveyed::Here(_, facts)] = &said[..] else { panic!("{said:?}") };
+    let above = format!("/{}", "d".repeat(255)).repeat(16);
+    assert_eq!(facts.directory.as_deref(), Some(&*above), "4 KiB of it");
+    assert_eq!(facts.file_name.as_deref(), Some("deep.txt"));
 }
 
 /// Its hints stayed for ever, and held for whatever came to its place.

@@ -82,6 +82,11 @@ impl Chunks {
         Ok(())
     }
 
+    /// Takes the chunks of `others` in; of two at one address, theirs stays.
+    pub(super) fn extend(&mut self, others: Chunks) {
+        self.0.extend(others.0);
+    }
+
     /// Places on the device of `length` bytes from `logical`: a range for each copy, none when they
     /// do not lie in one chunk.
     pub(super) fn places(&self, logical: u64, length: u64) -> impl Iterator<Item = Range<u64>> {

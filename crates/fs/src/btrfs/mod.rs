@@ -9,7 +9,8 @@
 //! 4. Leaves of file trees say inodes, names and extents. A node that an earlier tree of the same
 //!    run had (snapshots share them) is said once, for the first owner, and counted.
 //! 5. Nodes of the last run that no tree has any more are taken back. Files that had items in them,
-//!    or whose items were seen in part, are looked up and told again, or are gone.
+//!    or in nodes that went over to another tree, or whose items were seen in part, are looked up
+//!    and told again, or are gone.
 //!
 //! A second run reads the superblock when nothing changed; otherwise the two small trees, and the
 //! changed nodes, which are about one for each level on the way to every changed leaf. Since a leaf
@@ -74,6 +75,9 @@ enum Body {
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     nodes: BTreeMap<u64, Known>,
+    /// Files, each behind its tree, of leaves that have another owner now, or that another node was
+    /// written over; since the last run in which nothing was torn.
+    let_go: BTreeSet<(u64, u64)>,
     /// The superblock's generation and log of the last run in which nothing was torn.
     last: Option<(u64, Option<u64>)>,
 }
@@ -135,8 +139,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes out what no tree reached in this run: the files that had items there and were not told
-    /// since, by tree. Nothing after a run in which something was torn: it may hide behind that.
+    /// Takes out what no tree reached in this run, and what trees let go of: the files that had
+    /// items there and were not told since, by tree. Nothing after a run in which something was
+    /// torn: it may hide behind that.
     fn stale(
         &mut self,
         pass: &Pass<'_>,
@@ -146,11 +151,17 @@ impl Reader {
         if pass.summary.torn > 0 {
             return files;
         }
+        let mut left = std::mem::take(&mut self.let_go);
         for (_, node) in self.nodes.extract_if(.., |_, node| node.run != pass.run) {
-            let Body::Files(numbers) = node.body else { continue };
-            let told = tellers.get(&node.owner).map(|teller| &teller.told);
-            let left = numbers.into_iter().filter(|n| told.is_none_or(|told| !told.contains(n)));
-            files.entry(node.owner).or_default().extend(left);
+            if let Body::Files(numbers) = node.body {
+                left.extend(numbers.into_iter().map(|number| (node.owner, number)));
+            }
+        }
+        for (owner, number) in left {
+            let told = tellers.get(&owner).is_some_and(|teller| teller.told.contains(&number));
+            if !told {
+                files.entry(owner).or_default().insert(number);
+            }
         }
         files
     }
@@ -221,11 +232,14 @@ impl Reader {
         body: Body,
     ) -> Result<(), FsError> {
         let files = pass.summary.files + pass.summary.directories + pass.summary.others;
-        if files > pass.limits.files {
+        if files.max(self.let_go.len() as u64) > pass.limits.files {
             return Err(FsError::TooMany { what: "files", most: pass.limits.files });
         }
         let known = Known { generation: pointer.generation, owner: tree, run: pass.run, body };
-        self.nodes.insert(pointer.logical, known);
+        let before = self.nodes.insert(pointer.logical, known);
+        if let Some(Known { owner, body: Body::Files(files), .. }) = before {
+            self.let_go.extend(files.into_iter().map(|number| (owner, number)));
+        }
         Ok(())
     }
 }

@@ -40,7 +40,9 @@ pub(super) mod kind {
     pub(crate) const CHUNK: u8 = 228;
 }
 
-/// A node's bytes, whose count of entries fits into them.
+/// A node's bytes, whose count of entries fits into them. In a leaf no two items share a byte: each
+/// ends where the one before begins, the first at the end of the leaf. So all items of a leaf
+/// together are no longer than the leaf.
 pub(super) struct Node(Vec<u8>);
 
 impl Node {
@@ -77,25 +79,46 @@ impl Node {
         entries.map(child).collect()
     }
 
-    /// A leaf's items; what reaches beyond the leaf is empty.
+    /// A leaf's items.
     pub(super) fn items(&self) -> impl Iterator<Item = (Key, &[u8])> {
         let body = rest(&self.0, HEAD);
         let entries = body.chunks_exact(ITEM).take(self.count());
         entries.map(move |entry| {
-            let field = Little(entry);
-            let (at, size) = (field.u32(17) as usize, field.u32(21) as usize);
+            let (at, size) = place(entry);
             (Key::parse(entry), piece(body, at, size))
         })
     }
 }
 
+/// Place of an item's bytes behind the leaf's head: offset and length.
+fn place(entry: &[u8]) -> (usize, usize) {
+    let field = Little(entry);
+    (field.u32(17) as usize, field.u32(21) as usize)
+}
+
+/// True if the bytes of a leaf's items lie one before the other, from the end of the leaf down to
+/// its table of items at most. The kernel takes no other leaf.
+fn is_laid_out(body: &[u8], count: usize) -> bool {
+    let mut end = body.len();
+    for entry in body.chunks_exact(ITEM).take(count) {
+        let (at, size) = place(entry);
+        if at.checked_add(size) != Some(end) {
+            return false;
+        }
+        end = at;
+    }
+    end >= count * ITEM
+}
+
 fn fits(bytes: &[u8], head: &Superblock, pointer: Pointer) -> bool {
     let field = Little(bytes);
     let size = if pointer.level == 0 { ITEM } else { POINTER };
+    let (body, count) = (rest(bytes, HEAD), field.u32(96) as usize);
     field.u64(48) == pointer.logical
         && pointer.generation.is_none_or(|generation| generation == field.u64(80))
         && field.u8(100) == pointer.level
         && pointer.level <= LEVEL_MAX
-        && field.u32(96) as usize <= rest(bytes, HEAD).len() / size
+        && count <= body.len() / size
+        && (pointer.level > 0 || is_laid_out(body, count))
         && (!head.has_sums || is_whole(bytes))
 }

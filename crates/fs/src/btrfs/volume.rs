@@ -38,16 +38,12 @@ impl Volume {
         let system = Chunks::of_system(pass, head.device, &head.system_chunks)?;
         let (root, device) = (head.chunk_root, head.device);
         let mut volume = Volume { head, chunks: system };
-        let mut items = Vec::new();
-        volume.read_all(pass, (root, What::ChunkTree), &mut |_, key, item| {
-            if key.kind == kind::CHUNK {
-                items.push((key.offset, item.to_vec()));
-            }
-            Ok(())
+        let mut named = Chunks::default();
+        volume.read_all(pass, (root, What::ChunkTree), &mut |pass, key, item| match key.kind {
+            kind::CHUNK => named.add(pass, device, (key.offset, item)),
+            _ => Ok(()),
         })?;
-        for (logical, item) in items {
-            volume.chunks.add(pass, device, (logical, &item))?;
-        }
+        volume.chunks.extend(named);
         Ok(volume)
     }
 

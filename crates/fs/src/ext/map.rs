@@ -6,8 +6,8 @@
 //!    block map by its three levels. Neither can loop.
 //! 3. Neighbours are joined to runs.
 //!
-//! Memory: 40 B a run, at most [`crate::Limits::extents_per_file`]; a block of at most 64 KiB for
-//! each level.
+//! Memory: 40 B a run and 8 B a block of the map, at most [`crate::Limits::extents_per_file`] of
+//! each; a block of at most 64 KiB for each level.
 
 use super::Volume;
 use super::inode::Inode;
@@ -38,7 +38,7 @@ pub(super) struct Run {
 pub(super) struct Map {
     pub(super) runs: Vec<Run>,
     pub(super) nodes: Vec<u64>,
-    /// Runs that the limits cut off.
+    /// Runs and nodes that the limits cut off.
     pub(super) cut: u64,
 }
 
@@ -55,6 +55,14 @@ impl Map {
         }
         if self.runs.len() < most {
             self.runs.push(run);
+        } else {
+            self.cut += 1;
+        }
+    }
+
+    fn node(&mut self, block: u64, most: usize) {
+        if self.nodes.len() < most {
+            self.nodes.push(block);
         } else {
             self.cut += 1;
         }
@@ -123,7 +131,7 @@ impl Map {
         if !volume.read(pass, block, 1, &mut node)? {
             return Ok(());
         }
-        self.nodes.push(block);
+        self.node(block, pass.limits.extents_per_file);
         let tail = 12 + usize::from(Little(&node).u16(4)) * 12;
         if volume.head.has_sums() && sum(seed, piece(&node, 0, tail)) != Little(&node).u32(tail) {
             pass.torn();
@@ -176,7 +184,7 @@ impl Map {
         if block == 0 || !volume.read(pass, block, 1, &mut node)? {
             return Ok(behind);
         }
-        self.nodes.push(block);
+        self.node(block, pass.limits.extents_per_file);
         let mut at = logical;
         for index in 0..fanout as usize {
             if at >= end {
@@ -193,3 +201,7 @@ impl Map {
         Ok(behind)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
+mod tests;

@@ -209,7 +209,10 @@ impl Superblock {
             return self.superblock_of(0) + 1 + index;
         }
         let group = index * self.descriptors_per_block();
-        self.group_start(group) + u64::from(self.has_superblock(group))
+        match self.has_superblock(group) {
+            true => self.superblock_of(group) + 1,
+            false => self.group_start(group),
+        }
     }
 
     /// The block of a group's superblock. With blocks of 1 KiB and clusters, block 0 is free for

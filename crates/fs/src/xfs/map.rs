@@ -1,7 +1,8 @@
 //! Location of a fork's blocks: a list of extents in the inode, or a tree of them.
 //!
 //! The root of the tree lies in the inode, its other nodes in blocks; the level must shrink by one
-//! at each step. Memory: 32 B an extent, [`crate::Limits::extents_per_file`] at most.
+//! at each step. Memory: 32 B an extent and 8 B a node, at most
+//! [`crate::Limits::extents_per_file`] of each.
 
 use super::Volume;
 use super::superblock::is_whole;
@@ -37,7 +38,7 @@ pub(super) mod form {
 pub(super) struct Map {
     pub(super) runs: Vec<Run>,
     pub(super) nodes: Vec<u64>,
-    /// Extents that the limits cut off.
+    /// Extents and nodes that the limits cut off.
     pub(super) cut: u64,
 }
 
@@ -70,6 +71,14 @@ impl Map {
             _ => {}
         }
         Ok(map)
+    }
+
+    fn keep(&mut self, node: u64, most: usize) {
+        if self.nodes.len() < most {
+            self.nodes.push(node);
+        } else {
+            self.cut += 1;
+        }
     }
 
     fn records(&mut self, pass: &Pass<'_>, records: &[u8]) {
@@ -126,7 +135,7 @@ impl Map {
             pass.torn();
             return Ok(());
         }
-        self.nodes.push(address);
+        self.keep(address, pass.limits.extents_per_file);
         let (count, body) = (usize::from(field.u16(6)), rest(&bytes, front));
         if level == 0 {
             let count = count.min(body.len() / RECORD);
@@ -136,3 +145,7 @@ impl Map {
         self.children(pass, volume, inode, (body, count, level - 1))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, clippy::expect_used)] // Their bytes are their own.
+mod tests;

@@ -177,9 +177,11 @@ impl Reader {
                 self.fingerprints.gone(pass, first..first + count);
                 continue;
             }
-            let block = head.block_of_inode(cluster.first + piece.start);
-            let blocks = count.div_ceil(head.inodes_per_block());
-            let range = head.group_bytes(group, block, blocks);
+            // A large block holds several clusters: this one may begin in the middle of it.
+            let (begin, per_block) = (cluster.first + piece.start, head.inodes_per_block());
+            let before = begin % per_block;
+            let blocks = (before + count).div_ceil(per_block);
+            let range = head.group_bytes(group, head.block_of_inode(begin), blocks);
             pass.metadata(range.clone(), What::InodeTable)?;
             if !piece.clone().any(|index| cluster.is_used(index)) {
                 self.fingerprints.gone(pass, first..first + count);
@@ -188,7 +190,7 @@ impl Reader {
             if !pass.read(range.start, range.end - range.start, &mut bytes)? {
                 continue;
             }
-            let inodes = bytes.chunks_exact(head.inode_size as usize);
+            let inodes = bytes.chunks_exact(head.inode_size as usize).skip(before as usize);
             for ((index, inode), bytes) in piece.zip(first..).zip(inodes) {
                 if cluster.is_used(index) {
                     self.inode(pass, volume, Inode::new(inode, bytes))?;

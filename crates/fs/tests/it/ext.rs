@@ -13,7 +13,7 @@ use thermocline_units::Bytes;
 const PROGRAMS: [&str; 3] = ["mke2fs", "dumpe2fs", "debugfs"];
 
 /// Options of mke2fs, and the file system that they make.
-const MAKES: [(&str, Kind); 14] = [
+const MAKES: [(&str, Kind); 15] = [
     ("-t ext2 -b 1024", Kind::Ext2),
     ("-t ext2 -b 4096 -O ^resize_inode,^sparse_super,^dir_index", Kind::Ext2),
     ("-t ext3 -b 1024", Kind::Ext3),
@@ -28,6 +28,7 @@ const MAKES: [(&str, Kind); 14] = [
     ("-t ext4 -b 4096 -O inline_data", Kind::Ext4),
     ("-t ext4 -b 1024 -O metadata_csum_seed,orphan_file", Kind::Ext4),
     ("-t ext4 -b 65536 -N 2048", Kind::Ext4),
+    ("-t ext4 -b 1024 -O bigalloc,meta_bg,^resize_inode -C 8192", Kind::Ext4),
 ];
 
 fn is_own(path: &Path) -> bool {

@@ -1,9 +1,9 @@
 //! The end of a recording that its group has outgrown.
 
-use super::{Recorder, Sink};
+use super::{MOVES_MAX, Recorder, Sink};
 use crate::homes::{Homes, RecordedView};
 use std::collections::BTreeMap;
-use thermocline_policy::placement::{Budget, Move, PoolLoad, PoolTraits, VolumeView};
+use thermocline_policy::placement::{Budget, How, Move, PoolLoad, PoolTraits, VolumeView};
 use thermocline_trace::recording::{CHUNKS_MAX, Encoder};
 use thermocline_units::{Bytes, ChunkId, Nanos, PoolId, VolumeId};
 use thermocline_volume::{Decision, Observer};
@@ -62,18 +62,37 @@ impl Sink for &mut Told {
     }
 }
 
-/// An engine with more chunks than a recording holds used to end with a panic.
-#[test]
-fn more_chunks_than_a_recording_holds_end_it_and_nothing_else() {
-    let mut told = Told::default();
-    let mut recorder = Recorder {
+fn recorder(told: &mut Told) -> Recorder<&mut Told> {
+    Recorder {
         encoder: Some(Encoder::new(Bytes::from_mib(1), &[])),
-        sink: &mut told,
+        sink: told,
         under_way: BTreeMap::new(),
         homes: Homes::default(),
         looked: Homes::default(),
         slas: BTreeMap::new(),
-    };
+    }
+}
+
+/// A replay believes no more.
+#[test]
+fn more_moves_than_an_epoch_can_hold_end_a_recording() {
+    let mut told = Told::default();
+    let mut recorder = recorder(&mut told);
+    let chunk = ChunkId { volume: VolumeId(0), index: 7 };
+    let step = Move { chunk, to: PoolId(0), how: How::Move };
+    let (at, budget) = (Nanos::from_secs(1), Budget::UNLIMITED);
+    let moves = vec![step; MOVES_MAX + 1];
+    recorder.decided(&Decision { at, view: &One(chunk), budget, moves: &moves });
+    assert!(recorder.encoder.is_none());
+    drop(recorder);
+    assert_eq!(told.why, ["an epoch has more moves than a recording can hold (2^24)"]);
+}
+
+/// An engine with more chunks than a recording holds used to end with a panic.
+#[test]
+fn more_chunks_than_a_recording_holds_end_it_and_nothing_else() {
+    let mut told = Told::default();
+    let mut recorder = recorder(&mut told);
     let chunk = |index| ChunkId { volume: VolumeId(0), index };
     let moves: [Move; 0] = [];
     for (second, index) in [(1, 7), (2, CHUNKS_MAX), (3, 7)] {

@@ -18,10 +18,6 @@ use thermocline_units::{Bytes, Nanos, VolumeId};
 /// No request may end beyond this many bytes: no volume is larger, and sums stay in range.
 pub(crate) const END_MAX: u64 = i64::MAX as u64;
 
-/// Content hashes after which a batch is ended early, so that its memory stays bounded: 4 MiB, and
-/// what one longest line adds.
-const HASHES_MAX: usize = 1 << 18;
-
 /// Means of a line's parser beside the line.
 pub(crate) struct Context<'a> {
     /// The trace's volumes.
@@ -224,7 +220,7 @@ impl<F: LineFormat> TextReader<F> {
     }
 
     fn read_steady(&mut self, batch: &mut Batch) -> Result<(), TraceError> {
-        while batch.requests.len() < Batch::CAPACITY && batch.hashes.len() < HASHES_MAX {
+        while batch.requests.len() < Batch::CAPACITY && batch.hashes.len() < Batch::HASHES_MAX {
             let Some(mut request) = self.next_request(&mut batch.hashes)? else { break };
             let Ordering::Steady(steady) = &mut self.ordering else {
                 unreachable!("the caller matched the steady rule")

@@ -1,7 +1,8 @@
 //! One column of one row group, page by page.
 //!
 //! Invariants: a page is decoded whole into buffers that are reused; at most [`PAGE_VALUES_MAX`]
-//! values are decoded at a time, whatever the file claims; rows come in order. Does not know what
+//! values are decoded at a time, whatever the file claims, and of lists no more are given out than
+//! were asked for and the last of them holds; rows come in order. Does not know what
 //! the values mean ([`super::values`]).
 
 use super::encoding::{Cursor, Piece, Problem, delta_binary_packed, hybrid, joined_streams};
@@ -102,22 +103,27 @@ impl<D: Decode> Column<D> {
         }
     }
 
-    /// Appends the elements of the next `rows` lists to `values` and each list's length to
-    /// `counts`, which is cleared first.
+    /// Replaces `values` by the elements of the next lists, and `counts` by each list's length: of
+    /// `rows` lists, or of fewer, at least one, when those hold `most` elements already. How many
+    /// lists it is, is answered.
+    ///
+    /// # Errors
+    /// Besides damage, when one list alone has more than `most` elements.
     pub(super) fn lists(
         &mut self,
-        rows: usize,
+        (rows, most): (usize, usize),
         values: &mut Vec<D::Value>,
         counts: &mut Vec<u32>,
-    ) -> Result<(), Problem> {
+    ) -> Result<usize, Problem> {
+        values.clear();
         counts.clear();
         loop {
             if self.level_at == self.levels && !self.next_page()? {
                 break;
             }
             if self.reps.get(self.level_at).is_none_or(|rep| *rep == 0) {
-                if counts.len() == rows {
-                    break;
+                if counts.len() == rows || (!counts.is_empty() && values.len() >= most) {
+                    return Ok(counts.len());
                 }
                 counts.push(0);
             }
@@ -127,13 +133,16 @@ impl<D: Decode> Column<D> {
                     return Err("a list begins in its middle".to_string());
                 };
                 *count += 1;
+                if *count as usize > most {
+                    return Err(format!("a row of more than {most} elements; split the request"));
+                }
                 values.push(*self.values.get(self.value_at).ok_or_else(fewer_values)?);
                 self.value_at += 1;
             }
             self.level_at += 1;
         }
         match rows - counts.len() {
-            0 => Ok(()),
+            0 => Ok(rows),
             missing => Err(format!("{missing} rows are missing")),
         }
     }

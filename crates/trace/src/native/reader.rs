@@ -1,6 +1,7 @@
 //! Reads native traces, row group by row group, page by page.
 //!
-//! Invariants: the memory held is one page of each column, whatever the file's size; times never
+//! Invariants: the memory held is one page of each column and a batch, whose content hashes are
+//! bounded, whatever the file's size; times never
 //! run backwards; `offset + length` fits in 63 bits. Files of other tools are read when their
 //! columns have the right names ([`super::schema`]); their times are counted from the first row.
 
@@ -144,7 +145,7 @@ impl<R: ChunkReader + 'static> ParquetReader<R> {
         }
         let rows = self.group_rows_left.min(Batch::CAPACITY as u64) as usize;
         batch.hashes.clear();
-        self.columns.read(rows, &mut self.scratch, &mut batch.hashes)?;
+        let rows = self.columns.read(rows, &mut self.scratch, &mut batch.hashes)?;
         self.assemble(rows, batch)?;
         self.group_rows_left -= rows as u64;
         self.rows += rows as u64;
@@ -267,13 +268,18 @@ impl OpenColumns {
         Ok(())
     }
 
-    /// Reads the next `rows` rows of every column.
+    /// Reads the next `rows` rows of every column, fewer where they hold many hashes; how many.
     fn read(
         &mut self,
-        rows: usize,
+        mut rows: usize,
         into: &mut Scratch,
         hashes: &mut Vec<ContentHash>,
-    ) -> Result<(), String> {
+    ) -> Result<usize, String> {
+        if let Some(column) = &mut self.hashes {
+            let most = (rows, Batch::HASHES_MAX);
+            let read = column.column.lists(most, hashes, &mut into.hash_counts);
+            rows = read.map_err(|problem| in_column(schema::HASHES, &problem))?;
+        }
         let mut valid = std::mem::take(&mut into.response_valid);
         self.time.rows(rows, &mut into.time, &mut valid, schema::TIME)?;
         self.op.rows(rows, &mut into.op, &mut valid, schema::OP)?;
@@ -287,11 +293,7 @@ impl OpenColumns {
             read.map_err(|problem| in_column(schema::RESPONSE, &problem))?;
         }
         into.response_valid = valid;
-        if let Some(column) = &mut self.hashes {
-            let read = column.column.lists(rows, hashes, &mut into.hash_counts);
-            read.map_err(|problem| in_column(schema::HASHES, &problem))?;
-        }
-        Ok(())
+        Ok(rows)
     }
 }
 

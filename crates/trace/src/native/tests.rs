@@ -156,6 +156,26 @@ fn hashes_are_kept_or_left_out_as_asked() {
     assert_eq!(read(&file).unwrap().hashes, none.hashes);
 }
 
+/// A batch took the hashes of 256 rows, however many each had: a run of one level in a page makes
+/// millions of a few bytes.
+#[test]
+fn rows_with_many_hashes_make_smaller_batches_and_one_with_too_many_is_refused() {
+    let most = Batch::HASHES_MAX;
+    let mut held = mixture(20, false);
+    for (index, hashes) in held.hashes.iter_mut().enumerate() {
+        *hashes = vec![ContentHash([index as u8; 16]); most / 4 + index];
+    }
+    let file = bytes::Bytes::from(written(&held, ParquetSettings::default()));
+    let (mut reader, mut batch) = (open_parquet(file.clone(), "t").unwrap(), Batch::default());
+    reader.read_batch(&mut batch).unwrap();
+    assert_eq!(batch.requests.len(), 4, "the fourth row fills it");
+    assert!(read(&file).unwrap() == held);
+
+    held.hashes[7] = vec![ContentHash([1; 16]); most + 1];
+    let problem = problem_of(&written(&held, ParquetSettings::default()));
+    assert!(problem.contains("a row of more than 262144 elements"), "{problem}");
+}
+
 #[test]
 fn a_later_layout_is_refused_by_its_number() {
     let file = written(&mixture(5, false), ParquetSettings::default());
