@@ -13,7 +13,7 @@ use thermocline_ports::accelerator::{
 };
 use thermocline_ports::contract::check_accelerator;
 use thermocline_ports::{Payload, Ticket};
-use thermocline_units::Nanos;
+use thermocline_units::{Bytes, Nanos};
 
 const MOMENT: Duration = Duration::from_millis(20);
 
