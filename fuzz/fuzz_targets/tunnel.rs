@@ -16,7 +16,7 @@ fn hear(end: &mut End) -> bool {
     while let Some(event) = end.next_event() {
         if let FlowEvent::Bytes { flow, bytes } = event {
             assert!(!bytes.is_empty(), "bytes are 1 or more");
-            if end.taken(flow, bytes.len()).is_err() {
+            if end.taken(NOW, flow, bytes.len()).is_err() {
                 return false;
             }
         }

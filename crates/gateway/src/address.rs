@@ -197,6 +197,13 @@ fn same_network(one: IpAddr, other: IpAddr, bits: u8) -> bool {
     }
 }
 
+/// True if a connection to `to` is one to the listener on `own` itself. A listener on all addresses
+/// is meant by each of this machine, of which there is no list: its port is enough.
+pub(crate) fn is_listener(to: SocketAddr, own: SocketAddr) -> bool {
+    let (ip, own_ip) = (to.ip().to_canonical(), own.ip().to_canonical());
+    to.port() == own.port() && (own_ip.is_unspecified() || ip == own_ip)
+}
+
 /// True if a rule allows this target wherever it leads.
 pub(crate) fn is_named(rules: &[Rule], target: &HostPort) -> bool {
     rules.iter().any(|rule| rule.names(target))

@@ -18,6 +18,9 @@ use thermocline_units::{Bytes, Nanos, Rng};
 use thermocline_wire::Role;
 use tokio::net::TcpListener;
 
+/// The reason for the end of connections when an end stops.
+pub(crate) const STOPPING: &str = "it was told to stop";
+
 /// Time to wait when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
@@ -135,16 +138,35 @@ impl Core {
             }
             Some((_, Ok(None))) | None => {}
         }
-        Ok(Cache::new(self.cache, random_bytes()?, random_number()?))
+        self.empty_cache()
     }
 
-    /// Takes note that the cache of [`Core::cache`] is used from now on.
+    /// The cache that is used from now on: the one of [`Core::cache`], whose file goes. If that
+    /// cannot be taken away, it would be read a second time, so the cache is an empty one instead.
     ///
     /// # Errors
-    /// Its file cannot be taken away, so it must not be used.
-    pub(crate) fn cache_is_used(&self, peer: Option<&Fingerprint>) -> io::Result<()> {
+    /// The system has no random numbers.
+    pub(crate) fn cache_in_use(
+        self: &Arc<Core>,
+        peer: Option<&Fingerprint>,
+        read: Cache,
+        hub: &Arc<Hub>,
+    ) -> io::Result<Cache> {
+        let Some(keep) = &self.keep else { return Ok(read) };
         let name = self.name_of_cache(peer);
-        self.keep.as_ref().map_or(Ok(()), |keep| keep.is_used(&name))
+        let Err(error) = keep.is_used(&name) else { return Ok(read) };
+        let text = format!(
+            "{}: it cannot be removed ({error}), so it is not used; begins with an empty cache; \
+             make the folder writable, or name another one",
+            keep.path(&name).display()
+        );
+        self.tell(Severity::Warning, "cache", text);
+        Ok(self.with_disk(self.empty_cache()?, hub))
+    }
+
+    /// A cache of a run of its own.
+    fn empty_cache(&self) -> io::Result<Cache> {
+        Ok(Cache::new(self.cache, random_bytes()?, random_number()?))
     }
 
     /// Gives a hub's cache its second tier, if there is to be one.
@@ -204,6 +226,16 @@ impl Core {
         let began = Instant::now();
         let stopwatch = Box::new(move || Nanos(began.elapsed().as_nanos() as u64));
         Ok(End::new(settings, cache, stopwatch, now)?)
+    }
+
+    /// Puts a new connection's end into its hub; its number. The other end is told if this one is
+    /// stopping: who told all connections so did not see it.
+    pub(crate) fn begin(&self, hub: &Hub, end: End, peer: String, key: Fingerprint) -> u64 {
+        let number = hub.install(end, peer, key);
+        if self.is_stopping() {
+            hub.close(STOPPING);
+        }
+        number
     }
 
     /// A number from 0 up to 1.
@@ -336,3 +368,6 @@ pub(crate) async fn accept(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The end near the clients: listeners for them, and the connection to the exit.
 
-use crate::address::{Host, HostPort};
+use crate::address::{Host, HostPort, is_listener};
 use crate::codes;
 use crate::config::{Severity, WhenDown};
 use crate::core::{Core, Place, accept, prepare_link};
@@ -10,6 +10,7 @@ use crate::link;
 use crate::relay::{self, Broken};
 use crate::socks5::{Handshake, REQUEST_BYTES_MAX, Refusal, Reply, Step};
 use crate::status::Status;
+use crate::threads::on_a_thread;
 use futures_util::future::{Either, select};
 use rustls::pki_types::ServerName;
 use std::io;
@@ -69,8 +70,8 @@ impl Enter {
     async fn first_cache(&self) -> io::Result<()> {
         let (core, hub) = (self.core.clone(), self.hub.clone());
         let read = move || Ok::<_, io::Error>(core.with_disk(core.cache(None)?, &hub));
-        let cache = tokio::task::spawn_blocking(read).await??;
-        self.core.cache_is_used(None)?;
+        let cache = on_a_thread(read).await??;
+        let cache = self.core.cache_in_use(None, cache, &self.hub)?;
         *self.lock_cache() = Some(cache);
         Ok(())
     }
@@ -157,9 +158,9 @@ impl Enter {
     /// Serves a client that knows nothing of the tunnel: its server's address is the socket's own.
     async fn transparent(&self, stream: TcpStream, client: SocketAddr, own: SocketAddr) {
         let Ok(to) = stream.local_addr() else { return };
-        if to == own {
-            let text =
-                "it came to the listener's own address; have a TPROXY rule bring clients here";
+        if is_listener(to, own) {
+            let text = "it came to the listener's own address, or to its port when it listens on \
+                        all addresses; have a TPROXY rule bring clients here";
             return self.refuse(stream, client, text);
         }
         self.forward(stream, client, HostPort { host: Host::from(to.ip()), port: to.port() }).await;
@@ -310,7 +311,7 @@ impl Enter {
         let cache = self.lock_cache().take().expect("there is one connection at a time");
         let end = self.core.end(Role::Connector, cache, self.hub.now());
         let end = end.expect("these settings were tried at the start");
-        let number = self.hub.install(end, peer.clone(), key);
+        let number = self.core.begin(&self.hub, end, peer.clone(), key);
         let mut was_up = false;
         let carried = link::carry(&self.hub, number, &mut stream, || {
             if !was_up && self.hub.is_ready() {

@@ -3,17 +3,18 @@
 use crate::address::{Host, HostPort, Rule, is_named, is_reached};
 use crate::codes;
 use crate::config::Severity;
-use crate::core::{Core, Place, accept, prepare_link};
+use crate::core::{Core, Place, STOPPING, accept, prepare_link};
 use crate::hub::{Cut, Flow, Hub};
 use crate::keys::{Fingerprint, Keys, PROTOCOL, explain, met};
 use crate::link;
 use crate::relay::{self, Broken};
 use crate::status::Status;
 use crate::strangers::Strangers;
+use crate::threads::{LookUps, on_a_thread};
 use futures_util::future::{Either, select};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ struct Peer {
     hub: Arc<Hub>,
     /// Servers that are connected for it.
     clients: AtomicUsize,
+    look_ups: LookUps,
     /// Address from which it connected last.
     from: Mutex<Option<SocketAddr>>,
     /// Connections that it made.
@@ -161,7 +163,8 @@ impl Exit {
         let (clients, from) = (AtomicUsize::new(0), Mutex::new(None));
         let hub = Hub::new(self.core.began, self.core.accelerator.clone());
         let arrivals = AtomicU64::new(0);
-        let peer = Arc::new(Peer { hub, clients, from, arrivals, cache });
+        let look_ups = LookUps::new();
+        let peer = Arc::new(Peer { hub, clients, look_ups, from, arrivals, cache });
         peers.insert(key.clone(), peer.clone());
         Ok(peer)
     }
@@ -181,7 +184,7 @@ impl Exit {
             return self.refuse(from, "this key made a newer connection while it waited");
         }
         if self.core.is_stopping() {
-            return self.refuse(from, "it was told to stop");
+            return self.refuse(from, STOPPING);
         }
         let cache = match place.take() {
             Some(cache) => cache,
@@ -192,7 +195,7 @@ impl Exit {
         };
         let end = self.core.end(Role::Acceptor, cache, peer.hub.now());
         let end = end.expect("these settings were tried at the start");
-        let number = peer.hub.install(end, format!("{from} {key}"), key.clone());
+        let number = self.core.begin(&peer.hub, end, format!("{from} {key}"), key.clone());
         self.core.link_is_up();
         self.core.tell(Severity::Info, "link", format!("{from}: up, {key}"));
         let carried = link::carry(&peer.hub, number, &mut stream, || {
@@ -216,11 +219,10 @@ impl Exit {
 
     /// The cache for the first connection of a key; the runtime does not wait for the device.
     async fn first_cache(&self, key: &Fingerprint, hub: &Arc<Hub>) -> io::Result<Cache> {
-        let (core, hub, of) = (self.core.clone(), hub.clone(), key.clone());
-        let read = move || Ok::<_, io::Error>(core.with_disk(core.cache(Some(&of))?, &hub));
-        let cache = tokio::task::spawn_blocking(read).await??;
-        self.core.cache_is_used(Some(key))?;
-        Ok(cache)
+        let (core, of_hub, of) = (self.core.clone(), hub.clone(), key.clone());
+        let read = move || Ok::<_, io::Error>(core.with_disk(core.cache(Some(&of))?, &of_hub));
+        let cache = on_a_thread(read).await??;
+        self.core.cache_in_use(Some(key), cache, hub)
     }
 
     /// Saves the caches of all keys. No connection is carried any more.
@@ -277,7 +279,7 @@ impl Exit {
         };
         let within = self.core.limits.connect_within;
         let connected = {
-            let connect = pin!(timeout(within, self.connect(&target.address)));
+            let connect = pin!(timeout(within, self.connect(&target.address, &peer.look_ups)));
             match select(connect, pin!(flow.gone())).await {
                 Either::Left((connected, _)) => connected,
                 // The client has gone, and nobody waits for the server any more.
@@ -313,16 +315,20 @@ impl Exit {
     }
 
     /// Connects to a target, if that is allowed.
-    async fn connect(&self, address: &str) -> Result<TcpStream, (u32, String)> {
+    async fn connect(&self, address: &str, look_ups: &LookUps) -> Result<TcpStream, (u32, String)> {
         let target: HostPort = address
             .parse()
             .map_err(|error: crate::AddressError| (codes::NO_SUCH_HOST, error.to_string()))?;
         let found: Vec<SocketAddr> = match &target.host {
             Host::Ip(address) => vec![SocketAddr::new(*address, target.port)],
-            Host::Name(name) => tokio::net::lookup_host((name.as_str(), target.port))
-                .await
-                .map_err(|error| (codes::NO_SUCH_HOST, error.to_string()))?
-                .collect(),
+            Host::Name(name) => {
+                let of = (name.clone(), target.port);
+                let look_up = move || -> io::Result<Vec<SocketAddr>> {
+                    Ok((of.0.as_str(), of.1).to_socket_addrs()?.collect())
+                };
+                let found = look_ups.run(look_up).await.and_then(|found| found);
+                found.map_err(|error| (codes::NO_SUCH_HOST, error.to_string()))?
+            }
         };
         let is_allowed = |found: &&SocketAddr| {
             is_named(&self.allow, &target) || is_reached(&self.allow, found.ip(), found.port())

@@ -30,6 +30,10 @@ use thermocline_wire::OpenError;
 /// Bytes that are taken from a client at once, at most.
 const PULL_BYTES: usize = 256 * 1024;
 
+/// The reason for an end after which the other end refers to nothing that was on the device.
+const DISK_FAILED: &str = "the chunks on disk are lost: the disk failed or hangs. The ends connect \
+                           anew without them; look at the disk, and start again to use it";
+
 /// A flow that is gone before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
@@ -148,13 +152,16 @@ impl Live {
                     self.opened.push((flow, target));
                 }
                 FlowEvent::Closing { reason } => self.closing = Some(reason),
+                FlowEvent::DiskFailed => self.note(Err::<(), _>(DISK_FAILED)),
                 FlowEvent::Bytes { flow, bytes } => {
                     self.tell(flow, |mailbox| mailbox.bytes.push_back(bytes));
                 }
                 FlowEvent::Ended { flow } => self.tell(flow, |mailbox| mailbox.has_ended = true),
-                FlowEvent::Reset { flow, code } => {
-                    self.tell(flow, |mailbox| mailbox.reset = Some(code));
-                }
+                FlowEvent::Reset { flow, code } => self.tell(flow, |mailbox| {
+                    mailbox.reset = Some(code);
+                    // Nobody is to have them, and the end counts them no longer.
+                    mailbox.bytes.clear();
+                }),
                 FlowEvent::Room { flow } | FlowEvent::Cut { flow } => self.tell(flow, |_| ()),
             }
         }
@@ -182,7 +189,8 @@ impl Live {
         told.collect()
     }
 
-    /// Ends the connection if the other end broke a rule, and tells it so.
+    /// Ends the connection if the other end broke a rule, or what it was told holds no longer, and
+    /// tells it so.
     fn note<T, E: ToString>(&mut self, result: Result<T, E>) {
         if let Err(error) = result
             && self.failed.is_none()
@@ -232,11 +240,13 @@ impl State {
     fn settle(&mut self) {
         let Some(live) = &mut self.live else { return };
         live.dispatch();
+        let mut has_job = false;
         while let (Some(disk), Some(job)) = (&self.disk, live.end.next_disk_job()) {
             // Its thread lives as long as this hub.
             let _ = disk.send(job);
+            has_job = true;
         }
-        let has_job = self.offload();
+        has_job |= self.offload();
         let Some(live) = &mut self.live else { return };
         if (live.end.wants_transmit() || live.failed.is_some() || has_job)
             && let Some(waker) = self.link.take()
@@ -248,7 +258,7 @@ impl State {
 
 impl State {
     /// Gives the accelerator what the end wants cut, and tells it what the end found wrong with it.
-    /// True if there was a job: it has a deadline that the link's timer must know.
+    /// True if there was a job: as one of the disk, it has a deadline that the link's timer must know.
     fn offload(&mut self) -> bool {
         let (Some(live), Some(accelerator)) = (&mut self.live, &self.accelerator) else {
             return false;
@@ -309,10 +319,11 @@ impl Hub {
 
     /// The device has done a job.
     pub(crate) fn disk_done(&self, done: DiskDone) {
+        let now = self.now();
         let mut state = self.lock();
         match &mut state.live {
             Some(live) => {
-                let done = live.end.disk_done(done);
+                let done = live.end.disk_done(now, done);
                 live.note(done);
             }
             None => state.answers.push_back(done),
@@ -359,7 +370,7 @@ impl Hub {
         state.number += 1;
         for done in std::mem::take(&mut state.answers) {
             // Those who waited for it are gone, but the cache learns what it has.
-            end.disk_done(done).expect("no flow waits for it");
+            end.disk_done(self.now(), done).expect("no flow waits for it");
         }
         if state.accelerator.as_ref().is_some_and(|accelerator| !accelerator.is_up()) {
             end.unit_failed(self.now());
@@ -489,8 +500,7 @@ impl Hub {
         if live.end.next_deadline().is_some_and(|deadline| deadline <= now) {
             let ticked = live.end.tick(now);
             live.note(ticked);
-            live.dispatch();
-            state.offload();
+            state.settle();
         }
         let Ok(live) = state.live(number) else { return Work::Drained };
         // The reason for an end goes behind what is under way.

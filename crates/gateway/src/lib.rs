@@ -15,7 +15,8 @@
 //! 3. `enter`, `exit`: who comes in, where flows go, what happens when the other end is not there.
 //! 4. `accelerator`: a worker process that cuts content, killed and started again when it fails.
 //! 5. `keep`: caches that outlive the process. `disk`: chunks for which memory has no room. `keys`,
-//!    `address` (rules), [`socks5`], `status`, `config`: what their names say.
+//!    `address` (rules), [`socks5`], `status`, `config`, `threads` (for what blocks): what their
+//!    names say.
 //!
 //! Promises: a client gets the very bytes of its server up to an end that the server said, or an
 //! error; memory is bounded; a client that does not read holds no other one up; who has not shown a
@@ -39,6 +40,7 @@ mod running;
 pub mod socks5;
 mod status;
 mod strangers;
+mod threads;
 
 pub use address::{AddressError, Host, HostPort, NAME_BYTES_MAX, Rule};
 pub use config::{

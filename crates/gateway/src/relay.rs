@@ -10,9 +10,10 @@
 use crate::codes;
 use crate::core::Core;
 use crate::hub::{Cut, Flow, Pulled};
-use futures_util::future::try_join;
+use futures_util::future::{Either, select};
 use rustix::net::{Shutdown, sockopt};
 use std::io;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -100,9 +101,9 @@ pub(crate) async fn relay(
         }
         to_socket(&stream, &flow, &is_asked).await
     };
-    let done = try_join(to_flow(&stream, &flow, core, &is_asked), down).await;
-    match done {
-        Ok(_) => {
+    let up = to_flow(&stream, &flow, core, &is_asked);
+    match both(up, down, &flow).await {
+        Ok(()) => {
             settle(&stream);
             flow.finish();
             Ok(())
@@ -110,6 +111,28 @@ pub(crate) async fn relay(
         Err(broken) => {
             flow.reset(codes::BROKEN_OFF);
             Err(broken)
+        }
+    }
+}
+
+/// Waits until both directions have ended, or the flow is cut. Bytes for the socket look for that
+/// themselves; when there are no more, the socket may be silent for as long as it likes.
+async fn both(
+    up: impl Future<Output = Result<(), Broken>>,
+    down: impl Future<Output = Result<(), Broken>>,
+    flow: &Flow,
+) -> Result<(), Broken> {
+    match select(pin!(up), pin!(down)).await {
+        Either::Left((up, down)) => {
+            up?;
+            down.await
+        }
+        Either::Right((down, up)) => {
+            down?;
+            match select(up, pin!(flow.gone())).await {
+                Either::Left((up, _)) => up,
+                Either::Right((cut, _)) => Err(Broken::Flow(cut)),
+            }
         }
     }
 }
@@ -178,7 +201,11 @@ async fn to_socket(stream: &TcpStream, flow: &Flow, is_asked: &AtomicBool) -> Re
     while let Some(bytes) = flow.next().await? {
         let mut written = 0;
         while written < bytes.len() {
-            stream.writable().await.map_err(Broken::Socket)?;
+            // A socket that takes nothing is not to hide that the flow is cut.
+            match select(pin!(stream.writable()), pin!(flow.gone())).await {
+                Either::Left((writable, _)) => writable.map_err(Broken::Socket)?,
+                Either::Right((cut, _)) => return Err(Broken::Flow(cut)),
+            }
             match stream.try_write(&bytes[written..]) {
                 Ok(length) => written += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -1,7 +1,7 @@
 //! A gateway that runs: a thread with its tasks, from the start to the end.
 
 use crate::config::{EnterConfig, ExitConfig};
-use crate::core::Core;
+use crate::core::{Core, STOPPING};
 use crate::enter::{Enter, ListenerKind};
 use crate::exit::Exit;
 use crate::hub::Hub;
@@ -94,15 +94,14 @@ impl Kind {
     }
 
     fn close(&self) {
-        const WHY: &str = "it was told to stop";
         match self {
             Kind::Enter(enter) => {
                 enter.core.stop();
-                enter.hub.close(WHY);
+                enter.hub.close(STOPPING);
             }
             Kind::Exit(exit) => {
                 exit.core.stop();
-                exit.close(WHY);
+                exit.close(STOPPING);
             }
         }
     }

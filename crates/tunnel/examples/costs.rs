@@ -315,7 +315,7 @@ impl Tunnel {
             while let Some(event) = self.ends[1].next_event() {
                 if let FlowEvent::Bytes { flow, bytes } = event {
                     got += bytes.len();
-                    self.ends[1].taken(flow, bytes.len()).expect("both keep the rules");
+                    self.ends[1].taken(Nanos(0), flow, bytes.len()).expect("both keep the rules");
                 }
             }
         }

@@ -6,8 +6,8 @@ use crate::offload::OffloadSettings;
 use crate::shared::Shared;
 use crate::store::{Owner, Store};
 use bytes::Buf;
-use thermocline_units::Bytes;
 use thermocline_units::mutants::mutant;
+use thermocline_units::{Bytes, Nanos};
 use thermocline_wire::Role;
 
 /// The version of segments, control messages and headers that this end speaks.
@@ -109,6 +109,9 @@ pub struct Settings {
     pub controller: String,
     /// Another unit that cuts content; `None`: this processor does.
     pub offload: Option<OffloadSettings>,
+    /// Time that a flow waits for a chunk from the device of the cache's second tier, until the
+    /// other end is asked for it; 2 s.
+    pub disk_patience: Nanos,
     /// Draws what must not be guessed, anew for each connection.
     pub seed: u64,
 }
@@ -125,6 +128,7 @@ impl Settings {
             flows_bytes_max: 256 << 20,
             controller: thermocline_policy::tunnel::DEFAULT.to_string(),
             offload: None,
+            disk_patience: Nanos::from_secs(2),
             seed,
         }
     }

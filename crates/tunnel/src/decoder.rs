@@ -55,14 +55,24 @@ struct Assembled {
 }
 
 impl Assembled {
-    /// Memory that its references take beside their bytes.
-    fn gap_bytes(&self) -> usize {
-        self.references * GAP_BYTES
+    /// Memory that it takes beside its bytes.
+    fn overhead(&self) -> usize {
+        SEGMENT_BYTES + self.references * GAP_BYTES
     }
 }
 
+/// Memory of a segment, here or handed out: its entry in queues, and what its bytes lie in.
+const SEGMENT_BYTES: usize = 256;
+
 /// Memory of a reference: its entry in one of two maps, and in a list of what is asked for.
 const GAP_BYTES: usize = 96;
+
+/// A segment that was handed out and not taken.
+struct HandedOut {
+    /// Bytes that were not taken.
+    bytes: usize,
+    overhead: usize,
+}
 
 /// Chunks of a segment that the other end is to be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,9 +99,8 @@ pub(crate) struct Decoder {
     /// Bytes in `waiting`, and those that were handed out and not taken.
     waiting_bytes: usize,
     /// Memory of what waits beside its bytes: chunks of ten bytes cost ten times their bytes.
-    waiting_gaps: usize,
-    /// Part of it of segments that were handed out and not taken.
-    handed_out_gaps: usize,
+    waiting_overhead: usize,
+    handed_out: VecDeque<HandedOut>,
     missing: Vec<Missing>,
     fetches: Vec<Fetch>,
     /// Bytes of segments that were read.
@@ -111,8 +120,8 @@ impl Decoder {
             segments: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            waiting_gaps: 0,
-            handed_out_gaps: 0,
+            waiting_overhead: 0,
+            handed_out: VecDeque::new(),
             missing: Vec::new(),
             fetches: Vec::new(),
             read: 0,
@@ -153,13 +162,22 @@ impl Decoder {
     ) -> Result<(), FormatError> {
         assert!(bytes <= self.waiting_bytes, "more is taken than was handed out");
         self.waiting_bytes -= bytes;
-        self.waiting_gaps -= std::mem::take(&mut self.handed_out_gaps);
+        let mut left = bytes;
+        while let Some(first) = self.handed_out.front_mut() {
+            let now = left.min(first.bytes);
+            (first.bytes, left) = (first.bytes - now, left - now);
+            if first.bytes > 0 {
+                break;
+            }
+            self.waiting_overhead -= first.overhead;
+            self.handed_out.pop_front();
+        }
         self.read(waiting_max, shared)
     }
 
     /// Memory of what waits here, or was handed out and not taken, bytes.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting_bytes + self.waiting_gaps
+        self.waiting_bytes + self.waiting_overhead
     }
 
     /// Fills in a chunk that was missing.
@@ -173,7 +191,7 @@ impl Decoder {
         bytes: &[u8],
         shared: &mut Shared,
     ) -> Result<(), FormatError> {
-        let waiting = self.waiting.iter_mut().find(|waiting| waiting.segment == segment);
+        let waiting = self.waiting_at(segment);
         let gap = waiting.and_then(|waiting| Some((waiting.gaps.remove(&token)?, waiting)));
         let Some((gap, waiting)) = gap else {
             return Err(value("the index of a fill", token.into(), "a chunk that is missing"));
@@ -185,7 +203,7 @@ impl Decoder {
         waiting.bytes[gap.at..gap.at + gap.length].copy_from_slice(bytes);
         let fingerprint = shared.fingerprint(self.scope, bytes);
         shared.store.restore(gap.name, fingerprint, bytes);
-        self.check()
+        self.check(segment)
     }
 
     /// The device has read a chunk, or lost it (`None`): then the other end is asked for it.
@@ -198,7 +216,7 @@ impl Decoder {
         bytes: Option<&[u8]>,
         shared: &mut Shared,
     ) -> Result<(), FormatError> {
-        let waiting = self.waiting.iter_mut().find(|waiting| waiting.segment == fetch.segment);
+        let waiting = self.waiting_at(fetch.segment);
         // The other end may have sent it unasked.
         let Some(waiting) = waiting else { return Ok(()) };
         let Some(&gap) = waiting.gaps.get(&fetch.token) else { return Ok(()) };
@@ -213,7 +231,14 @@ impl Decoder {
         waiting.from_store.insert(fetch.token, gap);
         let fingerprint = shared.fingerprint(self.scope, bytes);
         shared.store.restore(gap.name, fingerprint, bytes);
-        self.check()
+        self.check(fetch.segment)
+    }
+
+    /// A segment that was read and not handed out.
+    fn waiting_at(&mut self, segment: u64) -> Option<&mut Assembled> {
+        // They are numbered one by one.
+        let index = segment.checked_sub(self.waiting.front()?.segment)?;
+        self.waiting.get_mut(usize::try_from(index).ok()?)
     }
 
     /// The next bytes of the flow, in order.
@@ -223,7 +248,8 @@ impl Decoder {
         }
         self.complete += 1;
         let segment = self.waiting.pop_front()?;
-        self.handed_out_gaps += segment.gap_bytes();
+        let (bytes, overhead) = (segment.bytes.len(), segment.overhead());
+        self.handed_out.push_back(HandedOut { bytes, overhead });
         Some(segment.bytes.freeze())
     }
 
@@ -289,10 +315,12 @@ impl Decoder {
             let assembled = self.assemble(&header, segment, shared)?;
             self.segments += 1;
             self.waiting_bytes += assembled.bytes.len();
-            self.waiting_gaps += assembled.gap_bytes();
+            self.waiting_overhead += assembled.overhead();
+            let segment = assembled.segment;
             self.waiting.push_back(assembled);
+            self.check(segment)?;
         }
-        self.check()
+        Ok(())
     }
 
     fn assemble(
@@ -402,27 +430,26 @@ impl Decoder {
         }
     }
 
-    /// Holds whole segments at the front against their checks.
-    fn check(&mut self) -> Result<(), FormatError> {
-        for waiting in &mut self.waiting {
-            if waiting.is_sound || !waiting.gaps.is_empty() {
-                continue;
-            }
-            if crc32c::crc32c(&waiting.bytes) == waiting.check {
-                waiting.is_sound = true;
-                continue;
-            }
-            if waiting.is_asked_again || waiting.from_store.is_empty() {
-                let check = u64::from(waiting.check);
-                return Err(value("the check of a segment", check, "that of its bytes"));
-            }
-            met(SPOILT);
-            // A chunk of ours went bad: none of those that were used is trusted.
-            waiting.is_asked_again = true;
-            waiting.gaps = std::mem::take(&mut waiting.from_store);
-            let tokens = waiting.gaps.keys().copied().collect();
-            self.missing.push(Missing { segment: waiting.segment, tokens });
+    /// Holds a segment against its check, when nothing of it is missing.
+    fn check(&mut self, segment: u64) -> Result<(), FormatError> {
+        let Some(waiting) = self.waiting_at(segment) else { return Ok(()) };
+        if waiting.is_sound || !waiting.gaps.is_empty() {
+            return Ok(());
         }
+        if crc32c::crc32c(&waiting.bytes) == waiting.check {
+            waiting.is_sound = true;
+            return Ok(());
+        }
+        if waiting.is_asked_again || waiting.from_store.is_empty() {
+            let check = u64::from(waiting.check);
+            return Err(value("the check of a segment", check, "that of its bytes"));
+        }
+        met(SPOILT);
+        // A chunk of ours went bad: none of those that were used is trusted.
+        waiting.is_asked_again = true;
+        waiting.gaps = std::mem::take(&mut waiting.from_store);
+        let tokens = waiting.gaps.keys().copied().collect();
+        self.missing.push(Missing { segment, tokens });
         Ok(())
     }
 }
@@ -445,3 +472,6 @@ fn literals(
         .filter(|literals| literals.len() == expected)
         .ok_or(FormatError::Literals { stored: stored.len(), expected })
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,13 +19,15 @@
 use crate::chunkings::chunking_by;
 use crate::classes::{ClassReport, Classes, Costs};
 use crate::config::{Cache, Settings, Target};
-use crate::decoder::{Decoder, Fetch, WAITING_BYTES_MAX};
+use crate::decoder::{Decoder, WAITING_BYTES_MAX};
 use crate::encoder::Limits;
+use crate::events::{FlowEvent, FlowId};
+use crate::fetching::Fetching;
 use crate::flow::{Flow, FlowReport};
 use crate::format::{Control, FormatError, value};
 use crate::offload::{Offload, OffloadCounts, UnitFault};
 use crate::shared::Shared;
-use crate::store::{DiskCounts, DiskDone, DiskJob, Ticket};
+use crate::store::{DiskCounts, DiskDone, DiskJob};
 use crate::talk::Talk;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -51,59 +53,6 @@ pub const RESET_BROKEN_OFF: u32 = 1;
 
 /// Code of the end of a connection whose other end broke a rule.
 const CLOSED_BY_OFFENCE: u32 = 1;
-
-/// Number of a flow on its connection; never used again there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(u32);
-
-/// Something that a client is to hear of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FlowEvent {
-    /// The other end is there: flows can be opened. The first event.
-    Ready,
-    /// The other end wants a flow to this target.
-    Opened {
-        /// The flow.
-        flow: FlowId,
-        /// Its destination.
-        target: Target,
-    },
-    /// Bytes for the client, 1 or more. Tell [`End::taken`] when it has them.
-    Bytes {
-        /// The flow.
-        flow: FlowId,
-        /// The bytes.
-        bytes: Bytes,
-    },
-    /// The other client says nothing more; ours may.
-    Ended {
-        /// The flow.
-        flow: FlowId,
-    },
-    /// The flow is gone, both ways.
-    Reset {
-        /// The flow.
-        flow: FlowId,
-        /// The other end's reason, or [`RESET_BROKEN_OFF`].
-        code: u32,
-    },
-    /// A flow that had no room takes bytes again.
-    Room {
-        /// The flow.
-        flow: FlowId,
-    },
-    /// A unit has answered, or failed, and nothing of the flow is with one: what still waits does
-    /// so for more to come, or for [`End::flush`].
-    Cut {
-        /// The flow.
-        flow: FlowId,
-    },
-    /// The other end wants no new flows.
-    Closing {
-        /// Its words, foreign text.
-        reason: String,
-    },
-}
 
 /// The end of a connection, by what the other end sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -156,8 +105,9 @@ pub struct End {
     fingerprint: Option<Fingerprint>,
     /// Another unit that cuts.
     offload: Option<Offload>,
-    /// Chunks that the device is asked for, and the flows that wait for them.
-    fetching: BTreeMap<Ticket, (u32, Fetch)>,
+    fetching: Fetching,
+    /// The newest time that it was told.
+    now: Nanos,
     events: VecDeque<FlowEvent>,
 }
 
@@ -195,7 +145,8 @@ impl End {
             talk: Talk::default(),
             fingerprint: settings.offload.map(|offload| offload.fingerprint()),
             offload: settings.offload.map(|offload| Offload::new(offload, settings.seed)),
-            fetching: BTreeMap::new(),
+            fetching: Fetching::new(settings.disk_patience),
+            now,
             events: VecDeque::new(),
         })
     }
@@ -225,6 +176,7 @@ impl End {
     /// The other end broke a rule: the connection is over, and nothing more is delivered. Transmit
     /// once more, so that it hears of which.
     pub fn receive(&mut self, now: Nanos, bytes: &[u8]) -> Result<(), TunnelError> {
+        self.now = now;
         let received = self.session.receive(now, bytes);
         if received.is_ok() {
             while let Some(event) = self.session.next_event() {
@@ -378,7 +330,8 @@ impl End {
     ///
     /// # Panics
     /// If the client got fewer.
-    pub fn taken(&mut self, flow: FlowId, bytes: usize) -> Result<(), TunnelError> {
+    pub fn taken(&mut self, now: Nanos, flow: FlowId, bytes: usize) -> Result<(), TunnelError> {
+        self.now = now;
         self.decode(flow.0, |decoder, limit, shared| decoder.taken(bytes, limit, shared))
     }
 
@@ -392,10 +345,33 @@ impl End {
     ///
     /// # Errors
     /// A segment whose last chunk this was is not what the other end sent: the connection is over.
-    pub fn disk_done(&mut self, done: DiskDone) -> Result<(), TunnelError> {
-        let Some((ticket, bytes)) = self.cache.shared.store.disk_done(done) else { return Ok(()) };
-        let Some((flow, fetch)) = self.fetching.remove(&ticket) else { return Ok(()) };
+    pub fn disk_done(&mut self, now: Nanos, done: DiskDone) -> Result<(), TunnelError> {
+        self.now = now;
+        let had_failed = self.disk_counts().has_failed;
+        let read = self.cache.shared.store.disk_done(done);
+        if self.disk_counts().has_failed && !had_failed {
+            self.events.push_back(FlowEvent::DiskFailed);
+        }
+        let waiting = read.and_then(|(ticket, bytes)| {
+            let (flow, fetch) = self.fetching.answered(ticket)?;
+            Some((flow, fetch, bytes))
+        });
+        self.fetching.heard(now);
+        let Some((flow, fetch, bytes)) = waiting else { return Ok(()) };
         self.decode(flow, |decoder, _, shared| decoder.fetched(fetch, bytes.as_deref(), shared))
+    }
+
+    /// Goes on without what the device does not return in time.
+    fn tick_disk(&mut self) -> Result<(), TunnelError> {
+        while let Some((flow, fetch)) = self.fetching.late(self.now) {
+            met("the device did not return a chunk in time");
+            self.decode(flow, |decoder, _, shared| decoder.fetched(fetch, None, shared))?;
+        }
+        if self.fetching.is_hung(self.now) && !self.disk_counts().has_failed {
+            self.cache.shared.store.give_up_disk();
+            self.events.push_back(FlowEvent::DiskFailed);
+        }
+        Ok(())
     }
 
     /// Counts of the cache's second tier.
@@ -417,17 +393,20 @@ impl End {
     /// Time at which [`End::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
         let late = self.offload.as_ref().and_then(Offload::next_deadline);
-        self.session.next_deadline().into_iter().chain(late).min()
+        let of_disk = self.fetching.next_deadline();
+        self.session.next_deadline().into_iter().chain(late).chain(of_disk).min()
     }
 
-    /// Does what is due.
+    /// Does what is due. Take the events after each call.
     ///
     /// # Errors
-    /// The other end has said nothing for too long: the connection is over.
+    /// The other end has said nothing for too long, or broke a rule: the connection is over.
     pub fn tick(&mut self, now: Nanos) -> Result<(), TunnelError> {
+        self.now = now;
         if self.offload.as_mut().is_some_and(|offload| offload.is_late(now)) {
             self.unit_failed(now);
         }
+        self.tick_disk()?;
         Ok(self.session.tick(now)?)
     }
 
@@ -651,7 +630,7 @@ impl End {
         }
         for fetch in flow.decoder.take_fetches() {
             met("a chunk is read from the device");
-            self.fetching.insert(fetch.ticket, (number, fetch));
+            self.fetching.begin(self.now, number, fetch);
         }
         while let Some(bytes) = flow.decoder.next_bytes() {
             self.events.push_back(FlowEvent::Bytes { flow: id, bytes });

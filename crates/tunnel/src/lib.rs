@@ -11,6 +11,7 @@
 //!   when it has failed.
 //! - `end`: one end of a connection with all its flows; `flow`, `talk` (what the ends say to each
 //!   other), `classes` (which chunking a flow gets, by a controller of `policy::tunnel`).
+//! - `events`: what clients are told; `fetching`: chunks that they wait for from a device.
 //! - `shadow`: what choices that are not in force would have saved, from a sample.
 //! - `config`: settings, targets, the cache that outlives connections.
 //! - `saved`: a cache as bytes that outlive the process.
@@ -26,6 +27,8 @@ mod cutter;
 mod decoder;
 mod encoder;
 mod end;
+mod events;
+mod fetching;
 mod flow;
 mod format;
 mod offload;
@@ -41,7 +44,8 @@ mod trial;
 pub use classes::{CLASSES_MAX, ClassReport, Costs};
 pub use config::{Cache, Settings, Sharing, TARGET_BYTES_MAX, Target};
 pub use encoder::{Encoded, Limits};
-pub use end::{End, FlowEvent, FlowId, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};
+pub use end::{End, RESET_BROKEN_OFF, SettingsError, Stopwatch, TunnelError};
+pub use events::{FlowEvent, FlowId};
 pub use flow::FlowReport;
 pub use format::{FormatError, SEGMENT_BYTES_MAX, SEGMENT_HEADER_BYTES};
 pub use offload::{OffloadCounts, OffloadSettings, UnitFault};

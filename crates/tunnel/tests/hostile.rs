@@ -71,7 +71,7 @@ impl Attack {
             while let Some(event) = self.end.next_event() {
                 if let FlowEvent::Bytes { flow, bytes } = event {
                     if self.failed.is_none() {
-                        self.failed = self.end.taken(flow, bytes.len()).err();
+                        self.failed = self.end.taken(NOW, flow, bytes.len()).err();
                     }
                     self.delivered.push(bytes);
                 }

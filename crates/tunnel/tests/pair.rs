@@ -31,7 +31,7 @@ fn carry(ends: &mut [End; 2]) -> usize {
         }
         while let Some(event) = ends[1].next_event() {
             if let FlowEvent::Bytes { flow, bytes } = event {
-                ends[1].taken(flow, bytes.len()).unwrap();
+                ends[1].taken(NOW, flow, bytes.len()).unwrap();
             }
         }
         if carried == before {

@@ -34,7 +34,7 @@ fn carry(ends: &mut [End; 2], got: &mut Vec<u8>) -> usize {
         while let Some(event) = ends[1].next_event() {
             if let FlowEvent::Bytes { flow, bytes } = event {
                 got.extend(&bytes);
-                ends[1].taken(flow, bytes.len()).unwrap();
+                ends[1].taken(NOW, flow, bytes.len()).unwrap();
             }
         }
         if carried == before {

@@ -1,7 +1,7 @@
 //! Texts that are read as addresses, and addresses that rules let through.
 
-use super::{Host, HostPort, Rule, is_named, is_reached};
-use std::net::IpAddr;
+use super::{Host, HostPort, Rule, is_listener, is_named, is_reached};
+use std::net::{IpAddr, SocketAddr};
 
 fn rules(text: &str) -> Vec<Rule> {
     text.split(',').map(|rule| rule.parse().unwrap()).collect()
@@ -88,4 +88,20 @@ fn what_is_no_rule_is_refused_with_an_example() {
         let error = wrong.parse::<Rule>().unwrap_err().to_string();
         assert!(error.contains("such as 10.0.0.0/8:80"), "{wrong}: {error}");
     }
+}
+
+#[test]
+fn a_connection_to_the_listener_itself_is_told_from_one_that_was_brought_there() {
+    let is_own = |to: &str, own: &str| {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        is_listener(address(to), address(own))
+    };
+    assert!(is_own("127.0.0.1:7401", "127.0.0.1:7401"));
+    assert!(!is_own("127.0.0.2:7401", "127.0.0.1:7401"));
+    assert!(!is_own("127.0.0.1:80", "127.0.0.1:7401"));
+    for own in ["0.0.0.0:7401", "[::]:7401"] {
+        assert!(is_own("10.0.0.7:7401", own) && is_own("[::ffff:10.0.0.7]:7401", own));
+        assert!(is_own("[fd00::7]:7401", own) && !is_own("10.0.0.7:80", own));
+    }
+    assert!(is_own("[::ffff:10.0.0.7]:7401", "10.0.0.7:7401"));
 }

@@ -138,13 +138,14 @@ impl Flow {
         .await
     }
 
-    /// Waits until the flow is cut, while nobody waits for its bytes.
+    /// Waits until the flow is cut, while nobody waits for its bytes. Those of a flow that came to
+    /// its end before the connection did are still there.
     pub(crate) async fn gone(&self) -> Cut {
         std::future::poll_fn(|cx| {
             let mut state = self.hub.lock();
-            let Ok(live) = state.live(self.number) else { return Poll::Ready(Cut::Link) };
-            let Some(mailbox) = live.flows.get_mut(&self.flow) else {
-                return Poll::Ready(Cut::Link);
+            let mailbox = match state.mailbox(self.number, self.flow) {
+                Ok(mailbox) => mailbox,
+                Err(cut) => return Poll::Ready(cut),
             };
             if let Some(code) = mailbox.reset {
                 return Poll::Ready(Cut::Reset(code));
@@ -166,11 +167,12 @@ impl Flow {
 
     /// The client has taken so many bytes.
     pub(crate) fn taken(&self, bytes: usize) {
+        let now = self.hub.now();
         let mut state = self.hub.lock();
         if let Ok(live) = state.live(self.number)
             && live.flows.get(&self.flow).is_some_and(|mailbox| mailbox.reset.is_none())
         {
-            let taken = live.end.taken(self.flow, bytes);
+            let taken = live.end.taken(now, self.flow, bytes);
             live.note(taken);
             if let Some(mailbox) = live.flows.get_mut(&self.flow) {
                 mailbox.account.received += bytes as u64;

@@ -49,3 +49,22 @@ fn an_end_that_breaks_the_tunnels_format_is_told_so() {
     let told: Vec<String> = told.collect();
     assert!(told.len() == 1 && told[0].contains("broke the protocol"), "{told:?}");
 }
+
+#[test]
+fn a_disk_that_fails_ends_the_connection_once() {
+    let hub = Hub::new(Instant::now(), None);
+    let mut kept = Some(cache().with_disk(Size::from_mib(1)));
+    let mut connect = || {
+        let (cache, clock) = (kept.take().unwrap(), Box::new(|| Nanos(0)));
+        let end = End::new(Settings::new(Role::Acceptor, 1), cache, clock, Nanos(0)).unwrap();
+        let key = Fingerprint::of(&[0; 8].as_slice().into());
+        let number = hub.install(end, "somebody".to_string(), key);
+        hub.disk_done(DiskDone::Written { is_written: false });
+        let mut out = VecDeque::new();
+        let work = hub.work(number, &mut out, 1 << 20, &Context::from_waker(Waker::noop()));
+        kept = hub.remove(number);
+        work
+    };
+    assert!(matches!(connect(), Work::Failed(why) if why.contains("the disk failed")));
+    assert!(matches!(connect(), Work::Send { .. }), "it goes on without the disk");
+}

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod accelerator;
+mod cuts;
 mod hostile;
 
 use std::io::{self, Read, Write};
@@ -407,6 +408,39 @@ fn a_kept_cache_outlives_both_ends() {
     assert!(sent() > data.len() as u64);
     let log = scene.log.to_string();
     assert!(log.contains("the checksum is not that of the bytes before it; begins with"), "{log}");
+}
+
+/// A folder that became read-only, as far as it can be had by root too.
+#[test]
+fn a_kept_cache_that_cannot_be_removed_is_not_used_and_holds_nothing_up() {
+    let scene = Scene::new();
+    let folder = scene.path().join("caches");
+    let target = server(|mut stream| stream.write_all(b"served"));
+    let run = || {
+        let mut config = scene.exit_config(any(), "127.0.0.1:*");
+        config.common.keep = Some(folder.clone());
+        let exit = Gateway::exit(config).unwrap();
+        let mut config = scene.enter_config(exit.addresses[0], target);
+        config.common.keep = Some(folder.clone());
+        let enter = Gateway::enter(config).unwrap();
+        wait_until(&format!("the link is up; said: {}", scene.log), || is_up(&enter));
+        assert_eq!(read_all(&mut connect(enter.addresses[0])).unwrap(), b"served");
+        assert!(enter.stop(FOR_EVER) && exit.stop(FOR_EVER));
+    };
+    run();
+    for name in saved(&folder) {
+        // No file to remove, and none to read.
+        std::fs::remove_file(folder.join(&name)).unwrap();
+        std::fs::create_dir(folder.join(name)).unwrap();
+    }
+    run();
+    for end in ["enter", "exit"] {
+        let said = format!("{end} cache: {}/{end}-", folder.display());
+        let log = scene.log.0.lock().unwrap();
+        let is_told =
+            |line: &String| line.starts_with(&said) && line.contains("it cannot be removed");
+        assert!(log.iter().any(is_told), "{log:#?}");
+    }
 }
 
 #[test]

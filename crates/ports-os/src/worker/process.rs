@@ -32,7 +32,7 @@ pub struct ProcessOptions {
     pub arguments: Vec<OsString>,
     /// Jobs in flight at once; the rest waits here. 1 to 1,024.
     pub slots: u32,
-    /// The longest buffer, a multiple of 64 bytes up to 16 MiB.
+    /// The longest buffer, a multiple of 64 bytes below 16 MiB.
     pub buffer: Bytes,
     /// Longest time until it begins, and until a job is answered.
     pub patience: Duration,
@@ -56,7 +56,7 @@ impl ProcessOptions {
 pub enum ProcessError {
     /// The options are out of range.
     #[error(
-        "a worker has 1 to 1,024 slots, and buffers of a multiple of 64 bytes up to 16 MiB; \
+        "a worker has 1 to 1,024 slots, and buffers of a multiple of 64 bytes below 16 MiB; \
          {slots} slots of {buffer} were asked for"
     )]
     Options {
@@ -113,7 +113,7 @@ impl Process {
     pub fn start(options: &ProcessOptions) -> Result<Process, ProcessError> {
         let ProcessOptions { slots, buffer, .. } = *options;
         let sound = (1..=1024).contains(&slots)
-            && (64..=16 << 20).contains(&buffer.0)
+            && (64..1 << 24).contains(&buffer.0)
             && buffer.0.is_multiple_of(64);
         if !sound {
             return Err(ProcessError::Options { slots, buffer });

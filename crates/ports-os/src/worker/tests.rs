@@ -13,7 +13,7 @@ use thermocline_ports::accelerator::{
 };
 use thermocline_ports::contract::check_accelerator;
 use thermocline_ports::{Payload, Ticket};
-use thermocline_units::Nanos;
+use thermocline_units::{Bytes, Nanos};
 
 const MOMENT: Duration = Duration::from_millis(20);
 
@@ -200,8 +200,11 @@ fn a_program_that_is_no_worker_is_refused_with_a_reason() {
     assert!(matches!(error, ProcessError::Hello { .. }), "{error}");
     options.program = "/nowhere/worker".into();
     assert!(matches!(Process::start(&options).map(|_| ()), Err(ProcessError::Start { .. })));
-    options.slots = 0;
-    assert!(matches!(Process::start(&options).map(|_| ()), Err(ProcessError::Options { .. })));
+    // A job's length has 24 bits.
+    for (slots, buffer) in [(0, 1 << 18), (4, 1 << 24)] {
+        (options.slots, options.buffer) = (slots, Bytes(buffer));
+        assert!(matches!(Process::start(&options).map(|_| ()), Err(ProcessError::Options { .. })));
+    }
 }
 
 #[test]

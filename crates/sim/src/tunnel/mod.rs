@@ -299,7 +299,7 @@ impl<'a> Stage<'a> {
                 FlowEvent::Bytes { flow, bytes } => {
                     let spent = self.scene.costs.relay_per_byte * bytes.len() as f64;
                     self.near.work(self.now, Nanos(spent as u64));
-                    let taken = self.near.end.taken(flow, bytes.len());
+                    let taken = self.near.end.taken(self.now, flow, bytes.len());
                     taken.expect("both ends keep the rules");
                 }
                 FlowEvent::Ended { flow } => {

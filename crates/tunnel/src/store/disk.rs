@@ -10,7 +10,8 @@
 //!    told how they ended. Jobs must be done in their order, so that a read which was wanted before
 //!    its place is written over still finds its chunk.
 //! 4. What the device returns is held against the digest. A chunk that was lost or went bad is
-//!    forgotten; the other end is asked for it. After a failed write the tier is given up.
+//!    forgotten; the other end is asked for it. After a failed write the tier is given up, and no
+//!    longer counted in what this end says that it keeps.
 //! 5. A device that is slower than the chunks that come gets no more than [`WRITES_MAX`] segments
 //!    at a time. Others are dropped and counted.
 //!
@@ -29,6 +30,9 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 20;
 const SEGMENTS_MIN: u64 = 16;
 /// Segments that may wait to be written.
 const WRITES_MAX: usize = 16;
+
+/// Reads that the device may owe: what flows asked for that are gone is read all the same.
+pub(super) const READS_MAX: usize = 16_384;
 
 /// Number of a read, never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +89,7 @@ pub struct DiskCounts {
     pub read: u64,
     /// Chunks that the device did not return, or not as they were written.
     pub lost: u64,
-    /// The device failed to write; the tier is empty from then on.
+    /// The device failed to write, or hung; the tier is empty from then on.
     pub has_failed: bool,
 }
 
@@ -148,9 +152,9 @@ impl Disk {
         disk
     }
 
-    /// Bytes that it may hold, whatever the other end holds.
+    /// Bytes that it may hold, whatever the other end holds; 0 when it was given up.
     pub(super) fn most(&self) -> u64 {
-        self.most
+        if self.counts.has_failed { 0 } else { self.most }
     }
 
     /// Holds at most `bytes`. A tier of another size begins anew.
@@ -207,8 +211,12 @@ impl Disk {
         self.fresh.get(start..start + extent.length())
     }
 
-    /// Wants a chunk read; `None` if none of this name and length is here.
+    /// Wants a chunk read; `None` if none of this name and length is here, or the device owes
+    /// [`READS_MAX`] reads.
     pub(super) fn fetch(&mut self, name: u64, length: usize) -> Option<Ticket> {
+        if self.reads.len() >= READS_MAX {
+            return None;
+        }
         let entry = *self.entry(self.number_of(name)?);
         if entry.extent.length() != length {
             return None;
@@ -233,10 +241,7 @@ impl Disk {
                 // Also an answer that is owed to the store before this one may come.
                 self.writes = self.writes.saturating_sub(1);
                 if !is_written {
-                    met("the disk tier is given up");
-                    self.clear();
-                    self.resize(0);
-                    self.counts.has_failed = true;
+                    self.give_up();
                 }
                 None
             }
@@ -256,6 +261,14 @@ impl Disk {
                 Some((ticket, bytes))
             }
         }
+    }
+
+    /// Holds nothing from now on.
+    pub(super) fn give_up(&mut self) {
+        met("the disk tier is given up");
+        self.clear();
+        self.resize(0);
+        self.counts.has_failed = true;
     }
 
     /// Drops every chunk that `owner` named.

@@ -175,8 +175,8 @@ impl Store {
         self
     }
 
-    /// Bytes of chunks that it may hold at most, in memory and on the device, whatever the other
-    /// end holds.
+    /// Bytes of chunks that it may hold at most, in memory and on the device if that was not given
+    /// up, whatever the other end holds.
     pub fn most(&self) -> Bytes {
         Bytes(self.most as u64 + self.disk.most())
     }
@@ -211,9 +211,14 @@ impl Store {
     }
 
     /// Wants a chunk read that [`Store::get`] does not have; `None` if the device has none of this
-    /// name and length.
+    /// name and length, or owes too many reads.
     pub fn fetch(&mut self, name: Name, length: usize) -> Option<Ticket> {
         self.disk.fetch(name.packed(), length)
+    }
+
+    /// Goes on without the device.
+    pub(crate) fn give_up_disk(&mut self) {
+        self.disk.give_up();
     }
 
     /// Counts of the device since the beginning.

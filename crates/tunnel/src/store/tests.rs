@@ -165,3 +165,38 @@ fn an_index_refuses_what_all_meets_in_one_place() {
     assert!(others.iter().all(|&number| index.find(hash_of(number), |n| n == number).is_some()));
     assert!((0..255).all(|number| index.remove(5, number)));
 }
+
+/// A store whose memory has given up chunks to its device.
+fn spilled() -> Store {
+    let mut store = Store::new(Bytes::from_kib(64), 7).with_disk(Bytes::from_mib(1));
+    for number in 0..200 {
+        store.insert(us(number), number, &content(number, 1000));
+    }
+    store
+}
+
+#[test]
+fn a_device_owes_no_more_reads_than_a_bound() {
+    let mut store = spilled();
+    let asked = (0..2 * disk::READS_MAX).filter_map(|_| store.fetch(us(0), 1000)).count();
+    assert_eq!(asked, disk::READS_MAX);
+    let jobs = std::iter::from_fn(|| store.next_disk_job());
+    let ticket = jobs.filter_map(|job| match job {
+        DiskJob::Read { ticket, .. } => Some(ticket),
+        DiskJob::Write { .. } => None,
+    });
+    let tickets: Vec<Ticket> = ticket.collect();
+    let bytes = Some(content(0, 1000));
+    assert!(store.disk_done(DiskDone::Read { ticket: tickets[0], bytes }).is_some());
+    assert!(store.fetch(us(0), 1000).is_some(), "an answer makes room");
+}
+
+#[test]
+fn a_device_that_was_given_up_is_not_announced() {
+    let mut store = spilled();
+    assert_eq!(store.most(), Bytes(64 * 1024 + (1 << 20)));
+    store.disk_done(DiskDone::Written { is_written: false });
+    assert_eq!(store.most(), Bytes::from_kib(64));
+    store.limit(Bytes::from_mib(4));
+    assert_eq!(store.fetch(us(0), 1000), None);
+}

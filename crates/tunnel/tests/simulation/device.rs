@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use thermocline_tunnel::{DiskDone, DiskJob, End};
-use thermocline_units::Rng;
 use thermocline_units::situations::met;
+use thermocline_units::{Nanos, Rng};
 
 /// Bytes of a device; no tier is larger.
 pub(crate) const DEVICE_BYTES: usize = 256 << 10;
@@ -20,14 +20,14 @@ impl Device {
     }
 
     /// Takes the end's jobs and does up to `count` of the oldest ones.
-    pub(crate) fn work(&mut self, rng: &mut Rng, end: &mut End, count: u64) {
+    pub(crate) fn work(&mut self, rng: &mut Rng, now: Nanos, end: &mut End, count: u64) {
         for _ in 0..count {
             while let Some(job) = end.next_disk_job() {
                 self.jobs.push_back(job);
             }
             let Some(job) = self.jobs.pop_front() else { return };
             let done = self.done(rng, job);
-            end.disk_done(done).expect("both ends keep the rules");
+            end.disk_done(now, done).expect("both ends keep the rules");
         }
     }
 

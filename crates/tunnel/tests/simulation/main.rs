@@ -16,7 +16,7 @@ use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 use world::World;
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 23] = [
+const SITUATIONS: [&str; 24] = [
     "chunks were missing",
     "the other end asked for chunks",
     "a segment waits for the connection",
@@ -30,6 +30,7 @@ const SITUATIONS: [&str; 23] = [
     "a chunk is read from the device",
     "the device returned other bytes",
     "the disk tier lost a chunk",
+    "the device did not return a chunk in time",
     "the disk tier is given up",
     "a unit's answer was used",
     "a false answer was found",

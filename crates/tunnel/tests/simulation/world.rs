@@ -200,7 +200,7 @@ impl World {
     fn devices_work(&mut self, count: u64) {
         for side in 0..2 {
             let end = self.ends[side].as_mut().expect("both ends are there");
-            self.devices[side].work(&mut self.rng, end, count);
+            self.devices[side].work(&mut self.rng, self.now, end, count);
             self.hear(side);
         }
     }
@@ -335,7 +335,11 @@ impl World {
                 FlowEvent::Reset { flow, .. } => {
                     self.flows.remove(&flow);
                 }
-                FlowEvent::Room { .. } | FlowEvent::Cut { .. } | FlowEvent::Closing { .. } => {}
+                // It goes on: what the other end refers to is asked for.
+                FlowEvent::DiskFailed
+                | FlowEvent::Room { .. }
+                | FlowEvent::Cut { .. }
+                | FlowEvent::Closing { .. } => {}
             }
         }
     }
@@ -353,7 +357,7 @@ impl World {
         }
         for (side, id, bytes) in taken {
             let end = self.ends[side].as_mut().expect("both ends are there");
-            end.taken(id, bytes).expect("both ends keep the rules");
+            end.taken(self.now, id, bytes).expect("both ends keep the rules");
             self.hear(side);
         }
         let is_over = |flow: &Flow| flow.ways.iter().all(|way| way.heard && way.untaken == 0);
@@ -405,7 +409,7 @@ impl World {
         let mut caches = Vec::new();
         for side in 0..2 {
             let mut end = self.ends[side].take().expect("both ends are there");
-            self.devices[side].work(&mut self.rng, &mut end, u64::MAX);
+            self.devices[side].work(&mut self.rng, self.now, &mut end, u64::MAX);
             let cache = end.into_cache();
             caches.push(match self.rng.below(5) {
                 0 => {

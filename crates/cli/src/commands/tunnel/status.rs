@@ -99,7 +99,7 @@ fn put_link(link: &LinkStatus, text: &mut String) {
             disk.read,
             disk.lost,
             disk.dropped,
-            if disk.has_failed { "; GIVEN UP after a failed write" } else { "" }
+            if disk.has_failed { "; GIVEN UP: a write failed, or it hung" } else { "" }
         );
     }
     if link.classes.is_empty() {

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1024))]
     slots: u32,
     /// Bytes of a slot's buffer.
-    #[arg(value_parser = clap::value_parser!(u64).range(64..=16 << 20))]
+    #[arg(value_parser = clap::value_parser!(u64).range(64..1 << 24))]
     buffer: u64,
 }
 
