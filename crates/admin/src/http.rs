@@ -254,7 +254,7 @@ async fn answer<S, T: Future<Output = ()> + Send + 'static>(
     }
 }
 
-/// Who is at the other end of a connection. One who has shown no token makes way for another when
+/// Other end of a connection. One who has shown no token makes way for another when
 /// all places are taken; else a few hundred silent connections would keep the owner out.
 #[derive(Default)]
 struct Caller {

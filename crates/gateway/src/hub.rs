@@ -258,7 +258,8 @@ impl State {
 
 impl State {
     /// Gives the accelerator what the end wants cut, and tells it what the end found wrong with it.
-    /// True if there was a job: as one of the disk, it has a deadline that the link's timer must know.
+    /// True if there was a job: as one of the disk, it has a deadline that the link's timer must
+    /// know.
     fn offload(&mut self) -> bool {
         let (Some(live), Some(accelerator)) = (&mut self.live, &self.accelerator) else {
             return false;

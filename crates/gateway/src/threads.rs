@@ -12,7 +12,7 @@ const LOOK_UPS_MAX: usize = 16;
 pub(crate) struct LookUps(Arc<Semaphore>);
 
 impl LookUps {
-    /// None is under way.
+    /// Places for look-ups, none of which is under way.
     pub(crate) fn new() -> LookUps {
         LookUps(Arc::new(Semaphore::new(LOOK_UPS_MAX)))
     }

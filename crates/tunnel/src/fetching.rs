@@ -23,7 +23,7 @@ struct Wait {
 /// Chunks that the device is asked for, and the flows that wait for them.
 pub(crate) struct Fetching {
     patience: Nanos,
-    /// In the order in which they were asked for, which is that of their times.
+    /// Chunks in the order in which they were asked for, which is that of their times.
     waits: BTreeMap<Ticket, Wait>,
     /// Time of the oldest question since the device's last answer.
     silent_since: Option<Nanos>,

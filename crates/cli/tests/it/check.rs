@@ -121,7 +121,7 @@ fn a_pool_is_no_file_that_the_engine_keeps_for_itself() {
     program::run(&folder, record).ended_with(2).says("pools is no folder");
 }
 
-/// What a group was made with and cannot change was ignored without a word.
+/// Settings that a group was made with and cannot change were ignored without a word.
 #[test]
 fn settings_of_the_first_start_and_groups_of_configurations_are_told() {
     let folder = program::folder("check-fixed");

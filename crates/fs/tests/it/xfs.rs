@@ -11,8 +11,8 @@ use thermocline_units::Bytes;
 
 const PROGRAMS: [&str; 2] = ["mkfs.xfs", "xfs_db"];
 
-/// Options of mkfs.xfs. Kernels may mount only version 5 with blocks of at most a page, so trees come
-/// into others with mkfs. The last two have blocks with 128 inodes, which is two clusters.
+/// Options of mkfs.xfs. Kernels may mount only version 5 with blocks of at most a page, so trees
+/// come into others with mkfs. The last two have blocks with 128 inodes, which is two clusters.
 const MAKES: [&str; 7] = [
     "",
     "-b size=1024 -n size=8192 -m rmapbt=1,reflink=1 -i sparse=1,size=512",

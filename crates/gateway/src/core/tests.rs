@@ -17,7 +17,7 @@ fn core() -> (Arc<Core>, tempfile::TempDir) {
     (Arc::new(Core::new(&Common::new(keys), Role::Acceptor).unwrap()), folder)
 }
 
-/// What the other end of a new connection is told first: that it closes, or nothing of the kind.
+/// First words to the other end of a new connection: that it closes, or nothing of the kind.
 fn told(core: &Arc<Core>) -> Option<String> {
     let hub = Hub::new(core.began, None);
     let cache = Cache::new(Bytes::from_mib(1), [1; 16], 1);

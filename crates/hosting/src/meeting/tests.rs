@@ -11,7 +11,7 @@ use tokio::task::LocalSet;
 struct Folder(PathBuf);
 
 impl Folder {
-    /// With the keys of these machines.
+    /// A folder with the keys of these machines.
     fn new(test: &str, names: &[&str]) -> Folder {
         let name = format!("thermocline-{}-{test}", std::process::id());
         let folder = Folder(std::env::temp_dir().join(name));
@@ -35,7 +35,7 @@ impl Drop for Folder {
     }
 }
 
-/// What became of a connection: who came in, or why nobody did.
+/// Outcome of a connection: who came in, or why nobody did.
 type Came = Result<Met, String>;
 
 /// A listener with these keys; what becomes of each connection.

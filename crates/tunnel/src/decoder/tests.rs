@@ -1,4 +1,4 @@
-//! What a decoder counts of many small segments.
+//! Memory that a decoder counts for many small segments.
 
 use super::*;
 use thermocline_units::Bytes as Size;

@@ -17,7 +17,7 @@ const MODULES: &str = "/usr/lib/uml/modules";
 const GUEST: Duration = Duration::from_secs(300);
 const PORT: u16 = 10809;
 
-/// Where a program is, in the folders of administrators too.
+/// Place of a program, in the folders of administrators too.
 fn find(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -150,7 +150,7 @@ impl Guest {
         let until = Instant::now() + GUEST;
         while self.child.try_wait().unwrap().is_none() {
             assert!(Instant::now() < until, "the guest does not end: {}", self.said());
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::yield_now();
         }
         let said = self.said();
         assert!(said.contains("guest is done"), "{said}");

@@ -1,4 +1,4 @@
-//! What is held of a map has a most.
+//! Bounds of what is held of a map.
 
 use super::{Map, Run};
 
