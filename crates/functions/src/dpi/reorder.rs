@@ -60,6 +60,11 @@ impl Reorder {
         self.of(key).next_back().map(|(start, bytes)| start + bytes.len() as u64)
     }
 
+    /// The place where the stream ends, if it was kept.
+    pub(super) fn known_end(&self, key: Key) -> Option<u64> {
+        self.ends.get(&key).copied()
+    }
+
     /// True if bytes at a position agree with all that is here for the same places.
     pub(super) fn agrees(&self, key: Key, at: u64, bytes: &[u8]) -> bool {
         self.of(key).all(|(start, piece)| {
