@@ -25,6 +25,7 @@ fn maker_of(shares: u32, saved: Saved) -> Maker {
         external: vec![EXTERNAL],
         chain: Vec::new(),
         token: None,
+        slots_max: 64,
     };
     let tenants = Tenants { tenants: vec![tenant], shares };
     Maker::new(tenants, None, 1024, 1, saved).expect("there are no rules")
