@@ -58,7 +58,7 @@ struct Owner {
     turn: u64,
 }
 
-/// Saved states, and when each was what it says; the start of the pool for those that are not named.
+/// Saved states, and when each was what it says: at the start of the pool, if it is not named.
 struct Aged {
     states: Saved,
     seen: BTreeMap<(String, u64), Nanos>,

@@ -54,8 +54,8 @@ impl Reorder {
         self.pieces.range((key, 0)..=(key, u64::MAX)).map(|(&(_, at), bytes)| (at, bytes))
     }
 
-    /// Pieces that may have bytes in a range: the last one that begins at or before it, and all that
-    /// begin within it.
+    /// Pieces that may have bytes in a range: the last one that begins at or before it, and all
+    /// that begin within it.
     fn touching(&self, key: Key, at: u64, end: u64) -> impl Iterator<Item = (u64, &Vec<u8>)> {
         let before = self.pieces.range((key, 0)..=(key, at)).next_back();
         let from = before.map_or(at, |(&(_, start), _)| start);

@@ -354,7 +354,7 @@ impl Core {
             if !is_there {
                 known.slot = None;
                 let text = format!(
-                    "the binding of slot {slot} is lost: it is not there, or the tenant may not have it any more"
+                    "the binding of slot {slot} is lost: it is not there, or not allowed any more"
                 );
                 self.notes.note(Severity::Warning, format!("tenant {}", request.tenant), text);
             }

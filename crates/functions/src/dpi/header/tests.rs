@@ -50,7 +50,8 @@ proptest! {
         let text = format!("{}{}", ["", "!"][usize::from(no)], drawn.text());
         let ports = Ports::parse(&text).unwrap();
         for port in 0..30 {
-            prop_assert_eq!(ports.includes(port), drawn.includes(port) != no, "{} of {}", port, text);
+            let expected = drawn.includes(port) != no;
+            prop_assert_eq!(ports.includes(port), expected, "{} of {}", port, text);
         }
     }
 }
