@@ -228,12 +228,14 @@ impl Maker {
     }
 
     /// Writes states anew that were not seen for a while, without mappings that are over. States
-    /// that cannot be read, or belong to no tenant that is here, stay as they are.
+    /// that cannot be read, or belong to no tenant or share that is here, stay as they are.
     fn age(&self, saved: &mut Aged) {
         let now = self.clock.now();
         let is_old = |name: &&(String, u64)| saved.seen(name).0 + AGED_EVERY.0 <= now.0;
         for name in saved.states.keys().filter(is_old).cloned().collect::<Vec<_>>() {
-            let Some(group) = self.tenants.find(&name.0) else { continue };
+            let group = self.tenants.find(&name.0);
+            let is_share = name.1 < u64::from(self.tenants.shares);
+            let Some(group) = group.filter(|_| is_share) else { continue };
             let mut instance = self.fresh(NAT, (group, FlowKey(name.1)));
             let state = saved.states.get(&name).expect("it was just there");
             if instance.import(saved.seen(&name), state).is_err() {
