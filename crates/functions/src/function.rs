@@ -41,6 +41,8 @@ pub enum Reason {
     Conflict,
     /// A packet too far ahead; or there is no room to keep it until the gap before it is filled.
     Reorder,
+    /// A segment of TCP that no receiver takes, or that some take differently from others.
+    Refused,
 }
 
 /// Fate of a packet.

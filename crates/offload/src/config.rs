@@ -45,6 +45,8 @@ pub struct TenantConfig {
     pub chain: Vec<String>,
     /// Token by which it asks for slots; none: it cannot.
     pub token: Option<String>,
+    /// Slots that its requests may have at a time; [`SLOTS_MAX`]: all.
+    pub slots_max: usize,
 }
 
 /// A card: slots that are threads of this process.

@@ -357,7 +357,7 @@ impl Drop for Saver {
 
 impl Core {
     fn now(&self) -> Nanos {
-        self.maker.clock.now()
+        self.maker.clock.uptime()
     }
 
     /// Takes packets in and carries on until nothing moves without somebody else.

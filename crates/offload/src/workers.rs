@@ -29,13 +29,25 @@ const REORDER_OF_DIRECTION: Size = Size::from_mib(4);
 /// A share of a tenant's hosts.
 pub(crate) type Share = (GroupId, FlowKey);
 
+/// Time of functions at the start of the pool: more than any timeout, so that what was idle before
+/// the start has a time.
+const START: Nanos = Nanos::from_secs(1 << 20);
+/// Saved states that no instance has taken grow older so often.
+const AGED_EVERY: Nanos = Nanos::from_secs(60);
+
 /// The time since the pool began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock(pub(crate) Instant);
 
 impl Clock {
-    pub(crate) fn now(self) -> Nanos {
+    /// Time since the start.
+    pub(crate) fn uptime(self) -> Nanos {
         Nanos(u64::try_from(self.0.elapsed().as_nanos()).expect("584 years"))
+    }
+
+    /// Time of functions.
+    fn now(self) -> Nanos {
+        Nanos(START.0 + self.uptime().0)
     }
 }
 
@@ -46,6 +58,18 @@ struct Owner {
     turn: u64,
 }
 
+/// Saved states, and when each was what it says: at the start of the pool, if it is not named.
+struct Aged {
+    states: Saved,
+    seen: BTreeMap<(String, u64), Nanos>,
+}
+
+impl Aged {
+    fn seen(&self, name: &(String, u64)) -> Nanos {
+        self.seen.get(name).copied().unwrap_or(START)
+    }
+}
+
 /// Makes instances of functions, with the state that was saved.
 pub(crate) struct Maker {
     pub(crate) tenants: Tenants,
@@ -54,7 +78,7 @@ pub(crate) struct Maker {
     seed: u64,
     pub(crate) clock: Clock,
     /// States that no instance has taken yet, and the last that were seen of all others.
-    saved: Mutex<Saved>,
+    saved: Mutex<Aged>,
     /// The owner of each share. What others still have of it is old.
     owners: Mutex<BTreeMap<(FunctionId, Share), Owner>>,
     /// A mapping was made or ended since the last save.
@@ -76,7 +100,8 @@ impl Maker {
         let (file, text) = rules.map_or(("no rules", ""), |rules| (&rules.file, &rules.text));
         let rules = Arc::new(Ruleset::compile(file, text, Limits::default())?);
         let flows_max = (flows_max / tenants.shares as usize).max(16);
-        let (saved, clock) = (Mutex::new(saved), Clock(Instant::now()));
+        let saved = Mutex::new(Aged { states: saved, seen: BTreeMap::new() });
+        let clock = Clock(Instant::now());
         let (owners, is_dirty, ended) = (Mutex::default(), false.into(), Mutex::default());
         Ok(Maker { tenants, rules, flows_max, seed, clock, saved, owners, is_dirty, ended })
     }
@@ -124,12 +149,13 @@ impl Maker {
     /// An instance with the state that was saved for it.
     fn make(&self, function: FunctionId, share: Share, notes: &mut Vec<String>) -> Instance {
         let mut instance = self.fresh(function, share);
-        let saved = locked(&self.saved);
-        let state = (function == NAT).then(|| saved.get(&self.name(share))).flatten();
+        let (saved, name) = (locked(&self.saved), self.name(share));
+        let state = (function == NAT).then(|| saved.states.get(&name)).flatten();
+        // Idle times in it are those of the time at which it was saved.
         if let Some(state) = state
-            && let Err(error) = instance.import(self.clock.now(), state)
+            && let Err(error) = instance.import(saved.seen(&name), state)
         {
-            notes.push(format!("saved mappings of {:?} are not used: {error}", self.name(share)));
+            notes.push(format!("saved mappings of {name:?} are not used: {error}"));
         }
         instance
     }
@@ -181,19 +207,51 @@ impl Maker {
             instances.retain(|key, (turn, _)| self.turn(bench, key) == Some(*turn));
             for ((function, share), (_, instance)) in &mut *instances {
                 let mut output = Output::default();
-                instance.expire(self.clock.now(), &mut output);
+                let now = self.clock.now();
+                instance.expire(now, &mut output);
                 let ended = output.events.into_iter().map(|event| (share.0, event));
                 locked(&self.ended).extend(ended);
                 if *function == NAT {
                     let mut state = Vec::new();
-                    instance.export(self.clock.now(), Part::All, &mut state);
-                    states.push((self.name(*share), state));
+                    instance.export(now, Part::All, &mut state);
+                    states.push((self.name(*share), now, state));
                 }
             }
         }
         let mut saved = locked(&self.saved);
-        saved.extend(states);
-        saved::encode(&saved)
+        for (name, now, state) in states {
+            saved.seen.insert(name.clone(), now);
+            saved.states.insert(name, state);
+        }
+        self.age(&mut saved);
+        saved::encode(&saved.states)
+    }
+
+    /// Writes states anew that were not seen for a while, without mappings that are over. States
+    /// that cannot be read, or belong to no tenant or share that is here, stay as they are.
+    fn age(&self, saved: &mut Aged) {
+        let now = self.clock.now();
+        let is_old = |name: &&(String, u64)| saved.seen(name).0 + AGED_EVERY.0 <= now.0;
+        for name in saved.states.keys().filter(is_old).cloned().collect::<Vec<_>>() {
+            let group = self.tenants.find(&name.0);
+            let is_share = name.1 < u64::from(self.tenants.shares);
+            let Some(group) = group.filter(|_| is_share) else { continue };
+            let mut instance = self.fresh(NAT, (group, FlowKey(name.1)));
+            let state = saved.states.get(&name).expect("it was just there");
+            if instance.import(saved.seen(&name), state).is_err() {
+                continue;
+            }
+            instance.expire(now, &mut Output::default());
+            let mut state = Vec::new();
+            match instance.flows() {
+                0 => saved.states.remove(&name),
+                _ => {
+                    instance.export(now, Part::All, &mut state);
+                    saved.states.insert(name.clone(), state)
+                }
+            };
+            saved.seen.insert(name, now);
+        }
     }
 }
 

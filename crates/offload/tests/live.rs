@@ -48,6 +48,7 @@ fn tenant(name: &str, last: u8) -> TenantConfig {
         external: vec![Ipv4Addr::new(198, 51, 100, 10 + last)],
         chain: vec!["nat".to_string(), "dpi".to_string()],
         token: Some(format!("token-of-tenant-{name}")),
+        slots_max: 64,
     }
 }
 

@@ -87,8 +87,8 @@ impl Platform {
     }
 
     /// Keeps a slot for one group's flows, or gives it back to all. Flows of others leave it with
-    /// their state, and those of the group may come. The scheduler takes no reserved slot from its
-    /// function.
+    /// their state, and those of the group may come. The scheduler counts no reserved slot, takes
+    /// none from its function and loads none: an empty one waits for its owner.
     ///
     /// # Errors
     /// When there is no such slot, or another group has it.
@@ -303,12 +303,33 @@ impl Platform {
         assert_eq!(slots.len(), self.slots.len(), "slots stay");
     }
 
+    /// Packets of the last period that reserved slots carried, by function.
+    fn carried_for_owners(&self) -> Vec<f64> {
+        let mut carried = vec![0.0; self.catalogue.functions().len()];
+        let slots = &self.slots;
+        if slots.iter().all(|slot| slot.reserved.is_none()) {
+            return carried;
+        }
+        let is_reserved = |stage: &&Stage| match stage.place {
+            Place::Slot(slot) => slots[slot.index()].reserved.is_some(),
+            Place::Processor(_) => false,
+        };
+        for (_, flow) in self.flows.iter().filter(|(_, flow)| flow.moving == Moving::No) {
+            for stage in self.switch.path(flow.tag).iter().filter(is_reserved) {
+                carried[stage.function.index()] += f64::from(flow.recent);
+            }
+        }
+        carried
+    }
+
     fn function_views(&self) -> Vec<FunctionView> {
+        let carried = self.carried_for_owners();
+        let period = self.settings.period.as_secs_f64();
         let view = |at: usize| {
             let id = FunctionId(at as u16);
             let image = self.catalogue.image(id);
             FunctionView {
-                offered: self.meter.offered(id),
+                offered: (self.meter.offered(id) - carried[at] / period).max(0.0),
                 room: image.map_or(u32::MAX, |image| image.room),
                 cost_stated: image.map_or(1.0, |image| image.cost),
                 processor: self.processor_cost(id),
@@ -330,6 +351,7 @@ impl Platform {
             room: slot.room,
             holds: slot.holding(),
             closed: self.cards[usize::from(slot.card)].closed,
+            reserved: slot.reserved.is_some(),
         };
         self.slots.iter().map(view).collect()
     }
@@ -424,36 +446,44 @@ impl Platform {
     }
 
     /// Packets of the last period at each worker that takes new flows, and what it should have:
-    /// slots share by their rates; what is too much for them is the processor's.
+    /// slots share by their rates; what is too much for them is the processor's. Reserved slots
+    /// share what their group has, and the others what is left.
     fn loads(&self) -> BTreeMap<Stage, Load> {
         let mut has: BTreeMap<Stage, f64> = BTreeMap::new();
+        let mut of_groups: BTreeMap<(FunctionId, Option<GroupId>), f64> = BTreeMap::new();
         for (_, flow) in self.flows.iter().filter(|(_, flow)| flow.moving == Moving::No) {
             for stage in self.switch.path(flow.tag) {
-                *has.entry(*stage).or_default() += f64::from(flow.recent);
+                let recent = f64::from(flow.recent);
+                *has.entry(*stage).or_default() += recent;
+                *of_groups.entry((stage.function, Some(flow.group))).or_default() += recent;
             }
         }
         let mut loads = BTreeMap::new();
         // Nanoseconds of the processor in a period.
         let mut spare = self.settings.period.0 as f64 * PROCESSOR_FULL;
         for function in (0..self.catalogue.functions().len() as u16).map(FunctionId) {
-            let is_of = |stage: &&Stage| stage.function == function;
-            let total: f64 = has.keys().filter(is_of).map(|stage| has[stage]).sum();
-            let slots = (0..self.slots.len() as u16).map(SlotId);
-            let runs: Vec<(SlotId, f64)> = slots
-                .filter(|slot| self.slots[slot.index()].welcomes(function))
-                .filter(|slot| !self.cards[usize::from(self.slots[slot.index()].card)].closed)
-                .map(|slot| {
-                    (slot, self.settings.period.0 as f64 / self.expected_cost(function, slot))
-                })
-                .collect();
-            let rate: f64 = runs.iter().map(|(_, rate)| rate).sum();
-            let mut rest = total;
-            for (slot, own) in runs {
-                let stage = Stage { function, place: Place::Slot(slot) };
-                let wants = (total * own / rate).min(own * FULL);
-                rest -= wants;
-                let has = has.get(&stage).copied().unwrap_or(0.0);
-                loads.insert(stage, Load { has, wants });
+            let of = of_groups.range((function, None)..=(function, Some(GroupId(u32::MAX))));
+            let mut rest: f64 = of.map(|(_, total)| *total).sum();
+            let mut runs = self.runs(function);
+            // Reserved slots first: the others share what those leave.
+            runs.sort_by_key(|(slot, _)| (self.slots[slot.index()].reserved.is_none(), *slot));
+            for runs in runs.chunk_by(|a, b| self.owner(a.0).is_some() == self.owner(b.0).is_some())
+            {
+                let common = rest;
+                for &(slot, own) in runs {
+                    let owner = self.owner(slot);
+                    let total = match owner {
+                        Some(_) => of_groups.get(&(function, owner)).copied().unwrap_or(0.0),
+                        None => common,
+                    };
+                    let is_like = |(other, _): &&(SlotId, f64)| self.owner(*other) == owner;
+                    let rate: f64 = runs.iter().filter(is_like).map(|(_, rate)| rate).sum();
+                    let wants = (total * own / rate).min(own * FULL);
+                    rest -= wants;
+                    let stage = Stage { function, place: Place::Slot(slot) };
+                    let has = has.get(&stage).copied().unwrap_or(0.0);
+                    loads.insert(stage, Load { has, wants });
+                }
             }
             if let Some(cost) = self.processor_cost(function) {
                 let stage = Stage { function, place: Place::Processor(function) };
@@ -464,6 +494,22 @@ impl Platform {
             }
         }
         loads
+    }
+
+    /// The group that a slot is reserved for.
+    fn owner(&self, slot: SlotId) -> Option<GroupId> {
+        self.slots[slot.index()].reserved
+    }
+
+    /// Slots that take new flows of a function, and the packets that each can do in a period.
+    fn runs(&self, function: FunctionId) -> Vec<(SlotId, f64)> {
+        let period = self.settings.period.0 as f64;
+        let slots = (0..self.slots.len() as u16).map(SlotId);
+        slots
+            .filter(|slot| self.slots[slot.index()].welcomes(function))
+            .filter(|slot| !self.cards[usize::from(self.slots[slot.index()].card)].closed)
+            .map(|slot| (slot, period / self.expected_cost(function, slot)))
+            .collect()
     }
 
     /// Panics if something is given twice or kept for nobody; for tests.
@@ -531,3 +577,6 @@ fn rearrange(
     }
     (better != path).then_some(better)
 }
+
+#[cfg(test)]
+mod tests;

@@ -216,7 +216,7 @@ impl World {
                 met("a slot was reserved or given back");
                 let slot = SlotId(self.rng.below(self.cards.len() as u64) as u16);
                 let group = GroupId(self.rng.below(GROUPS) as u32);
-                let group = (self.rng.below(2) == 0).then_some(group);
+                let group = (self.rng.below(4) == 0).then_some(group);
                 // Refused where another group has it.
                 let _ = self.platform.reserve(self.now, slot, group);
                 self.look();

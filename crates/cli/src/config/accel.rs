@@ -185,6 +185,12 @@ fn tenants(keys: &mut Keys<'_>, beside: &Path) -> Result<Vec<TenantConfig>, Conf
         if tenants.iter().any(is_twice) {
             return Err(table.problem(format!("two tenants are called `{}`", tenant.name)));
         }
+        let has_same = |other: &&TenantConfig| other.token.is_some() && other.token == tenant.token;
+        if let Some(other) = tenants.iter().find(has_same) {
+            let names = format!("`{}` and `{}`", other.name, tenant.name);
+            let text = format!("{names} have the same token; give each tenant its own");
+            return Err(table.problem(text));
+        }
         let external = tenants.iter().flat_map(|other| &other.external);
         let twice = external.clone().find(|address| tenant.external.contains(address));
         if let Some(address) = twice {
@@ -249,8 +255,10 @@ fn tenant(table: &mut Keys<'_>, beside: &Path) -> Result<TenantConfig, ConfigErr
         Some(file) => Some(secrets::token(&beside.join(file.value))?),
         None => None,
     };
+    let slots_max = table.count("slots-max", 0..=SLOTS_MAX as u32)?;
+    let slots_max = slots_max.map_or(SLOTS_MAX, |most| most as usize);
     let chain = chain.into_iter().map(|function| function.value).collect();
-    Ok(TenantConfig { name, networks, external, chain, token })
+    Ok(TenantConfig { name, networks, external, chain, token, slots_max })
 }
 
 type Listeners = (PathBuf, Option<(SocketAddr, PathBuf, Option<TlsFiles>)>);

@@ -1,11 +1,11 @@
 //! Addresses and ports of a rule's header: lists with ranges and exceptions.
 //!
 //! A list matches what one of its members matches, and none of its exceptions; a list of exceptions
-//! alone matches everything else.
+//! alone matches everything else. A member or an exception may be a list, which matches by itself.
 
 use std::net::IpAddr;
 
-/// Members and exceptions that a list may have.
+/// Members and exceptions that a list may have, with those of all lists in it.
 const MEMBERS_MAX: usize = 4096;
 /// Lists within lists.
 const DEPTH_MAX: usize = 8;
@@ -18,59 +18,79 @@ pub(super) fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Ranges, each from first to last.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct List<T> {
-    members: Vec<(T, T)>,
-    exceptions: Vec<(T, T)>,
+/// A range from first to last, or a list within a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part<T> {
+    Range(T, T),
+    List(List<T>),
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct List<T> {
+    members: Vec<Part<T>>,
+    exceptions: Vec<Part<T>>,
+}
+
+/// Reads one range.
+type Read<T> = fn(&str) -> Result<(T, T), String>;
+
 impl<T: PartialOrd + Copy> List<T> {
+    /// Goes down as deep as lists are nested, which [`DEPTH_MAX`] bounds.
     fn includes(&self, value: T) -> bool {
-        let within = |ranges: &[(T, T)]| ranges.iter().any(|r| r.0 <= value && value <= r.1);
+        let within = |parts: &[Part<T>]| {
+            parts.iter().any(|part| match part {
+                Part::Range(first, last) => *first <= value && value <= *last,
+                Part::List(list) => list.includes(value),
+            })
+        };
         (self.members.is_empty() || within(&self.members)) && !within(&self.exceptions)
     }
 
-    fn parse(text: &str, range: fn(&str) -> Result<(T, T), String>) -> Result<List<T>, String> {
+    fn parse(text: &str, read: Read<T>) -> Result<List<T>, String> {
         let mut list = List { members: Vec::new(), exceptions: Vec::new() };
-        list.add(text.trim(), false, 0, range)?;
+        list.add(text.trim(), 0, &mut 0, read)?;
         Ok(list)
     }
 
+    /// Adds one part of a list; `count` is the number of ranges so far, of all lists.
     fn add(
         &mut self,
         text: &str,
-        excepted: bool,
         depth: usize,
-        range: fn(&str) -> Result<(T, T), String>,
+        count: &mut usize,
+        read: Read<T>,
     ) -> Result<(), String> {
-        if let Some(rest) = text.strip_prefix('!') {
-            if rest == "any" || rest.starts_with('!') {
+        let (text, parts) = match text.strip_prefix('!') {
+            Some(rest) if rest == "any" || rest.starts_with('!') => {
                 return Err(format!("`{text}` matches nothing, or says no twice"));
             }
-            return self.add(rest, !excepted, depth, range);
-        }
-        if let Some(inner) = text.strip_prefix('[') {
-            let inner = inner.strip_suffix(']').ok_or_else(|| format!("`{text}` lacks its `]`"))?;
-            if depth == DEPTH_MAX {
-                return Err(format!("more than {DEPTH_MAX} lists within lists"));
+            Some(rest) => (rest, &mut self.exceptions),
+            None => (text, &mut self.members),
+        };
+        let Some(inner) = text.strip_prefix('[') else {
+            *count += 1;
+            if *count > MEMBERS_MAX {
+                return Err(format!("more than {MEMBERS_MAX} members"));
             }
-            for part in parts(inner) {
-                self.add(part.trim(), excepted, depth + 1, range)?;
-            }
+            let (first, last) = read(text)?;
+            parts.push(Part::Range(first, last));
             return Ok(());
+        };
+        let inner = inner.strip_suffix(']').ok_or_else(|| format!("`{text}` lacks its `]`"))?;
+        if depth == DEPTH_MAX {
+            return Err(format!("more than {DEPTH_MAX} lists within lists"));
         }
-        let ranges = if excepted { &mut self.exceptions } else { &mut self.members };
-        if ranges.len() == MEMBERS_MAX {
-            return Err(format!("more than {MEMBERS_MAX} members"));
+        let mut list = List { members: Vec::new(), exceptions: Vec::new() };
+        for part in split(inner) {
+            list.add(part.trim(), depth + 1, count, read)?;
         }
-        ranges.push(range(text)?);
+        parts.push(Part::List(list));
         Ok(())
     }
 }
 
 /// Parts between commas that lie in no inner brackets.
-fn parts(text: &str) -> Vec<&str> {
+fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, c) in text.char_indices() {
         match c {
@@ -149,3 +169,6 @@ fn ports(text: &str) -> Result<(u16, u16), String> {
         _ => Err(format!("`{text}`: expected any, a port, or a range such as 1024:65535")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,6 +40,7 @@ use header::bits;
 use reorder::Reorder;
 use ruleset::Seen;
 use scan::{Decision, Scanner};
+use segments::Segment;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use stream::{Direction, Partial, flag};
@@ -105,6 +106,8 @@ mod bit {
     pub(super) const CLOSED: u8 = 32;
     /// A SYN asked for another connection while this one was open. Not in exported state.
     pub(super) const OFFERED: u8 = 64;
+    /// That SYN came from the second end; otherwise from the first. Not in exported state.
+    pub(super) const OFFERED_BY_SECOND: u8 = 128;
 }
 
 /// Addresses, ports and protocol; the lesser end first.
@@ -298,7 +301,7 @@ impl Dpi {
         let is_tcp = packet.protocol == TCP;
         let was_seen = flow.directions[1 - direction].has(flag::STARTED);
         let answers = match packet.transport {
-            Transport::Tcp { flags, .. } => flags.ack() && !flags.syn(),
+            Transport::Tcp { flags, .. } => flags.ack() && !flags.syn() && !flags.rst(),
             _ => true,
         };
         if !is_tcp {
@@ -444,6 +447,9 @@ impl Function for Dpi {
         if self.settings.verify_checksums && !packet.transport_checksum_is_right(bytes) {
             return Verdict::Dropped(Reason::Checksum);
         }
+        if segments::is_refused_by_all(&packet) {
+            return Verdict::Dropped(Reason::Refused);
+        }
         let mut arrival = match self.arrive(now, from, &packet) {
             Ok(arrival) => arrival,
             Err(reason) => return Verdict::Dropped(reason),
@@ -466,7 +472,8 @@ impl Function for Dpi {
         self.scanner.begin_packet();
         if let Transport::Tcp { flags, sequence, acknowledged, payload, .. } = packet.transport {
             let payload = &bytes[payload..packet.end];
-            let verdict = self.segment(&arrival, (flags, sequence), payload, output);
+            let segment = Segment { flags, sequence, acknowledged, payload };
+            let verdict = self.segment(&arrival, segment, output);
             if verdict == Verdict::Pass && flags.ack() && !flags.rst() {
                 let decision = self.acknowledged(&arrival, acknowledged, output);
                 return decision.map_or(verdict, |decision| self.decided(slot, decision));
@@ -510,7 +517,7 @@ impl Function for Dpi {
             let flow = &self.flows[slot];
             writer.dpi(&DpiRecord {
                 protocol: flow.protocol,
-                flags: flow.bits & !bit::OFFERED,
+                flags: flow.bits & !(bit::OFFERED | bit::OFFERED_BY_SECOND),
                 ports: flow.identity_ports,
                 addresses: flow.identity_addresses,
                 idle: now.saturating_sub(flow.last).0,

@@ -2,7 +2,8 @@
 //! filled.
 //!
 //! The first bytes for a place count; a later segment that contradicts them is refused. Pieces of a
-//! direction never overlap. Room is bounded for each direction and over all of them.
+//! direction never overlap. Room is bounded for each direction and over all of them. A segment is
+//! compared with the pieces that it touches alone, because a direction may have tens of thousands.
 
 use super::scan::Key;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub(super) struct Reorder {
     pieces: BTreeMap<(Key, u64), Vec<u8>>,
     /// Ends of streams of which bytes before the end are missing.
     ends: BTreeMap<Key, u64>,
+    /// Memory of the pieces of each direction that has any.
+    held: BTreeMap<Key, usize>,
     bytes: usize,
     bytes_max: usize,
     direction_bytes_max: usize,
@@ -36,6 +39,7 @@ impl Reorder {
         Reorder {
             pieces: BTreeMap::new(),
             ends: BTreeMap::new(),
+            held: BTreeMap::new(),
             bytes: 0,
             bytes_max,
             direction_bytes_max,
@@ -50,6 +54,14 @@ impl Reorder {
         self.pieces.range((key, 0)..=(key, u64::MAX)).map(|(&(_, at), bytes)| (at, bytes))
     }
 
+    /// Pieces that may have bytes in a range: the last one that begins at or before it, and all
+    /// that begin within it.
+    fn touching(&self, key: Key, at: u64, end: u64) -> impl Iterator<Item = (u64, &Vec<u8>)> {
+        let before = self.pieces.range((key, 0)..=(key, at)).next_back();
+        let from = before.map_or(at, |(&(_, start), _)| start);
+        self.pieces.range((key, from)..(key, end.max(from))).map(|(&(_, at), bytes)| (at, bytes))
+    }
+
     /// Start of what is kept.
     pub(super) fn first(&self, key: Key) -> Option<u64> {
         self.of(key).next().map(|(start, _)| start)
@@ -60,11 +72,16 @@ impl Reorder {
         self.of(key).next_back().map(|(start, bytes)| start + bytes.len() as u64)
     }
 
+    /// The place where the stream ends, if it was kept.
+    pub(super) fn known_end(&self, key: Key) -> Option<u64> {
+        self.ends.get(&key).copied()
+    }
+
     /// True if bytes at a position agree with all that is here for the same places.
     pub(super) fn agrees(&self, key: Key, at: u64, bytes: &[u8]) -> bool {
-        self.of(key).all(|(start, piece)| {
-            let from = start.max(at);
-            let to = (start + piece.len() as u64).min(at + bytes.len() as u64);
+        let end = at + bytes.len() as u64;
+        self.touching(key, at, end).all(|(start, piece)| {
+            let (from, to) = (start.max(at), (start + piece.len() as u64).min(end));
             from >= to
                 || mutant("later_bytes_of_an_overlap_are_believed")
                 || piece[(from - start) as usize..(to - start) as usize]
@@ -79,11 +96,10 @@ impl Reorder {
         }
         let end = at + bytes.len() as u64;
         let mut gaps = Vec::new();
-        let (mut from, mut held) = (at, 0);
-        for (start, piece) in self.of(key) {
-            held += piece.len() + PIECE_BYTES;
-            if start > from && from < end {
-                gaps.push((from, start.min(end)));
+        let mut from = at;
+        for (start, piece) in self.touching(key, at, end) {
+            if start > from {
+                gaps.push((from, start));
             }
             from = from.max(start + piece.len() as u64);
         }
@@ -91,8 +107,12 @@ impl Reorder {
             gaps.push((from, end));
         }
         let new: usize = gaps.iter().map(|(a, b)| (b - a) as usize + PIECE_BYTES).sum();
+        let held = self.held.get(&key).copied().unwrap_or(0);
         if held + new > self.direction_bytes_max || self.bytes + new > self.bytes_max {
             return Err(Refused::Full);
+        }
+        if new > 0 {
+            self.held.insert(key, held + new);
         }
         self.bytes += new;
         for (from, to) in gaps {
@@ -155,7 +175,14 @@ impl Reorder {
 
     fn remove(&mut self, key: Key, start: u64) -> Vec<u8> {
         let piece = self.pieces.remove(&(key, start)).unwrap_or_default();
-        self.bytes -= piece.len() + PIECE_BYTES;
+        let freed = piece.len() + PIECE_BYTES;
+        self.bytes -= freed;
+        if let Some(held) = self.held.get_mut(&key) {
+            *held -= freed;
+            if *held == 0 {
+                self.held.remove(&key);
+            }
+        }
         piece
     }
 
@@ -167,3 +194,6 @@ impl Reorder {
         self.forget_end(key);
     }
 }
+
+#[cfg(test)]
+mod tests;

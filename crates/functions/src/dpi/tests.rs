@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 
 mod plain;
+mod refused;
 
 const CLIENT: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 40_000);
 const SERVER: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 1)), 80);
@@ -147,23 +148,16 @@ fn acknowledge(dpi: &mut Dpi, upto: u32) -> (Verdict, Vec<u32>) {
 
 /// A segment of the server without bytes, which acknowledges all before a number.
 fn answer(flags: u8, sequence: u32, upto: u32) -> Vec<u8> {
-    let mut bytes = build::tcp((SERVER, CLIENT), flags, sequence, b"");
-    bytes[28..32].copy_from_slice(&upto.to_be_bytes());
-    bytes[36..38].fill(0);
-    let packet = Packet::parse(&bytes).unwrap();
-    let sum = packet.pseudo_header(bytes.len() - packet.start);
-    let sum = sum.with(&bytes[packet.start..]).checksum();
-    bytes[36..38].copy_from_slice(&sum.to_be_bytes());
-    bytes
+    build::tcp_answer((SERVER, CLIENT), flags, (sequence, upto), b"")
 }
 
 /// An inspection that has seen a handshake; the client's bytes begin at 100.
 fn open_connection(text: &str) -> Dpi {
     let mut dpi = dpi(text);
     send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b""));
-    send(&mut dpi, answer(0x12, 499, 100));
+    send(&mut dpi, answer(0x12, 0, 100));
     assert_eq!(send(&mut dpi, segment(100, b"")).0, Verdict::Pass);
-    assert_eq!(send(&mut dpi, answer(0x10, 500, 100)).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, answer(0x10, 1, 100)).0, Verdict::Pass);
     dpi
 }
 
@@ -223,7 +217,7 @@ fn a_flow_that_is_first_seen_by_a_retransmission_goes_on() {
 fn a_forged_acknowledgement_hides_nothing_of_a_flow_that_was_seen_whole() {
     let mut dpi = dpi(EVIL);
     send(&mut dpi, build::tcp((CLIENT, SERVER), 2, u32::MAX, b""));
-    send(&mut dpi, build::tcp((SERVER, CLIENT), 0x12, 0, b""));
+    send(&mut dpi, answer(0x12, 0, 0));
     all_pass(&mut dpi, 0..100);
     assert_eq!(acknowledge(&mut dpi, 500), (Verdict::Pass, vec![]));
     assert_eq!(send(&mut dpi, segment(100, b"evil")).0, Verdict::Dropped(Reason::Rule));
@@ -243,7 +237,7 @@ fn nothing_that_came_before_a_handshake_hides_its_bytes() {
         let mut dpi = dpi(EVIL);
         send(&mut dpi, build::tcp((CLIENT, SERVER), flags, sequence, payload));
         send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b""));
-        send(&mut dpi, answer(0x12, 499, 100));
+        send(&mut dpi, answer(0x12, 0, 100));
         let verdict = send(&mut dpi, segment(100, b"evil")).0;
         assert_eq!(verdict, Verdict::Dropped(Reason::Rule), "{flags:#x} {sequence}");
     }
@@ -256,7 +250,7 @@ fn bytes_that_a_receiver_refuses_do_not_stand_for_later_ones() {
     let without_ack = build::tcp((CLIENT, SERVER), 0, 102, b"..");
     assert_eq!(send(&mut dpi, without_ack).0, Verdict::Dropped(Reason::Malformed));
     let with_syn = build::tcp((CLIENT, SERVER), 0x12, 101, b"..");
-    assert_eq!(send(&mut dpi, with_syn).0, Verdict::Dropped(Reason::Reorder));
+    assert_eq!(send(&mut dpi, with_syn).0, Verdict::Dropped(Reason::Refused));
     assert_eq!(send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 101, b"")).0, Verdict::Pass);
     assert_eq!(send(&mut dpi, segment(90, b"..........")).0, Verdict::Dropped(Reason::Reorder));
     // A probe of the connection, as some systems send it, and a SYN that comes twice.
@@ -285,7 +279,7 @@ fn a_connection_that_the_server_accepts_is_inspected_from_its_beginning() {
         // The server knows nothing of it.
         assert_eq!(send(&mut dpi, answer(0x12, 9, 77)).0, Verdict::Pass);
         all_pass(&mut dpi, 3_100..4_100);
-        assert_eq!(send(&mut dpi, answer(0x12, 9, first)).0, Verdict::Pass);
+        assert_eq!(send(&mut dpi, answer(0x12, 0, first)).0, Verdict::Pass);
         assert_eq!(send(&mut dpi, segment(first, b"ev")).0, Verdict::Pass);
         let verdict = send(&mut dpi, segment(first.wrapping_add(2), b"il")).0;
         assert_eq!(verdict, Verdict::Dropped(Reason::Rule), "{first}");
@@ -299,7 +293,7 @@ fn an_end_ahead_of_a_gap_ends_the_connection_when_the_gap_is_filled() {
     let end = |sequence, payload: &[u8]| build::tcp((CLIENT, SERVER), 0x11, sequence, payload);
     assert_eq!(send(&mut dpi, end(110, b"....")).0, Verdict::Pass);
     assert_eq!(send(&mut dpi, end(111, b"....")).0, Verdict::Dropped(Reason::Conflict));
-    assert_eq!(send(&mut dpi, answer(0x11, 500, 100)).0, Verdict::Pass);
+    assert_eq!(send(&mut dpi, answer(0x11, 1, 100)).0, Verdict::Pass);
     let closed = |dpi: &Dpi| dpi.all().any(|slot| dpi.flows[slot].has(bit::CLOSED));
     assert!(!closed(&dpi));
     all_pass(&mut dpi, 100..110);
@@ -413,7 +407,9 @@ fn headers_say_which_packets_a_rule_looks_at() {
 
 #[test]
 fn flow_options_follow_the_handshake() {
-    let answer = |flags, payload: &[u8]| build::tcp((SERVER, CLIENT), flags, 500, payload);
+    let answer = |flags, sequence, upto, payload: &[u8]| {
+        build::tcp_answer((SERVER, CLIENT), flags, (sequence, upto), payload)
+    };
     for (option, on_request, on_answer) in [
         ("to_server", true, false),
         ("to_client,established", false, true),
@@ -424,9 +420,9 @@ fn flow_options_follow_the_handshake() {
         let text = format!("alert tcp any any -> any any (flow:{option}; content:\"x\"; sid:1;)");
         let mut dpi = dpi(&text);
         send(&mut dpi, build::tcp((CLIENT, SERVER), 2, 99, b""));
-        send(&mut dpi, build::tcp((SERVER, CLIENT), 0x12, 499, b""));
+        send(&mut dpi, answer(0x12, 0, 100, b""));
         assert_eq!(!send(&mut dpi, segment(100, b"x")).1.is_empty(), on_request, "{option}");
-        assert_eq!(!send(&mut dpi, answer(0x18, b"x")).1.is_empty(), on_answer, "{option}");
+        assert_eq!(!send(&mut dpi, answer(0x18, 1, 101, b"x")).1.is_empty(), on_answer, "{option}");
     }
 }
 
@@ -476,7 +472,7 @@ fn a_flood_takes_no_room_from_established_flows() {
     for port in 0..8 {
         let ends = ((CLIENT.0, port), SERVER);
         send(&mut dpi, build::tcp(ends, 2, 99, b""));
-        send(&mut dpi, build::tcp((ends.1, ends.0), 0x12, 0, b""));
+        send(&mut dpi, build::tcp_answer((ends.1, ends.0), 0x12, (0, 100), b""));
         send(&mut dpi, build::tcp(ends, 0x18, 100, b"a"));
     }
     for port in 1000..3000 {

@@ -21,14 +21,23 @@ pub fn udp(ends: Ends, payload: &[u8]) -> Vec<u8> {
     ip(ends, UDP, &segment)
 }
 
-/// A TCP packet without options; `flags` as the header has them.
+/// A TCP packet without options that acknowledges number 1; `flags` as the header has them.
 ///
 /// # Panics
 /// As [`udp`].
 pub fn tcp(ends: Ends, flags: u8, sequence: u32, payload: &[u8]) -> Vec<u8> {
+    tcp_answer(ends, flags, (sequence, 1), payload)
+}
+
+/// As [`tcp`], with a sequence number and one that is acknowledged.
+///
+/// # Panics
+/// As [`udp`].
+pub fn tcp_answer(ends: Ends, flags: u8, numbers: (u32, u32), payload: &[u8]) -> Vec<u8> {
     let mut segment = ports(ends);
-    segment.extend(sequence.to_be_bytes());
-    segment.extend([0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+    segment.extend(numbers.0.to_be_bytes());
+    segment.extend(numbers.1.to_be_bytes());
+    segment.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
     segment.extend(payload);
     ip(ends, TCP, &segment)
 }

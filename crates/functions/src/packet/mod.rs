@@ -82,6 +82,10 @@ impl TcpFlags {
     pub(crate) fn rst(self) -> bool {
         self.0 & 4 != 0
     }
+    /// The urgent pointer counts.
+    pub(crate) fn urg(self) -> bool {
+        self.0 & 32 != 0
+    }
     /// The acknowledgement number counts.
     pub(crate) fn ack(self) -> bool {
         self.0 & 16 != 0

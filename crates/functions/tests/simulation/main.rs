@@ -12,7 +12,7 @@ mod world;
 use thermocline_seeds::{Seeds, Simulation, met_by, plain};
 
 /// Situations that the seeds must have met.
-const SITUATIONS: [&str; 26] = [
+const SITUATIONS: [&str; 29] = [
     "a packet turned",
     "a host has all its ports",
     "ports are exhausted",
@@ -29,6 +29,9 @@ const SITUATIONS: [&str; 26] = [
     "a segment was new in part",
     "ports of a connection were used again",
     "a SYN came in an open connection",
+    "something came before the answer to a SYN",
+    "a segment acknowledged what was never sent",
+    "a segment was urgent",
     "bytes came before the beginning of a connection",
     "an end that came ahead of a gap was reached",
     "a rule with several elements matched",
@@ -42,7 +45,7 @@ const SITUATIONS: [&str; 26] = [
 ];
 
 /// Bugs that a seed must catch.
-const MUTANTS: [&str; 19] = [
+const MUTANTS: [&str; 22] = [
     "checksum_with_the_wrong_sign",
     "udp_without_checksum_gets_one",
     "port_given_twice",
@@ -55,7 +58,10 @@ const MUTANTS: [&str; 19] = [
     "drop_goes_before_pass",
     "later_bytes_of_an_overlap_are_believed",
     "bytes_ahead_of_a_gap_are_not_kept",
-    "foreign_syn_carries_bytes",
+    "bytes_of_a_syn_count",
+    "bytes_before_an_answer_count",
+    "any_acknowledgement_counts",
+    "urgent_bytes_pass",
     "bytes_before_the_beginning_pass",
     "an_end_ahead_of_a_gap_is_forgotten",
     "state_before_a_skip_is_forgotten",

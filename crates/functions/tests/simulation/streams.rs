@@ -206,7 +206,7 @@ impl Streams {
             }
         }
         if has_ended && decision == 0 && received.iter().all(|got| *got) {
-            self.next_connection(ends, answers);
+            self.next_connection(ends, (answers, first.wrapping_add(length as u32)));
         }
     }
 
@@ -218,13 +218,27 @@ impl Streams {
             let anywhere = self.rng.next_u64() as u32;
             assert_eq!(self.send(build::tcp(ends, flags, anywhere, payload)).0, Verdict::Pass);
         }
+        let back = (ends.1, ends.0);
+        let syn = build::tcp(ends, 2, first.wrapping_sub(1), b"");
+        if self.rng.below(4) == 0 {
+            let bytes = build::tcp(ends, 2, first.wrapping_sub(1), b"...");
+            assert_eq!(self.send(bytes).0, Verdict::Dropped(Reason::Refused));
+        }
+        assert_eq!(self.send(syn).0, Verdict::Pass);
+        if !is_answered {
+            return;
+        }
+        // A server that has not answered yet takes no bytes.
+        if self.rng.below(3) == 0 {
+            let at = first.wrapping_add(self.rng.below(3) as u32);
+            assert_eq!(self.send(build::tcp(ends, 0x18, at, b"...")).0, Verdict::Pass);
+        }
         let packets = [
-            build::tcp(ends, 2, first.wrapping_sub(1), b""),
-            build::tcp((ends.1, ends.0), 0x12, answers.wrapping_sub(1), b""),
+            build::tcp_answer(back, 0x12, (answers.wrapping_sub(1), first), b""),
             build::tcp(ends, 0x10, first, b""),
-            build::tcp((ends.1, ends.0), 0x10, answers, b""),
+            build::tcp_answer(back, 0x10, (answers, first), b""),
         ];
-        for packet in packets.into_iter().take(if is_answered { 4 } else { 1 }) {
+        for packet in packets {
             assert_eq!(self.send(packet).0, Verdict::Pass);
         }
     }
@@ -232,12 +246,15 @@ impl Streams {
     /// A packet that no receiver takes bytes of, where the first `missing` bytes have come.
     fn refused_by_all(&mut self, ends: Ends, (first, missing): (u32, u32), has_moved: bool) {
         let next = first.wrapping_add(missing);
-        let (packet, expected) = match self.rng.below(4) {
+        let refused = Verdict::Dropped(Reason::Refused);
+        let (packet, expected) = match self.rng.below(6) {
             0 => (build::tcp(ends, 0, next, b"..."), Verdict::Dropped(Reason::Malformed)),
-            1 if missing > 0 => {
-                let bytes = build::tcp(ends, 2, next.wrapping_sub(1), b"...");
-                (bytes, Verdict::Dropped(Reason::Reorder))
+            1 => (build::tcp(ends, 2, next.wrapping_sub(1), b"..."), refused),
+            3 if !has_moved => {
+                let never_sent = 2 + self.rng.below(1 << 31) as u32;
+                (build::tcp_answer(ends, 0x18, (next, never_sent), b"..."), refused)
             }
+            4 => (build::tcp(ends, 0x38, next, b"..."), refused),
             2 if !has_moved => {
                 let bytes = build::tcp(ends, 0x10, first.wrapping_sub(4), b"....");
                 (bytes, Verdict::Dropped(Reason::Reorder))
@@ -251,8 +268,8 @@ impl Streams {
     }
 
     /// Both streams have ended: the next connection on the same ports is inspected.
-    fn next_connection(&mut self, ends: Ends, answers: u32) {
-        let back = build::tcp((ends.1, ends.0), 0x11, answers, b"");
+    fn next_connection(&mut self, ends: Ends, (answers, upto): (u32, u32)) {
+        let back = build::tcp_answer((ends.1, ends.0), 0x11, (answers, upto), b"");
         assert_eq!(self.send(back).0, Verdict::Pass);
         let first = self.rng.next_u64() as u32;
         let open = build::tcp(ends, 2, first.wrapping_sub(1), b"");

@@ -94,7 +94,31 @@ fn wanted(group: &BTreeMap<String, String>) -> Result<(String, usize), Refused> 
     Ok((name.clone(), count))
 }
 
+/// Slots that a tenant's requests have, or wait for.
+fn taken(requests: &[Request], tenant: &str) -> usize {
+    requests.iter().filter(|one| one.tenant == tenant && one.slot.is_some()).count()
+}
+
+/// # Errors
+/// The tenant's requests have as many slots as they may.
+fn may_bind(requests: &[Request], tenant: &str, most: usize) -> Result<(), Refused> {
+    let taken = taken(requests, tenant);
+    match taken < most {
+        true => Ok(()),
+        false => Err(Refused::conflict(format!(
+            "requests of `{tenant}` have {taken} slots, and may have {most} (its `slots-max`); \
+             unbind one first"
+        ))),
+    }
+}
+
 impl Core {
+    fn slots_max(&self, tenant: &str) -> usize {
+        let group = self.tenant(tenant).ok();
+        let tenant = group.and_then(|group| self.maker.tenants.get(group));
+        tenant.map_or(0, |tenant| tenant.slots_max)
+    }
+
     /// Profiles that the caller may see: its own, and the administrator's.
     pub(crate) fn profiles(&self, caller: &Caller) -> Vec<DeviceProfile> {
         let is_seen = |profile: &&DeviceProfile| {
@@ -224,6 +248,7 @@ impl Core {
         if request.slot.is_some() {
             return Err(Refused::conflict(format!("the request {uuid} is bound already")));
         }
+        may_bind(&self.kept.requests, &request.tenant, self.slots_max(&request.tenant))?;
         let id = function(&request.function)?;
         let slot = self.free_slot(id).ok_or_else(|| {
             Refused::conflict(format!(
@@ -319,14 +344,18 @@ impl Core {
         for at in 0..self.kept.requests.len() {
             let request = self.kept.requests[at].clone();
             let Some(slot) = request.slot else { continue };
-            let is_there = self.tenant(&request.tenant).is_ok()
+            // This one has its slot among those that are counted.
+            let is_there = taken(&self.kept.requests, &request.tenant)
+                <= self.slots_max(&request.tenant)
                 && !locked(&self.wishes).pins.contains_key(&slot)
                 && self.pin(slot, &request.function).is_ok();
             let known = &mut self.kept.requests[at];
             known.state = if is_there { "BindStarted" } else { "Unbound" }.to_string();
             if !is_there {
                 known.slot = None;
-                let text = format!("the binding of slot {slot} is lost: it is not there any more");
+                let text = format!(
+                    "the binding of slot {slot} is lost: it is not there, or not allowed any more"
+                );
                 self.notes.note(Severity::Warning, format!("tenant {}", request.tenant), text);
             }
         }

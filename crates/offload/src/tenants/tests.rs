@@ -14,6 +14,7 @@ fn tenants() -> Tenants {
         external: vec![Ipv4Addr::from(external)],
         chain: Vec::new(),
         token: None,
+        slots_max: 64,
     };
     let tenants = vec![
         tenant("a", [10, 0, 0, 0], [192, 0, 2, 1]),

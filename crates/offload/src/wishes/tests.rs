@@ -30,7 +30,7 @@ fn plan(wishes: &Wishes, holds: &[Holding]) -> Vec<Act> {
 }
 
 fn plan_on(wishes: &Wishes, holds: &[Holding], closed: bool) -> Vec<Act> {
-    let slot = |&holds: &Holding| SlotView { card: 0, room: 1, holds, closed };
+    let slot = |&holds: &Holding| SlotView { card: 0, room: 1, holds, closed, reserved: false };
     let slots: Vec<SlotView> = holds.iter().map(slot).collect();
     let function = FunctionView { offered: 0.0, room: 1, cost_stated: 1.0, processor: Some(1.0) };
     let (costs, loads) = (vec![1.0; 2 * slots.len()], vec![Nanos(1); 2 * slots.len()]);

@@ -25,6 +25,7 @@ fn maker_of(shares: u32, saved: Saved) -> Maker {
         external: vec![EXTERNAL],
         chain: Vec::new(),
         token: None,
+        slots_max: 64,
     };
     let tenants = Tenants { tenants: vec![tenant], shares };
     Maker::new(tenants, None, 1024, 1, saved).expect("there are no rules")
@@ -181,4 +182,57 @@ fn the_making_of_an_instance_is_no_work_on_packets() {
     let all = super::processor_time().saturating_sub(begun);
     assert!(told.making.0 > 0, "an instance was made");
     assert!(told.worked.0 + told.making.0 <= all.0, "{told:?}, {all}");
+}
+
+/// A clock that began so many seconds ago.
+fn clock_since(seconds: u64) -> Clock {
+    Clock(Instant::now().checked_sub(Duration::from_secs(seconds)).expect("a past"))
+}
+
+/// Saved mappings came back as if they had just been used, and so lived longer with each restart.
+#[test]
+fn saved_mappings_keep_their_age() {
+    for (idle, since, lives) in [(200, 10, true), (200, 150, false), (290, 20, false)] {
+        let (mut before, bench) = (maker(Saved::new()), Bench::default());
+        let answer = opened(&bench, &before);
+        before.clock = clock_since(idle);
+        let mut after = maker(saved::decode(&before.save(&[bench])).expect("it was made here"));
+        after.clock = clock_since(since);
+        let answered = process(&Bench::default(), &after, Side::Outside, answer).is_some();
+        assert_eq!(answered, lives, "idle for {idle} s, and taken up after {since} s");
+    }
+}
+
+/// A worker that failed leaves its mappings to the next one, which takes them at the age that they
+/// have by then.
+#[test]
+fn mappings_that_were_saved_here_keep_their_age() {
+    for (taken_up, lives) in [(1_250, true), (1_350, false)] {
+        let (mut maker, failed) = (maker(Saved::new()), Bench::default());
+        maker.clock = clock_since(1_000);
+        let answer = opened(&failed, &maker);
+        maker.clock = clock_since(1_100);
+        maker.save(&[failed]);
+        maker.clock = clock_since(taken_up);
+        let answered = process(&Bench::default(), &maker, Side::Outside, answer).is_some();
+        assert_eq!(answered, lives, "at {taken_up} s");
+    }
+}
+
+/// States that no instance has taken were written for ever, as young as on the first day.
+#[test]
+fn saved_mappings_that_nobody_takes_grow_older_and_end() {
+    let (before, bench) = (maker(Saved::new()), Bench::default());
+    let answer = opened(&bench, &before);
+    let bytes = before.save(&[bench]);
+    let mut between = maker(saved::decode(&bytes).expect("it was made here"));
+    between.clock = clock_since(200);
+    let bytes = between.save(&[]);
+    let kept = saved::decode(&bytes).expect("it was made here");
+    assert_eq!(kept.len(), 1);
+    let mut after = maker(kept);
+    after.clock = clock_since(150);
+    assert!(process(&Bench::default(), &after, Side::Outside, answer).is_none());
+    between.clock = clock_since(400);
+    assert!(saved::decode(&between.save(&[])).expect("it was made here").is_empty());
 }

@@ -34,11 +34,13 @@ impl<'a> Draft<'a> {
         plan.extend(self.acts);
     }
 
-    /// Slots that serve `function`, or will, in order of number; those of closed cards are left
-    /// out.
+    /// Slots that serve `function`, or will, in order of number; reserved ones and those of closed
+    /// cards are left out.
     pub(super) fn serving(&self, function: FunctionId) -> Vec<usize> {
-        let serves =
-            |slot: &usize| self.serves[*slot] == Some(function) && !self.view.slots[*slot].closed;
+        let serves = |slot: &usize| {
+            let known = &self.view.slots[*slot];
+            self.serves[*slot] == Some(function) && !known.closed && !known.reserved
+        };
         (0..self.serves.len()).filter(serves).collect()
     }
 
@@ -47,10 +49,15 @@ impl<'a> Draft<'a> {
         self.serving(function).iter().map(|&slot| self.view.rate(function, slot)).sum()
     }
 
+    /// True if no act names the slot, and nobody has reserved it.
+    fn is_open(&self, slot: usize) -> bool {
+        !self.named[slot] && !self.view.slots[slot].reserved
+    }
+
     /// True if the slot is empty, large enough, and not named.
     pub(super) fn is_free(&self, function: FunctionId, slot: usize) -> bool {
         let is_empty = self.view.slots[slot].holds == Holding::Nothing;
-        is_empty && !self.named[slot] && self.view.fits(function, slot)
+        is_empty && self.is_open(slot) && self.view.fits(function, slot)
     }
 
     /// True if the slot runs another function and could run this one.
@@ -59,12 +66,12 @@ impl<'a> Draft<'a> {
             Holding::Running(other) => other != function,
             _ => false,
         };
-        runs_other && !self.named[slot] && self.view.fits(function, slot)
+        runs_other && self.is_open(slot) && self.view.fits(function, slot)
     }
 
     /// True if the slot runs something and no act names it.
     pub(super) fn can_leave(&self, slot: usize) -> bool {
-        matches!(self.view.slots[slot].holds, Holding::Running(_)) && !self.named[slot]
+        matches!(self.view.slots[slot].holds, Holding::Running(_)) && self.is_open(slot)
     }
 
     /// Time until `function` would run in `slot`, waiting for the port included.

@@ -78,12 +78,16 @@ pub struct SlotView {
     pub holds: Holding,
     /// True if an administrator empties its card: nothing may be loaded there.
     pub closed: bool,
+    /// True if it is kept for one tenant: it is no capacity for others, and nothing may be loaded
+    /// there or taken away. [`FunctionView::offered`] is without what it carries.
+    pub reserved: bool,
 }
 
 /// A function, as a scheduler sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FunctionView {
-    /// Packets a second that came for it, over the last period, dropped ones included.
+    /// Packets a second that came for it, over the last period, dropped ones included and those on
+    /// slots that are reserved left out.
     pub offered: f64,
     /// Size that its image needs; a slot with less room cannot hold it.
     pub room: u32,

@@ -22,8 +22,10 @@ struct Pool {
 
 impl Pool {
     fn new(slots: &[(u32, Holding)], functions: &[(f64, u32)]) -> Pool {
-        let slot =
-            |&(room, holds): &(u32, Holding)| SlotView { card: 0, room, holds, closed: false };
+        let slot = |&(room, holds): &(u32, Holding)| {
+            let (closed, reserved) = (false, false);
+            SlotView { card: 0, room, holds, closed, reserved }
+        };
         let function = |&(offered, room): &(f64, u32)| FunctionView {
             offered,
             room,
@@ -67,6 +69,26 @@ fn demand_is_given_as_many_slots_as_it_needs() {
         let plan = pool.plan(&mut *scheduler(name), Nanos(1));
         assert_eq!(plan.len(), slots, "{name}: {plan:?}");
         assert_eq!(plan[0], Act::Provision { slot: 0, function: F }, "{name}");
+    }
+}
+
+/// Slots that tenants had bound counted as capacity for all others.
+#[test]
+fn reserved_slots_are_neither_counted_nor_taken() {
+    for name in ["first-fit", "by-cost:prefetch=no"] {
+        let running = (LITTLE, Holding::Running(F));
+        let slots = [running, running, (LITTLE, Holding::Nothing), (LITTLE, Holding::Nothing)];
+        let mut pool = Pool::new(&slots, &[(60_000.0, LITTLE), (900_000.0, LITTLE)]);
+        (0..2).for_each(|slot| pool.slots[slot].reserved = true);
+        pool.slots[3].reserved = true;
+        pool.functions[1].offered = 0.0;
+        let plan = pool.plan(&mut *scheduler(name), Nanos(1));
+        assert_eq!(plan, [Act::Provision { slot: 2, function: F }], "{name}");
+        // Nothing is left that another function could have.
+        pool.functions[1].offered = 900_000.0;
+        pool.slots[2].reserved = true;
+        let plan = pool.plan(&mut *scheduler(name), Nanos(1_000_000_000));
+        assert_eq!(plan, [], "{name}");
     }
 }
 

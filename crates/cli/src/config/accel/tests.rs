@@ -38,6 +38,7 @@ fn a_whole_configuration_is_read() {
     let serve = read(WHOLE, Path::new("/etc/p.toml")).expect("it is right");
     assert_eq!(serve.socket, Path::new("/etc/accel.sock"));
     assert_eq!(serve.pool.tenants[0].chain, ["nat", "dpi"]);
+    assert_eq!(serve.pool.tenants[0].slots_max, 64);
     assert_eq!((serve.pool.cards[0].slots, serve.pool.shares), (3, 8));
     assert_eq!(serve.pool.outside.gateway, Some([192, 0, 2, 254].into()));
 }
@@ -55,6 +56,7 @@ fn mistakes_are_named_with_their_line() {
         ("shares = 8", "shares = 0", "line 3: `shares` must be"),
         ("shares", "share", "did you mean `shares`?"),
         ("slots = 3", "slots = 65", "line 15: `slots` must be"),
+        ("external = [", "slots-max = 65\nexternal = [", "line 19: `slots-max` must be"),
         ("first-fit", "first-fid", "line 5:"),
         ("state = \"state\"\n", "", "`state` is missing"),
         ("[api]", "[api]\ntcp = \"127.0.0.1:1\"", "line 22: TCP needs a `token-file`"),
@@ -65,4 +67,21 @@ fn mistakes_are_named_with_their_line() {
     }
     let second = "[[tenant]]\nname = \"b\"\nnetworks = [\"10.0.0.128/25\"]\n[api]";
     assert!(problem("[api]", second).contains("its networks meet 10.0.0.0/24"));
+}
+
+/// The token belonged to the later tenant, which then had what the first one had asked for.
+#[test]
+fn two_tenants_with_one_token_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, token) in [("one", "0123456789abcdef"), ("two", "0123456789abcdef\n")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, token).expect("it is written");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("it is ours");
+    }
+    let second = "token-file = \"one\"\n[[tenant]]\nname = \"b\"\nnetworks = [\"10.0.1.0/24\"]\n\
+                  token-file = \"two\"\n[api]";
+    let text = WHOLE.replace("[api]", second);
+    let found = read(&text, &folder.path().join("p.toml")).expect_err("one token").to_string();
+    assert!(found.contains("`a` and `b` have the same token"), "{found}");
 }
