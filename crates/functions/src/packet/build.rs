@@ -29,7 +29,7 @@ pub fn tcp(ends: Ends, flags: u8, sequence: u32, payload: &[u8]) -> Vec<u8> {
     tcp_answer(ends, flags, (sequence, 1), payload)
 }
 
-/// As [`tcp`], with a sequence number and one that is acknowledged.
+/// A packet as of [`tcp`], with a sequence number and one that is acknowledged.
 ///
 /// # Panics
 /// As [`udp`].

@@ -87,7 +87,7 @@ fn a_slot_of_one_group_is_no_capacity_for_others() {
     }
 }
 
-/// What a group does on its own slot asks for no other one.
+/// Work of a group on its own slot asks for no other one.
 #[test]
 fn the_load_of_a_groups_own_slot_asks_for_no_other() {
     let mut platform = platform("by-cost:prefetch=no:linger=0s:fade=0s");
