@@ -19,6 +19,8 @@ pub(crate) struct Meter {
     /// Packets a second, at the last look.
     offered: Vec<f64>,
     looked: Nanos,
+    /// Length of the last period, seconds.
+    seconds: f64,
     costs: BTreeMap<(FunctionId, Place), f64>,
 }
 
@@ -42,8 +44,13 @@ impl Meter {
         }
         self.offered = self.came.iter().map(|came| *came as f64 / seconds).collect();
         self.came.fill(0);
-        self.looked = now;
+        (self.looked, self.seconds) = (now, seconds);
         assert!(self.offered.iter().all(|rate| rate.is_finite()), "a rate is a number");
+    }
+
+    /// Length of the last period, seconds; 0 before the first one has ended.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.seconds
     }
 
     /// Packets a second over the last period.

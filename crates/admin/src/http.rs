@@ -245,9 +245,16 @@ async fn answer<S, T: Future<Output = ()> + Send + 'static>(
         callers.push_back(caller.clone());
         let talk = talk(stream, caller.clone());
         tokio::spawn(async move {
+            let mut talk = std::pin::pin!(talk);
             tokio::select! {
-                () = talk => {}
-                () = caller.must_go.notified() => {}
+                biased;
+                () = &mut talk => {}
+                () = caller.must_go.notified() => {
+                    // Its token may have come in the same moment.
+                    if caller.is_known() {
+                        talk.await;
+                    }
+                }
             }
             drop(place);
         });
@@ -290,13 +297,21 @@ async fn converse(
     let _ = server.serve_connection(stream, service).await;
 }
 
+/// Takes note that whoever sent this request may: the connection does not make way for others. To
+/// be called by whoever looks at tokens in place of this crate ([`serve_apart`]).
+pub fn note_known(request: &Request) {
+    if let Some(caller) = request.extensions().get::<Arc<Caller>>() {
+        caller.note_known();
+    }
+}
+
 /// Lets a request through when it carries the token, or asks for the page.
 async fn check_token(State(token): State<Arc<str>>, request: Request, next: Next) -> Response {
     let given = request.headers().get(header::AUTHORIZATION);
     let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let known = given.is_some_and(|given| is_equal(given.as_bytes(), token.as_bytes()));
-    if let Some(caller) = request.extensions().get::<Arc<Caller>>().filter(|_| known) {
-        caller.note_known();
+    if known {
+        note_known(&request);
     }
     if known || pages::is_page(request.uri().path()) {
         return next.run(request).await;

@@ -12,7 +12,9 @@ use axum::routing::get;
 use axum::{Extension, Json, Router};
 use std::sync::Arc;
 use thermocline_admin::api::{Event, Refused};
-use thermocline_admin::http::{Answer, Body, Dashboard, Onward, Query, is_equal, is_page};
+use thermocline_admin::http::{
+    Answer, Body, Dashboard, Onward, Query, is_equal, is_page, note_known,
+};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -99,6 +101,7 @@ async fn check_token(State(tokens): State<Tokens>, mut request: Request, next: N
         let refused = Refused { message: message.to_string(), status: 401 };
         return ([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response();
     };
+    note_known(&request);
     request.extensions_mut().insert(caller);
     next.run(request).await
 }

@@ -239,6 +239,7 @@ impl Maker {
             let mut instance = self.fresh(NAT, (group, FlowKey(name.1)));
             let state = saved.states.get(&name).expect("it was just there");
             if instance.import(saved.seen(&name), state).is_err() {
+                saved.seen.insert(name, now); // Looked at again with the next ones.
                 continue;
             }
             instance.expire(now, &mut Output::default());

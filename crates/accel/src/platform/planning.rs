@@ -303,7 +303,8 @@ impl Platform {
         assert_eq!(slots.len(), self.slots.len(), "slots stay");
     }
 
-    /// Packets of the last period that reserved slots carried, by function.
+    /// Packets a second of the last period that reserved slots carried, by function: no more than
+    /// they can. What is too much for them asks for other slots.
     fn carried_for_owners(&self) -> Vec<f64> {
         let mut carried = vec![0.0; self.catalogue.functions().len()];
         let slots = &self.slots;
@@ -314,22 +315,28 @@ impl Platform {
             Place::Slot(slot) => slots[slot.index()].reserved.is_some(),
             Place::Processor(_) => false,
         };
+        let mut by_slot: BTreeMap<Stage, f64> = BTreeMap::new();
         for (_, flow) in self.flows.iter().filter(|(_, flow)| flow.moving == Moving::No) {
             for stage in self.switch.path(flow.tag).iter().filter(is_reserved) {
-                carried[stage.function.index()] += f64::from(flow.recent);
+                *by_slot.entry(*stage).or_default() += f64::from(flow.recent);
             }
+        }
+        for (stage, packets) in by_slot {
+            let Place::Slot(slot) = stage.place else { continue };
+            let most = FULL * 1e9 / self.expected_cost(stage.function, slot);
+            let rate = packets / self.meter.seconds().max(f64::MIN_POSITIVE);
+            carried[stage.function.index()] += rate.min(most);
         }
         carried
     }
 
     fn function_views(&self) -> Vec<FunctionView> {
         let carried = self.carried_for_owners();
-        let period = self.settings.period.as_secs_f64();
         let view = |at: usize| {
             let id = FunctionId(at as u16);
             let image = self.catalogue.image(id);
             FunctionView {
-                offered: (self.meter.offered(id) - carried[at] / period).max(0.0),
+                offered: (self.meter.offered(id) - carried[at]).max(0.0),
                 room: image.map_or(u32::MAX, |image| image.room),
                 cost_stated: image.map_or(1.0, |image| image.cost),
                 processor: self.processor_cost(id),

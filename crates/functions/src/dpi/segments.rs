@@ -77,8 +77,10 @@ impl Dpi {
         let is_over = flow.has(bit::CLOSED | bit::PASSED);
         let is_other = stream.has(flag::STARTED) && stream.beginning() != first;
         let is_unsure = stream.has(flag::RESUMED) || stream.position == 0 && is_other;
-        // Whoever answers first, before there is a question, would be taken for the server.
-        let is_turned = (direction == 1) != flow.has(bit::SECOND_IS_CLIENT);
+        // Whoever answers first, before there is a question, would be taken for the server. Where
+        // both ask, the first one stays the client: a server may answer by a question.
+        let is_turned = (direction == 1) != flow.has(bit::SECOND_IS_CLIENT)
+            && !flow.directions[1 - direction].is_whole();
         if is_over || (is_unsure || is_turned) && !flow.has(bit::ESTABLISHED) {
             met("ports of a connection were used again");
             self.begin_again(slot, direction);
@@ -166,7 +168,9 @@ impl Dpi {
     fn acknowledges_amiss(&self, arrival: &Arrival, acknowledged: u32) -> bool {
         let key = (arrival.slot, 1 - arrival.direction);
         let other = self.flows[key.0].directions[key.1];
-        if !other.is_whole() || mutant("any_acknowledgement_counts") {
+        // Fragments that pass are not counted.
+        let is_counted = other.is_whole() && !self.settings.pass_fragments;
+        if !is_counted || mutant("any_acknowledgement_counts") {
             return false;
         }
         let inspected = other.position + u64::from(other.has(flag::ENDED));

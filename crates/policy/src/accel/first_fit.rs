@@ -30,7 +30,7 @@ impl Scheduler for FirstFit {
     fn plan(&mut self, view: &View<'_>, plan: &mut Vec<Act>) {
         let mut draft = Draft::new(view);
         draft.leave_closed_cards();
-        let usable = view.slots.iter().filter(|slot| !slot.closed).count();
+        let usable = view.slots.iter().filter(|slot| !slot.closed && !slot.reserved).count();
         let is_wanted = |id: &FunctionId| view.functions[id.index()].offered > 0.0;
         let wanted = view.function_ids().filter(is_wanted).count();
         let share = usable.checked_div(wanted).unwrap_or(0).max(1);

@@ -103,6 +103,42 @@ fn the_load_of_a_groups_own_slot_asks_for_no_other() {
     }
 }
 
+/// All that was offered to a reserved slot counted as carried, so that an owner with too much work
+/// never got another slot.
+#[test]
+fn work_that_is_too_much_for_an_own_slot_asks_for_another() {
+    let mut platform = platform("by-cost:prefetch=no");
+    offer(&mut platform, Nanos(1), ONE, 1, 1);
+    let now = tick(&mut platform);
+    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
+    answer_all(&mut platform, now);
+    for _ in 0..20 {
+        let now = platform.next_tick();
+        // Three times what a slot can do in a period of 10 ms with 5 µs a packet.
+        for flow in 0..60 {
+            offer(&mut platform, Nanos(now.0 - 1), ONE, flow, 100);
+        }
+        tick(&mut platform);
+    }
+    assert_eq!(running(&platform), 2);
+}
+
+/// A period that ended late divided the two by different times, and others' work seemed to be none.
+#[test]
+fn work_of_others_counts_also_where_a_period_is_long() {
+    let mut platform = platform("first-fit");
+    offer(&mut platform, Nanos(1), ONE, 1, 1);
+    let now = tick(&mut platform);
+    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
+    answer_all(&mut platform, now);
+    let late = Nanos(platform.next_tick().0 + 5_000_000);
+    offer(&mut platform, Nanos(late.0 - 1), ONE, 1, 200);
+    offer(&mut platform, Nanos(late.0 - 1), TWO, 2, 100);
+    platform.tick(late);
+    answer_all(&mut platform, late);
+    assert_eq!(running(&platform), 2);
+}
+
 #[test]
 fn flows_are_balanced_among_the_slots_that_serve_them() {
     let mut platform = platform("by-cost:prefetch=no");

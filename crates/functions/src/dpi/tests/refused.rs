@@ -177,3 +177,16 @@ fn a_reset_or_an_end_with_a_syn_ends_nothing() {
     assert_eq!(send(&mut dpi, from_client(4, 100, b"")).0, Verdict::Pass);
     assert!(is_closed(&dpi));
 }
+
+/// A server that answered a SYN by a SYN of its own was taken for the client, and rules for what
+/// goes to clients did not look at it.
+#[test]
+fn a_server_that_answers_by_a_question_stays_the_server() {
+    let rule = "drop tcp any any -> any any (sid:1; flow:to_client; content:\"evil\";)";
+    let mut dpi = dpi(rule);
+    send(&mut dpi, from_client(2, 99, b""));
+    send(&mut dpi, build::tcp((SERVER, CLIENT), 2, 0, b""));
+    send(&mut dpi, acknowledging(0x12, 99, 1, b""));
+    send(&mut dpi, back(0x10, 1, 100, b""));
+    assert_eq!(send(&mut dpi, back(0x18, 1, 100, b"evil")).0, RULE);
+}
