@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use thermocline_engine::pools::refuse_own_file;
 use thermocline_recording::Sink;
 use thermocline_trace::recording::Packer;
 use thermocline_units::Bytes;
@@ -48,14 +49,24 @@ impl Recording {
         Recording::on(file, path, trouble).map_err(failed)
     }
 
-    /// Refuses a file that exists, or whose folder does not, before anything is started for it.
+    /// Refuses a place that the engine keeps for itself in its data folder, and one whose folder
+    /// is not there. The data folder is made by a first start.
+    pub(crate) fn check_place(path: &Path, data: &Path) -> Result<(), CliError> {
+        refuse_own_file(data, path).map_err(CliError::input)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match folder.filter(|folder| !folder.is_dir() && *folder != data) {
+            None => Ok(()),
+            Some(folder) => Err(CliError::input(format!(
+                "{}: {} is no folder; make it first",
+                path.display(),
+                folder.display()
+            ))),
+        }
+    }
+
+    /// Refuses a file that exists, before anything is started for it.
     pub(crate) fn check(path: &Path) -> Result<(), CliError> {
         let name = path.display();
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-            let text = format!("{name}: {} is no folder; make it first", folder.display());
-            return Err(CliError::input(text));
-        }
         match path.exists() {
             true => Err(CliError::input(format!(
                 "{name} exists; choose another name for the recording"

@@ -206,6 +206,10 @@ fn gone<'a>(
     of_volume.filter(|at| !found.contains(at)).collect()
 }
 
+/// Ranges about which something else is said than before, at most: each file there is said again in
+/// as many parts, and a user can make thousands of files that share a fragmented one's bytes.
+const TOUCHED_MAX: usize = 64;
+
 /// Changes by a run to what is said.
 #[derive(Default)]
 struct Change {
@@ -308,15 +312,26 @@ impl Change {
         let changed = self.files.iter().filter_map(|id| catalog.file(*id)).flat_map(ranges);
         let mut all: Vec<_> = self.void.iter().cloned().chain(changed.map(|(r, _)| r)).collect();
         all.sort_by_key(|range| range.start);
-        all.dedup_by(|next, before| {
-            let joined = next.start <= before.end;
-            if joined {
-                before.end = before.end.max(next.end);
-            }
-            joined
-        });
+        join(&mut all, 0);
+        if all.len() > TOUCHED_MAX {
+            // Nearest neighbours become one: what lies between them is said again, as it was.
+            let mut gaps: Vec<u64> = all.windows(2).map(|two| two[1].start - two[0].end).collect();
+            let (_, gap, _) = gaps.select_nth_unstable_by_key(TOUCHED_MAX - 1, |gap| Reverse(*gap));
+            join(&mut all, *gap);
+        }
         all
     }
+}
+
+/// Makes one of ranges in order that lie within `gap` of each other.
+fn join(ranges: &mut Vec<Range<u64>>, gap: u64) {
+    ranges.dedup_by(|next, before| {
+        let joined = next.start <= before.end.saturating_add(gap);
+        if joined {
+            before.end = before.end.max(next.end);
+        }
+        joined
+    });
 }
 
 /// The parts of a range that lie in `touched`, whose ranges are in order.

@@ -82,14 +82,17 @@ fn work(file: &File, jobs: &Receiver<DiskJob>, hub: &Weak<Hub>, tell: &dyn Fn(&i
     while let Ok(first) = jobs.recv() {
         let mut batch = vec![first];
         batch.extend(jobs.try_iter().take(BATCH_JOBS - 1));
-        for done in done(file, batch, &mut |error| {
+        let mut failed = |error: &io::Error| {
             if !std::mem::replace(&mut has_failed, true) {
                 tell(error);
             }
-        }) {
-            let Some(hub) = hub.upgrade() else { return };
-            hub.disk_done(done);
-        }
+        };
+        // One by one: a batch on a slow disk takes longer than a flow has patience.
+        work_off(file, batch, &mut failed, &mut |done| {
+            if let Some(hub) = hub.upgrade() {
+                hub.disk_done(done);
+            }
+        });
     }
 }
 
@@ -106,7 +109,7 @@ impl Run {
         self.place + self.bytes as u64 == place && self.bytes + length <= READ_BYTES_MAX
     }
 
-    fn read(&mut self, file: &File, all: &mut Vec<DiskDone>) {
+    fn read(&mut self, file: &File, answer: &mut dyn FnMut(DiskDone)) {
         let Run { place, bytes: length, chunks } = std::mem::take(self);
         let mut bytes = vec![0; length];
         let is_read = file.read_exact_at(&mut bytes, place).is_ok();
@@ -115,37 +118,40 @@ impl Run {
             let (chunk, behind) = rest.split_at(length);
             rest = behind;
             let bytes = is_read.then(|| chunk.to_vec());
-            all.push(DiskDone::Read { ticket, bytes });
+            answer(DiskDone::Read { ticket, bytes });
         }
     }
 }
 
-/// Does jobs, in an order that nobody can tell from theirs.
-fn done(file: &File, jobs: Vec<DiskJob>, failed: &mut dyn FnMut(&io::Error)) -> Vec<DiskDone> {
-    let mut all = Vec::with_capacity(jobs.len());
+/// Does jobs, in an order that nobody can tell from theirs, and answers each when it is done.
+fn work_off(
+    file: &File,
+    jobs: Vec<DiskJob>,
+    failed: &mut dyn FnMut(&io::Error),
+    answer: &mut dyn FnMut(DiskDone),
+) {
     let mut run = Run::default();
     for job in jobs {
         match job {
             DiskJob::Read { ticket, place, length } => {
                 if !run.takes(place, length) {
-                    run.read(file, &mut all);
+                    run.read(file, answer);
                     run.place = place;
                 }
                 run.bytes += length;
                 run.chunks.push((ticket, length));
             }
             DiskJob::Write { place, bytes } => {
-                run.read(file, &mut all);
+                run.read(file, answer);
                 let written = file.write_all_at(&bytes, place);
                 if let Err(error) = &written {
                     failed(error);
                 }
-                all.push(DiskDone::Written { is_written: written.is_ok() });
+                answer(DiskDone::Written { is_written: written.is_ok() });
             }
         }
     }
-    run.read(file, &mut all);
-    all
+    run.read(file, answer);
 }
 
 #[cfg(test)]

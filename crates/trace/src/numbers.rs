@@ -169,18 +169,27 @@ pub(crate) fn whole(field: &[u8]) -> Option<u64> {
 /// The whole of `field` as a decimal fraction of a unit of `scale` parts, in parts: `1.5` with a
 /// scale of 1,000 is 1,500. What is finer than one part is cut off.
 pub(crate) fn fraction(field: &[u8], scale: u64) -> Option<u64> {
+    parts_of(field, scale).map(|(parts, _)| parts)
+}
+
+/// The same, and true if nothing was cut off.
+fn parts_of(field: &[u8], scale: u64) -> Option<(u64, bool)> {
     let point = memchr::memchr(b'.', field).and_then(|point| split_around(field, point));
     let units = whole(point.map_or(field, |(units, _)| units))?;
     let mut parts = u128::from(units) * u128::from(scale);
+    let mut is_exact = true;
     if let Some((_, decimals)) = point {
         if decimals.is_empty() || !decimals.iter().all(u8::is_ascii_digit) {
             return None;
         }
         let kept = decimals.get(..DIGITS_MAX - 1).unwrap_or(decimals);
         let tenths = 10u128.pow(kept.len() as u32);
-        parts += u128::from(whole(kept)?) * u128::from(scale) / tenths;
+        let scaled = u128::from(whole(kept)?) * u128::from(scale);
+        parts += scaled / tenths;
+        let rest = decimals.get(kept.len()..).unwrap_or_default();
+        is_exact = scaled.is_multiple_of(tenths) && rest.iter().all(|digit| *digit == b'0');
     }
-    u64::try_from(parts).ok()
+    Some((u64::try_from(parts).ok()?, is_exact))
 }
 
 /// The problem with a field that should have been a number; `what` names it ("the offset").
@@ -228,9 +237,7 @@ pub(crate) fn fraction_field(what: &str, field: &[u8], unit: u64) -> Result<u64,
 /// A required number of units of `unit` bytes, in whole bytes; a fraction is of a unit.
 pub(crate) fn bytes_field(what: &str, field: &[u8], unit: u64) -> Result<u64, Problem> {
     let bytes = fraction_field(what, field, unit)?;
-    // Not where that overflows: there is no fraction of so large a number.
-    let thousandths = unit.checked_mul(1000).and_then(|scale| fraction(field, scale));
-    match thousandths.is_some_and(|parts| parts % 1000 != 0) {
+    match parts_of(field, unit).is_some_and(|(_, is_exact)| !is_exact) {
         true => Err(Problem::new(format!(
             "{what} `{}` is no whole number of bytes; is it another column, or another unit?",
             Excerpt(field)

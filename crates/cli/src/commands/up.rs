@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::handed::HandedSockets;
 use crate::listeners::{self, LogFormat};
 use crate::output;
+use crate::recording::Recording;
 use crate::running::RunningEngine;
 use crate::service::{self, State};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,7 +20,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use thermocline_engine::Engine;
-use thermocline_engine::pools::{self, Permission, refuse_own_file};
+use thermocline_engine::pools::{self, Permission};
 use thermocline_units::Bytes;
 use thermocline_units::text::counted;
 
@@ -115,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<(), CliError> {
     config = config.with_added_pools().map_err(CliError::input)?;
     config.settings = args.deciding.settings(config.settings);
     if let Some(record) = args.deciding.record() {
-        refuse_own_file(&config.data, record).map_err(CliError::input)?;
+        Recording::check_place(record, &config.data)?;
     }
     if args.config.is_some() {
         config.check_secrets().map_err(CliError::input)?;

@@ -118,7 +118,7 @@ fn a_pool_is_no_file_that_the_engine_keeps_for_itself() {
     assert!(!folder.join("pools").exists(), "nothing was made");
     std::fs::write(folder.join("engine.toml"), CONFIG).unwrap();
     let record = "up engine.toml --record pools/learnt";
-    program::run(&folder, record).ended_with(2).says("pools is no folder");
+    program::run(&folder, record).ended_with(2).says("keeps a file of its own there");
 }
 
 /// Settings that a group was made with and cannot change were ignored without a word.

@@ -80,7 +80,7 @@ impl PoolLedger for AddedPools {
 
     fn check_path(&self, path: &Path) -> Result<(), String> {
         let own = self.path.lock().unwrap_or_else(PoisonError::into_inner);
-        super::refuse_own_file(own.parent().unwrap_or(Path::new("")), path)
+        super::own_files::refuse_any_own_file(own.parent().unwrap_or(Path::new("")), path)
     }
 
     fn strike(&self, name: &str) {

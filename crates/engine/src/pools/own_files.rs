@@ -5,8 +5,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Names of such files.
-const NAMES: [&str; 6] =
-    ["learnt", "hints.json", "started-with", "scrubbed", super::config::ADDED_POOLS_FILE, "token"];
+const NAMES: [&str; 5] =
+    ["learnt", "hints.json", "started-with", "scrubbed", super::config::ADDED_POOLS_FILE];
+/// One more where an engine was started without a configuration.
+const TOKEN: &str = "token";
 /// Endings of what is written before it takes a file's place, or set aside.
 const ENDINGS: [&str; 3] = ["", ".new", ".unread"];
 
@@ -15,14 +17,23 @@ const ENDINGS: [&str; 3] = ["", ".new", ".unread"];
 /// # Errors
 /// The path is one of those; the text says what to do.
 pub fn refuse_own_file(data: &Path, path: &Path) -> Result<(), String> {
+    refuse(data, path, &NAMES)
+}
+
+/// The same, and the token of an engine without a configuration.
+pub(super) fn refuse_any_own_file(data: &Path, path: &Path) -> Result<(), String> {
+    refuse(data, path, &NAMES).and_then(|()| refuse(data, path, &[TOKEN]))
+}
+
+fn refuse(data: &Path, path: &Path, names: &[&str]) -> Result<(), String> {
     let folder = place(data);
-    let is_own = NAMES.iter().any(|name| {
+    let is_own = names.iter().any(|name| {
         ENDINGS.iter().any(|ending| place(&folder.join(format!("{name}{ending}"))) == place(path))
     });
     match is_own {
         true => Err(format!(
             "{}: the engine keeps a file of its own there, which it replaces as a whole; give \
-             another name, such as {}.pool",
+             another name, such as {}.pool, and move the file there if there is one",
             path.display(),
             path.file_name().unwrap_or(OsStr::new("fast")).display()
         )),

@@ -168,3 +168,29 @@ fn a_file_system_that_is_not_found_any_more_is_gone_from_its_volume_only() {
     let sources = [source("db", Bytes(0)), source("db", Bytes(4096))];
     assert_eq!(sources, ["fs/db", "fs/db+4096"], "the name under which it spoke");
 }
+
+/// A file of thousands of extents that share bytes with other files had each of these said again in
+/// as many parts.
+#[test]
+fn what_is_said_again_has_a_bound() {
+    let mut catalog = Catalog::default();
+    let (large, others) = (1 << 30, 20);
+    let mut first = Vec::new();
+    for inode in 20..20 + others {
+        first.extend([file_of(inode, large + inode), extent_of(inode, 0, large)]);
+    }
+    run(&mut catalog, &first);
+    let pieces = (0..10_000).map(|at| extent(at * 8192, 4096));
+    let fragmented: Vec<_> = std::iter::once(file(1)).chain(pieces).collect();
+    let said = run(&mut catalog, &fragmented);
+    let again = said.len() - 10_000;
+    assert!(again <= others as usize * super::TOUCHED_MAX, "{again} parts are said again");
+    let end = said.last().unwrap();
+    assert!(matches!(end, Surveyed::Here(range, _) if range.end == 9_999 * 8192 + 4096), "{end:?}");
+    let covered = said.iter().filter_map(|said| match said {
+        Surveyed::Here(range, facts) if facts.file_size == Some(Bytes(large + 20)) => Some(range),
+        _ => None,
+    });
+    let bytes: u64 = covered.map(|range| range.end - range.start).sum();
+    assert!(bytes >= 10_000 * 4096, "all that was touched is said again: {bytes}");
+}

@@ -232,7 +232,12 @@ impl Reader {
         body: Body,
     ) -> Result<(), FsError> {
         let files = pass.summary.files + pass.summary.directories + pass.summary.others;
-        if files.max(self.let_go.len() as u64) > pass.limits.files {
+        if self.let_go.len() as u64 > pass.limits.files {
+            // Nothing but a beginning gets rid of them while a node stays torn.
+            *self = Reader::default();
+            return Err(FsError::TooMany { what: "files", most: pass.limits.files });
+        }
+        if files > pass.limits.files {
             return Err(FsError::TooMany { what: "files", most: pass.limits.files });
         }
         let known = Known { generation: pointer.generation, owner: tree, run: pass.run, body };

@@ -3,6 +3,13 @@
 use super::*;
 use thermocline_tunnel::Store;
 
+/// Does jobs; their answers.
+fn done(file: &File, jobs: Vec<DiskJob>, failed: &mut dyn FnMut(&io::Error)) -> Vec<DiskDone> {
+    let mut all = Vec::new();
+    work_off(file, jobs, failed, &mut |done| all.push(done));
+    all
+}
+
 /// A store of 64 KiB in memory and `disk` bytes on a device.
 fn store(disk: u64) -> Store {
     Store::new(Bytes::from_kib(64), 7).with_disk(Bytes(disk))

@@ -1,6 +1,6 @@
 //! Numbers against the standard library, and what is not one.
 
-use super::{Excerpt, fraction, scan_whole, whole};
+use super::{Excerpt, bytes_field, fraction, scan_whole, whole};
 use proptest::prelude::*;
 
 proptest! {
@@ -54,4 +54,24 @@ fn numbers_with_anything_else_about_them_are_none() {
 fn excerpts_are_printable_and_short() {
     assert_eq!(Excerpt(b"a\0\xff\n").to_string(), "a\\x00\\xff\\n");
     assert!(Excerpt(&[b'x'; 1000]).to_string().len() < 70);
+}
+
+/// A column of seconds that was taken for offsets was cut to whole bytes without a word.
+#[test]
+fn bytes_have_no_fractions() {
+    let bytes = |text: &str, unit| bytes_field("the offset", text.as_bytes(), unit).ok();
+    for (text, unit, expected) in [
+        ("4096", 1, Some(4096)),
+        ("4096.0", 1, Some(4096)),
+        ("1.5", 512, Some(768)),
+        ("0.00390625", 1 << 20, Some(4096)),
+        ("4096.9", 1, None),
+        ("0.0004", 1, None),
+        ("1700000000.000412", 1, None),
+        ("1.3", 512, None),
+        ("4096.00000000000000000000000001", 1, None),
+        ("4096.00000000000000000000000000", 1, Some(4096)),
+    ] {
+        assert_eq!(bytes(text, unit), expected, "{text} of {unit}");
+    }
 }
