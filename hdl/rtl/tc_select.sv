@@ -48,7 +48,7 @@ module tc_select #(
   localparam int ROOM = 8 * GROUPS;
 
   typedef enum logic [3:0] {
-    IDLE, LOAD, BEGIN, GROUP, BIT, LENGTH, COMPARE, ACT, AGAIN, TOTAL, DUE, CLOSE, END, STORE
+    IDLE, LOAD, BEGIN, GROUP, PICK, BIT, LENGTH, COMPARE, ACT, AGAIN, TOTAL, DUE, CLOSE, END, STORE
   } step_t;
   step_t step;
 
@@ -84,10 +84,18 @@ module tc_select #(
     endcase
   endfunction
 
+  // The first group with candidates, and the first candidate of the group at hand, a cycle after
+  // `left` and `group_loose` are known: every way to GROUP and to BIT leaves time for that.
   logic [2:0] pick_group, pick_bit;
-  assign pick_group = lowest(left);
-  assign pick_bit   = lowest(group_loose);
-  assign in_ready   = step == IDLE;
+  logic pick_strict, no_group, no_bit;
+  always_ff @(posedge clk) begin
+    pick_group <= lowest(left);
+    no_group <= left == '0;
+    pick_bit <= lowest(group_loose);
+    pick_strict <= group_strict[lowest(group_loose)];
+    no_bit <= group_loose == '0;
+  end
+  assign in_ready = step == IDLE;
 
   logic [7:0] groups_in;
   genvar g;
@@ -154,7 +162,7 @@ module tc_select #(
       end
       BIT: begin
         position <= $signed({2'b0, base}) + $signed({{(S - 6) {1'b0}}, group_at, pick_bit}) + 1'b1;
-        strict <= group_strict[pick_bit];
+        strict <= pick_strict;
         group_loose <= group_loose & (group_loose - 1'b1);
       end
       TOTAL: position <= $signed({2'b0, base}) + $signed({{(S - 7) {1'b0}}, count});
@@ -187,6 +195,17 @@ module tc_select #(
     endcase
   end
 
+  // Bit by bit: an index on the left would be negated in a carry chain.
+  genvar f;
+  generate
+    for (f = 0; f < 1 << FLOWS_LOG2; f++) begin : g_fresh
+      always_ff @(posedge clk) begin
+        if (rst) fresh[f] <= 1'b1;
+        else if (step == STORE && flow == TID'(f)) fresh[f] <= last;
+      end
+    end
+  endgenerate
+
   always_ff @(posedge clk) begin
     if (tells && free) begin
       out_last <= step == END && !closes;
@@ -199,18 +218,17 @@ module tc_select #(
     end
     if (rst) begin
       step <= IDLE;
-      fresh <= '1;
       out_valid <= 1'b0;
     end else begin
       if (tells && free) out_valid <= 1'b1;
       else if (out_ready) out_valid <= 1'b0;
-      if (step == STORE) fresh[flow] <= last;
       case (step)
         IDLE: if (in_valid) step <= LOAD;
         LOAD: step <= BEGIN;
         BEGIN: step <= GROUP;
-        GROUP: step <= left != '0 ? BIT : last ? TOTAL : STORE;
-        BIT: step <= group_loose != '0 ? LENGTH : GROUP;
+        GROUP: step <= !no_group ? PICK : last ? TOTAL : STORE;
+        PICK: step <= BIT;
+        BIT: step <= !no_bit ? LENGTH : GROUP;
         LENGTH: step <= COMPARE;
         COMPARE: step <= ACT;
         ACT:
