@@ -39,7 +39,8 @@ SIZES = [128 << step for step in range(9)]
 # Faults that were planted to see that the tests find them: file, what stands there, what is planted.
 PLANTED = {
     "the sum never reaches the modulus": ("tc_rabin_source.sv", "sum[16] && ones6", "1'b0"),
-    "beats back to back are counted once": ("tc_window.sv", "read_again ? made : read_beats", "read_beats"),
+    "beats back to back are counted once": ("tc_window.sv", "read_again ? next : ", ""),
+    "beats with one of another flow between are counted once": ("tc_window.sv", "read_written ? written : ", ""),
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
     "a full queue is not minded": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b1"),
     "it is never ready": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b0"),
@@ -52,6 +53,8 @@ HANGS = 60
 PLANTED_JOBS = {
     "a job begins while memory owes words": ("tc_dma.sv", " && owed == 0", ""),
     "words from before a reset are taken": ("tc_dma.sv", "rd_data_valid && step != IDLE", "rd_data_valid"),
+    "the next word of positions is written where the last one was": ("tc_dma.sv", "{1'b0, at_low} + 30'd1", "{1'b0, at_low}"),
+    "a job begins before its descriptor's address is known": ("tc_dma.sv", "if (ripe == '1)", "if (ripe[0])"),
 }
 
 # Faults of the queue that its proof must find.

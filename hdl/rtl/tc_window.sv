@@ -27,7 +27,7 @@ module tc_window #(
     input  logic                     in_last,
     input  logic                     in_lead,
     input  logic [          TID-1:0] in_flow,
-    // Their windows two cycles later, the rest four: engines take longer than that.
+    // Their windows two cycles later, the rest five: engines take longer than that.
     output logic [         VIEW-1:0] out_view,
     output logic                     out_valid,
     output logic [        WIDTH-1:0] out_whole,
@@ -42,22 +42,22 @@ module tc_window #(
   localparam int AT = POSITION_BITS - STEP;
 
   // The first stage holds the beat still, so that memories are read from registers.
-  logic beat_valid, beat_last, beat_lead;
+  logic beat_valid, beat_last, beat_lead, beat_counts;
   logic [8*WIDTH-1:0] beat_data;
   logic [WIDTH-1:0] beat_keep;
   logic [TID-1:0] beat_flow;
   always_ff @(posedge clk) begin
     beat_valid <= in_valid && !rst;
-    beat_last  <= in_last;
-    beat_lead  <= in_lead;
-    beat_data  <= in_data;
-    beat_keep  <= in_keep;
-    beat_flow  <= in_flow;
+    beat_last <= in_last;
+    beat_lead <= in_lead;
+    beat_counts <= in_valid && !rst && (in_last || !in_lead);
+    beat_data <= in_data;
+    beat_keep <= in_keep;
+    beat_flow <= in_flow;
   end
 
-  // Context: the last 31 bytes; whether the packet is malformed, and how many beats of it went by.
-  // The latter are read a cycle before they are written, so the beat right behind takes them from
-  // where they are made.
+  // Context: the last 31 bytes; whether the packet is malformed, and how many beats of it went by;
+  // whether the next beat is a packet's first.
   logic [247:0] tails[FLOWS];
   logic [AT:0] beats[FLOWS];
   logic [4:0] knowns[FLOWS];
@@ -68,53 +68,85 @@ module tc_window #(
 
   logic [VIEW-1:0] view;
   assign view = {beat_data, tails[at]};
-
-  // Bytes are kept from the first on, and only a packet's end may lack some.
-  logic keep_bad;
-  assign keep_bad = (|(beat_keep & (beat_keep + 1'b1))) || (!beat_last && !(&beat_keep));
-
   always_ff @(posedge clk) begin
     if (beat_valid) tails[at] <= view[VIEW-1-:248];
     if (set_valid) knowns[set_at] <= set_known;
     out_view <= view;
-    if (rst) fresh <= '1;
-    else if (beat_valid && (beat_last || !beat_lead)) fresh[at] <= beat_last;
   end
+  // Bit by bit: an index on the left would be negated in a carry chain.
+  genvar flow;
+  generate
+    for (flow = 0; flow < FLOWS; flow++) begin : g_fresh
+      always_ff @(posedge clk) begin
+        if (rst) fresh[flow] <= 1'b1;
+        else if (beat_counts && at == TID'(flow)) fresh[flow] <= beat_last;
+      end
+    end
+  endgenerate
 
-  logic read_valid, read_lead, read_last, read_bad, read_again, read_fresh;
+  // Bytes are kept from the first on, and only a packet's end may lack some.
+  logic hole;
+  generate
+    if (WIDTH == 1) begin : g_no_hole
+      assign hole = 1'b0;
+    end else begin : g_hole
+      assign hole = |(beat_keep[WIDTH-1:1] & ~beat_keep[WIDTH-2:0]);
+    end
+  endgenerate
+
+  // The count is read in one cycle, known in the next, and written in the one after it. So the beat
+  // right behind takes it from where it is made, and the one behind that from what was written.
+  logic read_valid, read_lead, read_last, read_hole, read_full;
+  logic read_fresh, read_again, read_written;
   logic [WIDTH-1:0] read_keep;
   logic [TID-1:0] read_flow;
   logic [4:0] read_known;
-  logic [AT:0] read_beats, now, next, made;
+  logic [AT:0] read_beats;
+  logic now_valid, now_counts, now_last, now_bad;
+  logic [WIDTH-1:0] now_keep;
+  logic [TID-1:0] now_flow;
+  logic [4:0] now_known;
+  logic [AT:0] now, next, written;
   always_ff @(posedge clk) begin
     read_valid <= beat_valid && !rst;
-    read_lead  <= beat_lead;
-    read_last  <= beat_last;
-    read_bad   <= keep_bad;
-    read_keep  <= beat_keep;
-    read_flow  <= at;
+    read_lead <= beat_lead;
+    read_last <= beat_last;
+    read_hole <= hole;
+    read_full <= &beat_keep;
+    read_keep <= beat_keep;
+    read_flow <= at;
     read_known <= knowns[at];
-    read_fresh <= fresh[at];
     read_beats <= beats[at];
+    read_fresh <= fresh[at];
     read_again <= read_valid && read_flow == at;
+    read_written <= now_valid && now_flow == at;
   end
-  assign now  = read_fresh ? '0 : read_again ? made : read_beats;
-  assign next = {now[AT] || read_bad, now[AT-1:0] + AT'(!read_lead)};
+  assign next = {now[AT] || now_bad, now[AT-1:0] + AT'(now_counts)};
+  always_ff @(posedge clk) begin
+    now <= read_fresh ? '0 : read_again ? next : read_written ? written : read_beats;
+    now_valid <= read_valid && !rst;
+    now_counts <= !read_lead;
+    now_last <= read_last;
+    now_bad <= read_hole || (!read_last && !read_full);
+    now_keep <= read_keep;
+    now_flow <= read_flow;
+    now_known <= read_known;
+    if (now_valid) beats[now_flow] <= next;
+    written <= next;
+  end
   logic make_valid, make_last, make_bad;
   logic [WIDTH-1:0] make_keep;
   logic [TID-1:0] make_flow;
   logic [5:0] lacking;
   logic [AT-1:0] beat_at;
   always_ff @(posedge clk) begin
-    made <= next;
-    if (read_valid) beats[read_flow] <= next;
-    make_valid <= read_valid && !read_lead && !rst;
-    make_last  <= read_last;
-    make_bad   <= next[AT];
-    make_keep  <= read_keep;
-    make_flow  <= read_flow;
-    lacking    <= 6'd31 - {1'b0, read_known};
-    beat_at    <= now[AT-1:0];
+    make_valid <= now_valid && now_counts && !rst;
+    make_last <= now_last;
+    make_bad <= next[AT];
+    make_keep <= now_keep;
+    make_flow <= now_flow;
+    lacking <= 6'd31 - {1'b0, now_known};
+    beat_at <= now[AT-1:0];
   end
 
   // Lanes from `31 - known - position` on have a whole window.
@@ -122,10 +154,10 @@ module tc_window #(
   logic [5:0] offset;
   generate
     if (WIDTH >= 32) begin : g_wide
-      assign near   = beat_at == '0;
+      always_ff @(posedge clk) near <= now[AT-1:0] == '0;
       assign offset = '0;
     end else begin : g_narrow
-      assign near   = beat_at < AT'(32 / WIDTH);
+      always_ff @(posedge clk) near <= now[AT-1:0] < AT'(32 / WIDTH);
       assign offset = 6'(beat_at) << STEP;
     end
   endgenerate
