@@ -42,8 +42,9 @@ PLANTED = {
     "beats back to back are counted once": ("tc_window.sv", "read_again ? next : ", ""),
     "beats with one of another flow between are counted once": ("tc_window.sv", "read_written ? written : ", ""),
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
-    "a full queue is not minded": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b1"),
-    "it is never ready": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b0"),
+    "a full queue is not minded": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= w_ready"),
+    "a packet behind another goes on counting": ("tc_window.sv", "now_last ? '0 : sum", "sum"),
+    "it is never ready": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= 1'b0"),
 }
 # Seconds after which a core with a planted fault is said to hang; right cores take two of them.
 HANGS = 60

@@ -60,6 +60,8 @@ module tc_dma #(
 
   typedef enum logic [3:0] { IDLE, FETCH, FILL, MEASURE, SET, LEAD, BODY, EMPTY, DRAIN } step_t;
   step_t step;
+  // The steps that beats and words wait for, each in a register: their decoding would be in the way.
+  logic fetching, leading, passing, ending;
 
   logic [1023:0] descriptor;
   assign set_descriptor = descriptor;
@@ -122,20 +124,28 @@ module tc_dma #(
       .pop_valid(q_valid), .pop_ready(q_ready), .pop_data(q_data)
   );
   assign passes  = q_valid && q_ready;
-  assign q_ready = step == FETCH || (step == BODY && s_ready);
+  assign q_ready = fetching || (passing && s_ready);
 
   logic [STEP-1:0] odd;
   logic [$clog2(BEATS)-1:0] fetched;
   logic [2:0] led;
+  logic [8*WIDTH-1:0] lead_word;
+  generate
+    if (LEADS == 1) begin : g_one_lead
+      assign lead_word = descriptor[1023-:8*WIDTH];
+    end else begin : g_leads
+      assign lead_word = descriptor[768+8*WIDTH*led[$clog2(LEADS)-1:0]+:8*WIDTH];
+    end
+  endgenerate
   assign odd = length[STEP-1:0];
   assign set_valid = step == SET;
   always_comb begin
-    s_valid = step == LEAD || step == EMPTY || (step == BODY && q_valid);
-    s_lead  = step == LEAD;
-    s_last  = step == EMPTY || (step == BODY && to_pass[PLACES]);
-    s_data  = step == LEAD ? descriptor[1023-8*WIDTH*(LEADS-1)-:8*WIDTH] : q_data;
+    s_valid = leading || ending || (passing && q_valid);
+    s_lead  = leading;
+    s_last  = ending || (passing && to_pass[PLACES]);
+    s_data  = leading ? lead_word : q_data;
     s_keep  = '1;
-    if (step == EMPTY) s_keep = '0;
+    if (ending) s_keep = '0;
     else if (s_last && odd != '0) s_keep = ~({WIDTH{1'b1}} << odd);
   end
 
@@ -143,11 +153,9 @@ module tc_dma #(
   logic fills;
   logic [8*WIDTH-1:0] filling;
   always_ff @(posedge clk) begin
-    fills <= passes && step == FETCH;
+    fills <= fetching && q_valid;
     filling <= q_data;
     if (fills) descriptor <= {filling, descriptor[1023:8*WIDTH]};
-    else if (LEADS > 1 && step == LEAD && s_ready)
-      descriptor[1023:768] <= descriptor[1023:768] >> (8 * WIDTH % 256);
   end
 
   logic job_ended;
@@ -157,6 +165,10 @@ module tc_dma #(
     beats_less <= (PLACES + 1)'($signed({1'b0, length} - 33'd1) >>> STEP);
     if (rst) begin
       step <= IDLE;
+      fetching <= 1'b0;
+      leading <= 1'b0;
+      passing <= 1'b0;
+      ending <= 1'b0;
       taken <= '0;
       cycles_busy <= '0;
       to_ask <= '1;
@@ -175,13 +187,17 @@ module tc_dma #(
           fetched <= '0;
           if (ripe == '1) begin
             to_ask <= (PLACES + 1)'(BEATS - 1);
+            fetching <= 1'b1;
             step <= FETCH;
           end
         end
         FETCH:
         if (passes) begin
           fetched <= fetched + 1'b1;
-          if (fetched == $clog2(BEATS)'(BEATS - 1)) step <= FILL;
+          if (fetched == $clog2(BEATS)'(BEATS - 1)) begin
+            fetching <= 1'b0;
+            step <= FILL;
+          end
         end
         FILL: step <= MEASURE;
         MEASURE: begin
@@ -193,19 +209,32 @@ module tc_dma #(
           to_ask <= beats_less;
           to_pass <= beats_less - 1'b1;
           led <= '0;
+          leading <= 1'b1;
           step <= LEAD;
         end
         LEAD:
         if (s_ready) begin
           led <= led + 1'b1;
-          if (led == 3'(LEADS - 1)) step <= beats_less[PLACES] ? EMPTY : BODY;
+          if (led == 3'(LEADS - 1)) begin
+            leading <= 1'b0;
+            ending <= beats_less[PLACES];
+            passing <= !beats_less[PLACES];
+            step <= beats_less[PLACES] ? EMPTY : BODY;
+          end
         end
         BODY:
         if (q_valid && s_ready) begin
           to_pass <= to_pass - 1'b1;
-          if (to_pass[PLACES]) step <= DRAIN;
+          if (to_pass[PLACES]) begin
+            passing <= 1'b0;
+            step <= DRAIN;
+          end
         end
-        EMPTY: if (s_ready) step <= DRAIN;
+        EMPTY:
+        if (s_ready) begin
+          ending <= 1'b0;
+          step <= DRAIN;
+        end
         DRAIN: if (job_ended) step <= IDLE;
         default: step <= IDLE;
       endcase

@@ -61,8 +61,8 @@ module tc_select #(
 
   logic [18:0] min, expected, max, length0;
   logic early0, at_min, pass;
-  logic signed [S-1:0] start, len, due, position;
-  logic early, strict, last, bad;
+  logic signed [S-1:0] start, start0, len, due, position;
+  logic early, strict, last, bad, begins;
   logic over, reached, not_yet, below_min, below_expected;
   logic [ROOM-1:0] loose_bits, strict_bits;
   logic [7:0] group_loose, group_strict;
@@ -109,6 +109,9 @@ module tc_select #(
     end
   endgenerate
 
+  // Where a packet's first chunk began.
+  always_ff @(posedge clk) start0 <= -$signed({{(S - 19) {1'b0}}, length0});
+
   // Where the chunk under way ends without a candidate, counted from its start; a cycle after
   // `early` and `max` are known, which every way to LENGTH and DUE leaves time for.
   logic [18:0] due_length;
@@ -149,12 +152,10 @@ module tc_select #(
         {pass, early0, length0, at_min, max, expected, min} <= limits[flow];
         {early, start} <= chunks[flow];
       end
-      BEGIN:
-      if (fresh[flow]) begin
-        early <= early0;
-        start <= -$signed({{(S - 19) {1'b0}}, length0});
-      end
+      BEGIN: begins <= fresh[flow];
       GROUP: begin
+        if (begins) {early, start} <= {early0, start0};
+        begins <= 1'b0;
         group_at <= pick_group;
         group_loose <= 8'(loose_bits >> {pick_group, 3'b0});
         group_strict <= 8'(strict_bits >> {pick_group, 3'b0});

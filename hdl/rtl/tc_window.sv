@@ -5,6 +5,8 @@
 // fixed cut of what is known, and no shifter is needed. A packet that goes on where another ended
 // says so with lead beats (`lead`), whose bytes enter the window and nothing else.
 //
+// After a reset the counts of all flows are cleared, one a cycle; until `ready`, no beat may come.
+//
 // `whole` marks bytes whose whole window is known: `known` (0 to 31) bytes were known before the
 // packet's first byte.
 module tc_window #(
@@ -16,6 +18,7 @@ module tc_window #(
 ) (
     input  logic                     clk,
     input  logic                     rst,
+    output logic                     ready,
     // What is known before a packet begins; only while the flow is idle.
     input  logic                     set_valid,
     input  logic [          TID-1:0] set_flow,
@@ -41,27 +44,34 @@ module tc_window #(
   localparam int STEP = $clog2(WIDTH);
   localparam int AT = POSITION_BITS - STEP;
 
-  // The first stage holds the beat still, so that memories are read from registers.
-  logic beat_valid, beat_last, beat_lead, beat_counts;
+  // The first stage holds the beat still, so that memories are read from registers. A lead beat that
+  // is a packet's last, of which there are none in a stream, clears a count.
+  logic beat_valid, beat_last, beat_lead;
   logic [8*WIDTH-1:0] beat_data;
   logic [WIDTH-1:0] beat_keep;
   logic [TID-1:0] beat_flow;
+  logic [TID-1:0] clearing;
   always_ff @(posedge clk) begin
-    beat_valid <= in_valid && !rst;
-    beat_last <= in_last;
-    beat_lead <= in_lead;
-    beat_counts <= in_valid && !rst && (in_last || !in_lead);
+    if (rst) begin
+      ready <= 1'b0;
+      clearing <= '0;
+    end else begin
+      if (clearing == TID'(FLOWS - 1)) ready <= 1'b1;
+      else clearing <= clearing + 1'b1;
+    end
+    beat_valid <= (in_valid || !ready) && !rst;
+    beat_last <= in_last || !ready;
+    beat_lead <= in_lead || !ready;
     beat_data <= in_data;
     beat_keep <= in_keep;
-    beat_flow <= in_flow;
+    beat_flow <= ready ? in_flow : clearing;
   end
 
-  // Context: the last 31 bytes; whether the packet is malformed, and how many beats of it went by;
-  // whether the next beat is a packet's first.
+  // Context: the last 31 bytes; whether the packet is malformed, and how many beats of it went by,
+  // which is none behind its last.
   logic [247:0] tails[FLOWS];
   logic [AT:0] beats[FLOWS];
   logic [4:0] knowns[FLOWS];
-  logic [FLOWS-1:0] fresh;
   logic [TID-1:0] at, set_at;
   assign at = FLOWS_LOG2 == 0 ? '0 : beat_flow;
   assign set_at = FLOWS_LOG2 == 0 ? '0 : set_flow;
@@ -73,16 +83,6 @@ module tc_window #(
     if (set_valid) knowns[set_at] <= set_known;
     out_view <= view;
   end
-  // Bit by bit: an index on the left would be negated in a carry chain.
-  genvar flow;
-  generate
-    for (flow = 0; flow < FLOWS; flow++) begin : g_fresh
-      always_ff @(posedge clk) begin
-        if (rst) fresh[flow] <= 1'b1;
-        else if (beat_counts && at == TID'(flow)) fresh[flow] <= beat_last;
-      end
-    end
-  endgenerate
 
   // Bytes are kept from the first on, and only a packet's end may lack some.
   logic hole;
@@ -97,7 +97,7 @@ module tc_window #(
   // The count is read in one cycle, known in the next, and written in the one after it. So the beat
   // right behind takes it from where it is made, and the one behind that from what was written.
   logic read_valid, read_lead, read_last, read_hole, read_full;
-  logic read_fresh, read_again, read_written;
+  logic read_again, read_written;
   logic [WIDTH-1:0] read_keep;
   logic [TID-1:0] read_flow;
   logic [4:0] read_known;
@@ -106,7 +106,7 @@ module tc_window #(
   logic [WIDTH-1:0] now_keep;
   logic [TID-1:0] now_flow;
   logic [4:0] now_known;
-  logic [AT:0] now, next, written;
+  logic [AT:0] now, sum, next, written;
   always_ff @(posedge clk) begin
     read_valid <= beat_valid && !rst;
     read_lead <= beat_lead;
@@ -117,13 +117,13 @@ module tc_window #(
     read_flow <= at;
     read_known <= knowns[at];
     read_beats <= beats[at];
-    read_fresh <= fresh[at];
     read_again <= read_valid && read_flow == at;
     read_written <= now_valid && now_flow == at;
   end
-  assign next = {now[AT] || now_bad, now[AT-1:0] + AT'(now_counts)};
+  assign sum = {now[AT] || now_bad, now[AT-1:0] + AT'(now_counts)};
+  assign next = now_last ? '0 : sum;
   always_ff @(posedge clk) begin
-    now <= read_fresh ? '0 : read_again ? next : read_written ? written : read_beats;
+    now <= read_again ? next : read_written ? written : read_beats;
     now_valid <= read_valid && !rst;
     now_counts <= !read_lead;
     now_last <= read_last;
@@ -142,7 +142,7 @@ module tc_window #(
   always_ff @(posedge clk) begin
     make_valid <= now_valid && now_counts && !rst;
     make_last <= now_last;
-    make_bad <= next[AT];
+    make_bad <= sum[AT];
     make_keep <= now_keep;
     make_flow <= now_flow;
     lacking <= 6'd31 - {1'b0, now_known};
