@@ -61,7 +61,7 @@ module tc_dma #(
   typedef enum logic [3:0] { IDLE, FETCH, FILL, MEASURE, SET, LEAD, BODY, EMPTY, DRAIN } step_t;
   step_t step;
   // The steps that beats and words wait for, each in a register: their decoding would be in the way.
-  logic fetching, leading, passing, ending;
+  logic fetching, setting, leading, passing, ending;
 
   logic [1023:0] descriptor;
   assign set_descriptor = descriptor;
@@ -138,7 +138,7 @@ module tc_dma #(
     end
   endgenerate
   assign odd = length[STEP-1:0];
-  assign set_valid = step == SET;
+  assign set_valid = setting;
   always_comb begin
     s_valid = leading || ending || (passing && q_valid);
     s_lead  = leading;
@@ -166,6 +166,7 @@ module tc_dma #(
     if (rst) begin
       step <= IDLE;
       fetching <= 1'b0;
+      setting <= 1'b0;
       leading <= 1'b0;
       passing <= 1'b0;
       ending <= 1'b0;
@@ -202,9 +203,11 @@ module tc_dma #(
         FILL: step <= MEASURE;
         MEASURE: begin
           {rd_high, rd_low} <= descriptor[63:0];
+          setting <= 1'b1;
           step <= SET;
         end
         SET: begin
+          setting <= 1'b0;
           taken <= taken + 1'b1;
           to_ask <= beats_less;
           to_pass <= beats_less - 1'b1;
@@ -284,10 +287,10 @@ module tc_dma #(
   end
 
   always_ff @(posedge clk) begin
-    elapsed <= step == SET ? 32'd1 : elapsed + 1'b1;
+    elapsed <= setting ? 32'd1 : elapsed + 1'b1;
     at_carry <= 1'b0;
     if (at_carry) at_high <= at_high + 1'b1;
-    if (step == SET) begin
+    if (setting) begin
       room_less <= {1'b0, descriptor[160+:32]} - 33'd1;
       {at_high, at_low} <= descriptor[127:67];
       count <= '0;
@@ -344,4 +347,158 @@ module tc_dma #(
       endcase
     end
   end
+
+`ifdef FORMAL
+  // Assumed, of whoever is around: settings that do not change, a ring of at most four; a host that
+  // has as many jobs under way as the ring has places; a memory that answers what it was asked, later
+  // than it was asked; a chunker that tells a packet's end once, behind its last beat. The queue of
+  // words is a stand-in that gives any words at any time, as many as went in.
+  logic is_new = 1'b1;
+  (* anyconst *) logic [63:0] ring_set, completions_set;
+  (* anyconst *) logic [4:0] log2_set;
+  logic [31:0] places, job_at, offered_before;
+  assign places = 32'd1 << log2_set;
+  logic open_job, passed_last;
+  logic [5:0] held_words;  // in the queue
+  always_comb begin
+    assume (ring == ring_set && ring[6:0] == 0);
+    assume (completions == completions_set && completions[4:0] == 0);
+    assume (ring_log2 == log2_set && log2_set <= 2);
+    if (is_new) assume (rst && rst_all);
+    else assume (!rst_all);
+    if (rst) assume (offered == 0);
+    else assume (offered - done <= places && offered - done >= offered_before - done);
+    if (owed == 0) assume (!rd_data_valid);
+    if (held_words == 0) assume (!q_valid);
+    if (!open_job) assume (!m_valid);
+    if (!passed_last) assume (!(m_valid && m_last));
+  end
+
+  // What the job under way has had written: how many words of its completion memory took.
+  logic at_port, takes;  // Whether the word at the port is a completion's.
+  logic [2:0] told;
+  assign takes = wr_valid && wr_ready;
+  always_ff @(posedge clk) begin
+    is_new <= 1'b0;
+    offered_before <= rst ? '0 : offered;
+    held_words <= rst ? '0 : held_words + 6'(rd_data_valid && step != IDLE) - 6'(passes);
+    if (free) at_port <= writing >= ONE && writing <= FOUR;
+    if (rst) begin
+      open_job <= 1'b0;
+      passed_last <= 1'b0;
+      told <= '0;
+    end else begin
+      if (step == SET) begin
+        open_job <= 1'b1;
+        passed_last <= 1'b0;
+        told <= '0;
+      end else begin
+        if (s_valid && s_ready && s_last) passed_last <= 1'b1;
+        if (m_valid && m_ready && m_last) open_job <= 1'b0;
+        if (takes && at_port) told <= told + 1'b1;
+      end
+    end
+  end
+
+  // The rule: addresses and numbers by one sum each, as a host computes them.
+  logic [63:0] descriptor_is, completion_is;
+  assign descriptor_is = ring + {25'b0, taken & (places - 1), 7'b0};
+  assign completion_is = completions + {27'b0, done & (places - 1), 5'b0};
+  logic has_job;  // taken, and not completed
+  assign has_job = step >= LEAD;
+  always_ff @(posedge clk)
+    if (!is_new && !rst) begin
+      // One job at a time; none that was not offered; none is taken before the last is completed.
+      assert (taken == done + 32'(has_job));
+      assert (offered - done <= places);
+      if (step >= FETCH && step <= SET) assert (offered != taken);
+      // A descriptor is read from its place, and nothing besides.
+      if (step == FETCH && !to_ask[PLACES]) begin
+        assert (to_ask < (PLACES + 1)'(BEATS));
+        assert (rd_address == descriptor_is + 64'(WIDTH) * 64'((PLACES + 1)'(BEATS - 1) - to_ask));
+      end
+      if (step == IDLE || step == FILL || step == MEASURE || step == DRAIN) assert (!rd_valid);
+      // A completion is four words in order, of the ticket first and of the number last, at its place;
+      // done goes up when the last of them was taken, once.
+      if (wr_valid && at_port) begin
+        assert (has_job && told < 4);
+        assert (wr_address == completion_is + 64'({told, 3'b0}));
+        if (told == 0) assert (wr_data == descriptor[255:192]);
+        if (told == 3) assert (wr_data[63:32] == done + 1);
+      end
+      if (job_ended) assert (told == 3 && at_port && takes && step == DRAIN);
+      if (!has_job) assert (!wr_valid);
+      // Positions are written where their number says, and no more of them than there is room for.
+      if (writing == WORD || writing == REST) assert ({at_high, at_low} == descriptor[127:67] + 61'((count - 1) >> 1));
+      if (has_job) assert (count <= descriptor[160+:32]);
+      // The queue is never asked to hold more than it can.
+      assert (open_reads <= 6'd30);
+    end
+
+  // What induction needs besides: what the states have to do with each other, how many words are
+  // where, and how far addresses came.
+  logic [PLACES:0] asks_left, passes_left;
+  logic taken_1, taken_2, taken_3, done_1, done_2, done_3;
+  logic [63:0] taken_at, done_at;
+  assign asks_left = to_ask + 1'b1;
+  assign passes_left = to_pass + 2'd2;
+  assign taken_at = {25'b0, taken & (places - 1), 7'b0};
+  assign done_at = {27'b0, done & (places - 1), 5'b0};
+  assign taken_1 = taken_place == (taken & (places - 1));
+  assign done_1 = done_place == (done & (places - 1));
+  assign taken_2 = {fetch_carry, fetch_low} == {1'b0, ring[31:0]} + {1'b0, taken_at[31:0]};
+  assign done_2 = {complete_carry, complete_low} == {1'b0, completions[31:0]} + {1'b0, done_at[31:0]};
+  assign taken_3 = fetch_at == descriptor_is;
+  assign done_3 = complete_at == completion_is;
+  always_ff @(posedge clk) begin
+    if (!is_new) assert (in_ring == places - 1 && owed <= 6'd30);
+    if (!is_new && !rst) begin
+      assert (step <= DRAIN && writing <= TOLD);
+      assert (fetching == (step == FETCH) && setting == (step == SET) && leading == (step == LEAD));
+      assert (passing == (step == BODY) && ending == (step == EMPTY));
+      if (fills) assert (step == IDLE || step == FETCH || step == FILL);
+      assert (open_job == (has_job && writing <= WORD));
+      if (writing >= REST) assert (step == DRAIN && passed_last);
+      if (has_job) assert (passed_last == (step == DRAIN));
+      if (has_job && writing <= REST) assert (told == 0);
+      if (writing <= REST) assert (!(wr_valid && at_port));
+      if (writing >= ONE) assert (told + 3'(wr_valid && at_port) == 3'(writing - ONE));
+      if (writing == TOLD) assert (wr_valid && at_port);
+      if (!has_job) assert (writing == TAKE);
+
+      assert (to_ask == '1 || !to_ask[PLACES]);
+      if (step != IDLE) assert (7'(held_words) + 7'(owed) == 7'(open_reads));
+      else assert (held_words == 0);
+      if (step == FETCH) assert (asks_left + (PLACES + 1)'(open_reads) + (PLACES + 1)'(fetched) == (PLACES + 1)'(BEATS));
+      else if (step == LEAD || step == BODY) begin
+        assert (asks_left + (PLACES + 1)'(open_reads) == passes_left);
+        assert (passes_left <= (PLACES + 1)'(1) << PLACES && asks_left <= passes_left);
+      end else assert (open_reads == 0 && to_ask == '1);
+      if (step == BODY) assert (passes_left != 0);
+      if (step >= SET) assert (beats_less == (PLACES + 1)'($signed({1'b0, length} - 33'd1) >>> STEP));
+      if (step == LEAD) assert (beats_less + 1'b1 == passes_left);
+      if (room) assert (open_reads <= 6'd29);
+
+      if (step == BODY || step == EMPTY || step == DRAIN) assert (taken_1);
+      if (step == DRAIN) assert (taken_2);
+      if (step == DRAIN && writing >= ONE) assert (taken_3);
+      if (step == IDLE) begin
+        if (ripe[0]) assert (taken_1 && owed == 0 && offered != taken);
+        if (ripe[1:0] == '1) assert (taken_2);
+        if (ripe[2:0] == '1) assert (taken_3);
+      end
+      if (step >= FETCH) assert (done_1);
+      if (step >= FILL) assert (done_2);
+      if (step >= MEASURE) assert (done_3);
+
+      if (has_job) assert (room_less == {1'b0, descriptor[160+:32]} - 33'd1 - {1'b0, count});
+      if (has_job && writing <= REST) assert (has_half == count[0]);
+      if (writing == WORD) assert (!has_half && count != 0);
+      if (writing == REST) assert (has_half);
+      if (at_carry) assert (writing == TAKE && !has_half);
+      if (has_job && writing == TAKE)
+        assert ({at_high + 32'(at_carry), at_low} == descriptor[127:67] + 61'(count >> 1));
+    end
+  end
+`endif
 endmodule
