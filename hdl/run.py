@@ -40,9 +40,10 @@ SIZES = [128 << step for step in range(9)]
 PLANTED = {
     "the sum never reaches the modulus": ("tc_rabin_source.sv", "sum[16] && ones6", "1'b0"),
     "beats back to back are counted once": ("tc_window.sv", "read_again ? next : ", ""),
-    "beats with one of another flow between are counted once": ("tc_window.sv", "read_written ? written : ", ""),
+    "beats with one of another flow between are counted once": ("tc_window.sv", "read_made ? made : ", ""),
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
     "a full queue is not minded": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= w_ready"),
+    "beats with two of another flow between are counted once": ("tc_window.sv", "made_valid && made_flow == at ? made : ", ""),
     "a packet behind another goes on counting": ("tc_window.sv", "now_last ? '0 : sum", "sum"),
     "it is never ready": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= 1'b0"),
 }

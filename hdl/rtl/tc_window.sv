@@ -94,10 +94,10 @@ module tc_window #(
     end
   endgenerate
 
-  // The count is read in one cycle, known in the next, and written in the one after it. So the beat
-  // right behind takes it from where it is made, and the one behind that from what was written.
+  // The count is read in one cycle, known in the next, made in the one after it, and then written. So
+  // the beat right behind takes it from where it is made, and the next two from what is written.
   logic read_valid, read_lead, read_last, read_hole, read_full;
-  logic read_again, read_written;
+  logic read_again, read_made;
   logic [WIDTH-1:0] read_keep;
   logic [TID-1:0] read_flow;
   logic [4:0] read_known;
@@ -106,7 +106,9 @@ module tc_window #(
   logic [WIDTH-1:0] now_keep;
   logic [TID-1:0] now_flow;
   logic [4:0] now_known;
-  logic [AT:0] now, sum, next, written;
+  logic [AT:0] now, sum, next, made;
+  logic made_valid;
+  logic [TID-1:0] made_flow;
   always_ff @(posedge clk) begin
     read_valid <= beat_valid && !rst;
     read_lead <= beat_lead;
@@ -116,14 +118,14 @@ module tc_window #(
     read_keep <= beat_keep;
     read_flow <= at;
     read_known <= knowns[at];
-    read_beats <= beats[at];
+    read_beats <= made_valid && made_flow == at ? made : beats[at];
     read_again <= read_valid && read_flow == at;
-    read_written <= now_valid && now_flow == at;
+    read_made <= now_valid && now_flow == at;
   end
   assign sum = {now[AT] || now_bad, now[AT-1:0] + AT'(now_counts)};
   assign next = now_last ? '0 : sum;
   always_ff @(posedge clk) begin
-    now <= read_again ? next : read_written ? written : read_beats;
+    now <= read_again ? next : read_made ? made : read_beats;
     now_valid <= read_valid && !rst;
     now_counts <= !read_lead;
     now_last <= read_last;
@@ -131,8 +133,10 @@ module tc_window #(
     now_keep <= read_keep;
     now_flow <= read_flow;
     now_known <= read_known;
-    if (now_valid) beats[now_flow] <= next;
-    written <= next;
+    made <= next;
+    made_valid <= now_valid;
+    made_flow <= now_flow;
+    if (made_valid) beats[made_flow] <= made;
   end
   logic make_valid, make_last, make_bad;
   logic [WIDTH-1:0] make_keep;
