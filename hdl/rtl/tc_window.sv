@@ -97,7 +97,7 @@ module tc_window #(
   // The count is read in one cycle, known in the next, made in the one after it, and then written. So
   // the beat right behind takes it from where it is made, and the next two from what is written.
   logic read_valid, read_lead, read_last, read_hole, read_full;
-  logic read_again, read_made;
+  logic read_again, read_cleared, read_made;
   logic [WIDTH-1:0] read_keep;
   logic [TID-1:0] read_flow;
   logic [4:0] read_known;
@@ -119,13 +119,14 @@ module tc_window #(
     read_flow <= at;
     read_known <= knowns[at];
     read_beats <= made_valid && made_flow == at ? made : beats[at];
-    read_again <= read_valid && read_flow == at;
+    read_again <= read_valid && read_flow == at && !read_last;
+    read_cleared <= read_valid && read_flow == at && read_last;
     read_made <= now_valid && now_flow == at;
   end
   assign sum = {now[AT] || now_bad, now[AT-1:0] + AT'(now_counts)};
   assign next = now_last ? '0 : sum;
   always_ff @(posedge clk) begin
-    now <= read_again ? next : read_made ? made : read_beats;
+    now <= read_again ? sum : read_cleared ? '0 : read_made ? made : read_beats;
     now_valid <= read_valid && !rst;
     now_counts <= !read_lead;
     now_last <= read_last;
