@@ -111,10 +111,17 @@ module tc_dma #(
   end
 
   // A job begins where one was offered for so many cycles that `fetch_at` is its descriptor's.
+  // That one was offered is known by parts of both counters, a cycle later.
   logic [4:0] ripe;
+  logic [7:0] differ;
+  logic owes;
+  integer part;
   always_ff @(posedge clk) begin
+    for (part = 0; part < 8; part = part + 1)
+      differ[part] <= !rst && offered[4*part+:4] != taken[4*part+:4];
+    owes <= owed != 0;
     if (rst) ripe <= '0;
-    else ripe <= {ripe[3:0], enable && offered != taken && owed == 0};
+    else ripe <= {ripe[3:0], enable && differ != '0 && !owes};
   end
 
   logic q_valid, q_ready;
@@ -410,7 +417,7 @@ module tc_dma #(
     if (!is_new && !rst) begin
       // One job at a time; none that was not offered; none is taken before the last is completed.
       assert (taken == done + 32'(has_job));
-      assert (offered - done <= places);
+      assert (offered - done <= places && (!has_job || offered != done));
       if (step >= FETCH && step <= SET) assert (offered != taken);
       // A descriptor is read from its place, and nothing besides.
       if (step == FETCH && !to_ask[PLACES]) begin
@@ -482,6 +489,10 @@ module tc_dma #(
       if (step == BODY || step == EMPTY || step == DRAIN) assert (taken_1);
       if (step == DRAIN) assert (taken_2);
       if (step == DRAIN && writing >= ONE) assert (taken_3);
+      if (step == IDLE || step == DRAIN) begin
+        if (differ != '0) assert (offered != taken);
+        if (!owes) assert (owed == 0);
+      end
       if (step == IDLE) begin
         if (ripe[0]) assert (taken_1 && owed == 0 && offered != taken);
         if (ripe[1:0] == '1) assert (taken_2);
