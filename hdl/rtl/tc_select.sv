@@ -163,7 +163,8 @@ module tc_select #(
         left <= left & (left - 1'b1);
       end
       BIT: begin
-        position <= $signed({2'b0, base}) + $signed({{(S - 6) {1'b0}}, group_at, pick_bit}) + 1'b1;
+        // A beat begins at a multiple of its width: one sum is enough.
+        position <= $signed({2'b0, base | POSITION_BITS'({group_at, pick_bit})}) + 1'b1;
         strict <= pick_strict;
         group_loose <= group_loose & (group_loose - 1'b1);
       end
