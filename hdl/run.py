@@ -44,7 +44,7 @@ PLANTED = {
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
     "a full queue is not minded": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= w_ready"),
     "beats with two of another flow between are counted once": ("tc_window.sv", "made_valid && made_flow == at ? made : ", ""),
-    "a packet behind another goes on counting": ("tc_window.sv", "read_cleared ? '0 : ", ""),
+    "a packet behind another goes on counting": ("tc_window.sv", "now_last ? '0 : sum", "sum"),
     "it is never ready": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= 1'b0"),
 }
 # Seconds after which a core with a planted fault is said to hang; right cores take two of them.
