@@ -5,7 +5,7 @@
     run.py exact [--cores F-W,…] [--megabytes N] [--files F,…]      of the tests, the bit-exact runs
     run.py place [--cores F-W,…] [--seeds N] [--part 45] [--what candidates|chunker|accelerator]
     run.py bitstream [--core F-W] [--part 45]
-    run.py formal                         proofs of the queue, and planted faults that end them
+    run.py formal [--parts queue,tc_dma,tc_select]      proofs, and planted faults that end them
 
 A core is named FUNCTION-WIDTH: 0 is the source's Rabin, 1 Rabin16; width is in bytes a cycle. What is
 right is never computed here: that is the Rust reference's matter (`expected`), whose path comes in
@@ -39,10 +39,13 @@ SIZES = [128 << step for step in range(9)]
 # Faults that were planted to see that the tests find them: file, what stands there, what is planted.
 PLANTED = {
     "the sum never reaches the modulus": ("tc_rabin_source.sv", "sum[16] && ones6", "1'b0"),
-    "beats back to back are counted once": ("tc_window.sv", "read_again ? made : read_beats", "read_beats"),
+    "beats back to back are counted once": ("tc_window.sv", "read_again ? sum : ", ""),
+    "beats with one of another flow between are counted once": ("tc_window.sv", "read_made ? made : ", ""),
     "a chunk may be one byte too long": ("tc_select.sv", "over <= !past_due[S-1]", "over <= !past_due[S-1] && past_due != 0"),
-    "a full queue is not minded": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b1"),
-    "it is never ready": ("tc_chunker.sv", "s_ready <= credits > 3", "s_ready <= 1'b0"),
+    "a full queue is not minded": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= w_ready"),
+    "beats with two of another flow between are counted once": ("tc_window.sv", "made_valid && made_flow == at ? made : ", ""),
+    "a packet behind another goes on counting": ("tc_window.sv", "now_last ? '0 : sum", "sum"),
+    "it is never ready": ("tc_chunker.sv", "s_ready <= w_ready && credits > 3", "s_ready <= 1'b0"),
 }
 # Seconds after which a core with a planted fault is said to hang; right cores take two of them.
 HANGS = 60
@@ -50,8 +53,10 @@ HANGS = 60
 
 # Faults that the tests of the whole accelerator must find.
 PLANTED_JOBS = {
-    "a job begins while memory owes words": ("tc_dma.sv", " && owed == 0", ""),
+    "a job begins while memory owes words": ("tc_dma.sv", " && !owes", ""),
     "words from before a reset are taken": ("tc_dma.sv", "rd_data_valid && step != IDLE", "rd_data_valid"),
+    "the next word of positions is written where the last one was": ("tc_dma.sv", "{1'b0, at_low} + 30'd1", "{1'b0, at_low}"),
+    "a job begins before its descriptor's address is known": ("tc_dma.sv", "if (ripe == '1)", "if (ripe[0])"),
 }
 
 # Faults of the queue that its proof must find.
@@ -341,43 +346,101 @@ def core_tests(name, what, function, width, files, fails=False):
                   {"METHOD": METHODS[function], "WIDTH": str(width)}, fails)
 
 
-def proof(text, depth_log2, name):
-    """Proves the queue of this text: none of its assertions fails in so many steps from a reset, and by
-    induction in none at all. Returns what the solver says of each part."""
+# What is proved of the mover and of selection, by name: file, parameters, steps from a reset. Their
+# faults may lie deeper than those steps: then they end the induction.
+PROVED = {
+    "tc_dma": ({"WIDTH": 64}, 8),
+    "tc_select": ({"WIDTH": 8, "FLOWS_LOG2": 0, "POSITION_BITS": 7, "SIZE_BITS": 5}, 8),
+}
+UNPROVED_PARTS = {
+    "tc_dma": {
+        "a job begins while memory owes words": (" && !owes", ""),
+        "a job begins before its descriptor's address is known": ("if (ripe == '1)", "if (ripe[0])"),
+        "a completion's number goes up before memory took it": ("if (wr_ready) begin\n          done <=", "begin\n          done <="),
+        "a word of a completion is dropped when memory is not ready": ("assign free = !wr_valid || wr_ready;", "assign free = 1'b1;"),
+        "more is asked for than the queue holds": ("room <= open_reads < 6'd29", "room <= open_reads < 6'd33"),
+        "one position more than there is room for": ("room_less <= {1'b0, descriptor[160+:32]} - 33'd1", "room_less <= {1'b0, descriptor[160+:32]}"),
+        "a carry of the completions' address is lost": ("32'(done_place[31:27]) + 32'(complete_carry)", "32'(done_place[31:27])"),
+    },
+    "tc_select": {
+        "a chunk may be one byte too long": ("over <= !past_due[S-1];", "over <= !past_due[S-1] && past_due != 0;"),
+        "a cut is dropped when nobody takes": ("if (!tells || free) step <=", "step <="),
+        "a record is written over": ("assign free = out_ready || !out_valid;", "assign free = 1'b1;"),
+        "a candidate is looked at twice": ("group_loose <= group_loose & (group_loose - 1'b1);", "group_loose <= group_loose & (group_loose - last);"),
+        "the next candidate is taken before it is known": ("GROUP: step <= !no_group ? PICK", "GROUP: step <= !no_group ? BIT"),
+        "a candidate at the least size does not cut": ("below_min <= to_min[S-1];", "below_min <= to_min[S-1] || to_min == 0;"),
+        "a packet's end is told while a chunk is due": ("assign closes = reached && !pass;", "assign closes = reached && !pass && !bad;"),
+    },
+}
+
+
+def proof(name, top, texts, parameters, steps, passes="", modes=([], ["-i"])):
+    """Proves a module: none of its assertions fails in so many steps from a reset, and by induction over
+    as many, or over two where those are many, in none at all. Returns what the solver says of each part."""
     folder = os.path.join(OUT, "formal")
     os.makedirs(folder, exist_ok=True)
     base = os.path.join(folder, name)
-    open(base + ".sv", "w").write(text)
-    run(["yosys", "-q", "-p", f"read_verilog -sv -formal {base}.sv; chparam -set WIDTH 4 -set DEPTH_LOG2 {depth_log2} tc_fifo; "
-         f"prep -nordff -top tc_fifo; flatten; async2sync; write_smt2 -wires {base}.smt2"])
-    steps = (2 << depth_log2) + 4  # Enough to fill the queue and to empty it.
-    smt = ["yosys-smtbmc", "-s", "z3", "-t", str(steps)]
+    open(base + ".sv", "w").write("\n".join(texts))
+    sets = " ".join(f"-set {key} {value}" for key, value in parameters.items())
+    run(["yosys", "-q", "-p", f"read_verilog -sv -formal {base}.sv; chparam {sets} {top}; "
+         f"prep -nordff -top {top}; flatten; {passes} async2sync; write_smt2 -wires {base}.smt2"])
     environment = dict(os.environ, PATH=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
     said = []
-    for mode in ([], ["-i"]):
-        done = subprocess.run([*smt, *mode, base + ".smt2"], capture_output=True, text=True, env=environment)
+    for mode in modes:
+        depth = steps if not mode or top == "tc_fifo" else 2
+        smt = ["yosys-smtbmc", "--noprogress", "-s", "z3", "-t", str(depth), *mode, base + ".smt2"]
+        done = subprocess.run(smt, capture_output=True, text=True, env=environment)
         verdict = re.findall(r"Status: (\w+)", done.stdout)
         if not verdict:
             sys.exit(f"{' '.join(smt)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}\nfailed")
         said.append(verdict[-1] == "PASSED")
-    return steps, said
+    return said
+
+
+def rtl(name):
+    return open(os.path.join(HERE, "rtl", name + ".sv")).read()
+
+
+def faulty(text, file, fault):
+    stands, planted_text = fault
+    if stands not in text:
+        sys.exit(f"{file}.sv has no `{stands}` any more; plant the fault anew")
+    return text.replace(stands, planted_text)
 
 
 def formal(options):
-    """The queue: proved at several depths; each planted fault ends the proof."""
-    right = open(os.path.join(HERE, "rtl", "tc_fifo.sv")).read()
-    for depth_log2 in (1, 2, 3):
-        steps, said = proof(right, depth_log2, f"fifo-{depth_log2}")
+    """The queue, the mover and selection: proved; each planted fault ends the proof."""
+    parts = options.parts.split(",")
+    if "queue" in parts:
+        right = rtl("tc_fifo")
+        for depth_log2 in (1, 2, 3):
+            steps = (2 << depth_log2) + 4  # Enough to fill the queue and to empty it.
+            said = proof(f"fifo-{depth_log2}", "tc_fifo", [right], {"WIDTH": 4, "DEPTH_LOG2": depth_log2}, steps)
+            if not all(said):
+                sys.exit(f"a queue of {1 << depth_log2} words: from a reset {said[0]}, by induction {said[1]}")
+            print(f"a queue of {1 << depth_log2} words: proved ({steps} steps from a reset, and by induction)", flush=True)
+        for name, fault in UNPROVED.items():
+            said = proof("planted", "tc_fifo", [faulty(right, "tc_fifo", fault)], {"WIDTH": 4, "DEPTH_LOG2": 2}, 12, modes=([],))
+            if said[0]:
+                sys.exit(f"planted and not found in 12 steps: {name}")
+            print(f"planted: {name}: found within 12 steps", flush=True)
+    standin = open(os.path.join(HERE, "formal", "queue.sv")).read()
+    for part, (parameters, steps) in PROVED.items():
+        if part not in parts:
+            continue
+        others = [standin] if part == "tc_dma" else []
+        passes = "" if part == "tc_dma" else "memory_map; opt_clean; dffunmap;"
+        began = cpu_time()
+        said = proof(part, part, others + [rtl(part)], parameters, steps, passes)
         if not all(said):
-            sys.exit(f"a queue of {1 << depth_log2} words: from a reset {said[0]}, by induction {said[1]}")
-        print(f"a queue of {1 << depth_log2} words: proved ({steps} steps from a reset, and by induction)", flush=True)
-    for name, (stands, planted_text) in UNPROVED.items():
-        if stands not in right:
-            sys.exit(f"tc_fifo.sv has no `{stands}` any more; plant the fault anew")
-        steps, said = proof(right.replace(stands, planted_text), 2, "planted")
-        if said[0]:
-            sys.exit(f"planted and not found in {steps} steps: {name}")
-        print(f"planted: {name}: found within {steps} steps", flush=True)
+            sys.exit(f"{part}: from a reset {said[0]}, by induction {said[1]}")
+        print(f"{part} with {parameters}: proved ({steps} steps from a reset, and by induction over 2; "
+              f"{cpu_time() - began:.0f} s of processor time)", flush=True)
+        for name, fault in UNPROVED_PARTS[part].items():
+            text = faulty(rtl(part), part, fault)
+            if all(proof("planted", part, others + [text], parameters, 3, passes, modes=(["-i"],))):
+                sys.exit(f"planted, and the induction holds: {name}")
+            print(f"planted: {name}: ends the induction", flush=True)
 
 
 def alone(name):
@@ -461,6 +524,7 @@ def main():
     parser.add_argument("--cores", default="0-8,1-8")
     parser.add_argument("--megabytes", type=int, default=16)
     parser.add_argument("--files")
+    parser.add_argument("--parts", default="queue,tc_dma,tc_select", help="of the proofs")
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--part", default="45", choices=["25", "45", "85", "hx8k"])

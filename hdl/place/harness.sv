@@ -24,15 +24,15 @@ module harness #(
   generate
     if (CORE == 0) begin : g_candidates
       localparam int VIEW = 8 * (31 + WIDTH);
-      logic w_valid, w_last, w_bad;
+      logic w_valid, w_last, w_bad, w_ready;
       logic [VIEW-1:0] w_view;
       logic [WIDTH-1:0] w_whole;
       logic [TID-1:0] w_flow;
       logic [23:0] w_position;
       logic [6:0] w_count;
       tc_window #(.WIDTH(WIDTH), .FLOWS_LOG2(FLOWS_LOG2)) window (
-          .clk, .rst, .set_valid(set[0]), .set_flow(set[1+:TID]), .set_known(set[1+TID+:5]),
-          .in_valid(beat[0]), .in_data(beat[4+TID+WIDTH+:8*WIDTH]), .in_keep(beat[4+TID+:WIDTH]),
+          .clk, .rst, .ready(w_ready), .set_valid(set[0]), .set_flow(set[1+:TID]), .set_known(set[1+TID+:5]),
+          .in_valid(beat[0] && w_ready), .in_data(beat[4+TID+WIDTH+:8*WIDTH]), .in_keep(beat[4+TID+:WIDTH]),
           .in_last(beat[1]), .in_lead(beat[2]), .in_flow(beat[4+:TID]),
           .out_valid(w_valid), .out_view(w_view), .out_whole(w_whole), .out_last(w_last),
           .out_bad(w_bad), .out_flow(w_flow), .out_position(w_position), .out_count(w_count)

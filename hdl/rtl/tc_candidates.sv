@@ -19,7 +19,7 @@ module tc_candidates #(
     input  logic [             15:0] set_strict,
     input  logic                     set_magic,
     input  logic                     set_off,        // no candidates at all
-    input  logic [         VIEW-1:0] in_view,  // two cycles before the rest
+    input  logic [         VIEW-1:0] in_view,  // three cycles before the rest
     input  logic                     in_valid,
     input  logic [        WIDTH-1:0] in_whole,
     input  logic                     in_last,
@@ -38,8 +38,8 @@ module tc_candidates #(
     output logic [POSITION_BITS-1:0] out_position,
     output logic [              6:0] out_count
 );
-  // Cycles from what belongs to a beat to its values: windows come two cycles ahead.
-  localparam int LATENCY = (FUNCTION == 0 ? 13 : 3 + (WIDTH < 8 ? WIDTH : 8)) - 2;
+  // Cycles from what belongs to a beat to its values: windows come three cycles ahead.
+  localparam int LATENCY = (FUNCTION == 0 ? 13 : 3 + (WIDTH < 8 ? WIDTH : 8)) - 3;
   localparam int SIDE = WIDTH + 2 + TID + POSITION_BITS + 7;
 
   logic [16*WIDTH-1:0] values;

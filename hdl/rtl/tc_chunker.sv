@@ -51,14 +51,14 @@ module tc_chunker #(
   logic accept;
   assign accept = s_valid && s_ready;
 
-  logic w_valid, w_last, w_bad;
+  logic w_valid, w_last, w_bad, w_ready;
   logic [VIEW-1:0] w_view;
   logic [WIDTH-1:0] w_whole;
   logic [TID-1:0] w_flow;
   logic [POSITION_BITS-1:0] w_position;
   logic [6:0] w_count;
   tc_window #(.WIDTH(WIDTH), .FLOWS_LOG2(FLOWS_LOG2), .POSITION_BITS(POSITION_BITS)) window (
-      .clk, .rst, .set_valid, .set_flow, .set_known,
+      .clk, .rst, .ready(w_ready), .set_valid, .set_flow, .set_known,
       .in_valid(accept), .in_data(s_data), .in_keep(s_keep), .in_last(s_last), .in_lead(s_lead),
       .in_flow(s_id),
       .out_valid(w_valid), .out_view(w_view), .out_whole(w_whole), .out_last(w_last),
@@ -111,7 +111,7 @@ module tc_chunker #(
       credits <= credits - (QUEUE_LOG2 + 1)'(took) + (QUEUE_LOG2 + 1)'(gave_beat) +
           (QUEUE_LOG2 + 1)'(gave_event);
       // Beats that `credits` does not count yet: this cycle's and the one's before.
-      s_ready <= credits > 3;
+      s_ready <= w_ready && credits > 3;
     end
   end
 
