@@ -218,13 +218,13 @@ fn guests_boot_from_clones_of_one_image_and_their_disks_stay_whole() {
     let sources = workspace.canonicalize().unwrap();
     let sources = sources.display();
     shell(&format!("mkdir disk && cp -r {sources}/docs {sources}/crates disk/"));
-    shell("mke2fs -q -t ext4 -b 4096 -d disk image.raw 160M");
+    shell("mke2fs -q -t ext4 -b 4096 -d disk image.raw 64M");
     let sums = shell(
         "cd disk && find . -type f | LC_ALL=C sort | tr '\\n' '\\0' | xargs -0 sha256sum | sha256sum",
     );
     let sum = sums.split_whitespace().next().unwrap();
 
-    let mut scene = Scene::at(folder.clone(), "256MiB", "peers-first", "store.img");
+    let mut scene = Scene::at(folder.clone(), "128MiB", "peers-first", "store.img");
     run(&folder, "store image import image.raw base").succeeded();
     ["a", "b", "c"]
         .iter()
