@@ -191,6 +191,17 @@ impl Maker {
         }
     }
 
+    /// Forgets what functions but NAT know of a tenant's flows, whose chain has changed: behind NAT
+    /// they have other addresses than before it, and what passed meanwhile was not seen.
+    pub(crate) fn begin_anew(&self, group: GroupId) {
+        let mut owners = locked(&self.owners);
+        for ((function, share), owner) in owners.iter_mut() {
+            if *function != NAT && share.0 == group {
+                owner.turn += 1;
+            }
+        }
+    }
+
     /// The turn in which this worker owns a share.
     fn turn(&self, bench: &Bench, key: &(FunctionId, Share)) -> Option<u64> {
         let owners = locked(&self.owners);

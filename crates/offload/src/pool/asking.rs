@@ -84,7 +84,9 @@ impl Core {
             return Err(Refused::conflict(text));
         }
         let now = self.now();
-        self.platform.set_chain(now, group, &ids).map_err(Refused::invalid)
+        self.platform.set_chain(now, group, &ids).map_err(Refused::invalid)?;
+        self.maker.begin_anew(group);
+        Ok(())
     }
 
     /// Changes a tenant's chain.
