@@ -67,13 +67,8 @@ impl RunningEngine {
         let Started { group, disks, names, clock } =
             pools::start(config.group(), may, listeners::say)?;
         origin::note(config);
-        if group.chunk_size() != config.settings.chunk_size {
-            listeners::say(&format!(
-                "the group has chunks of {}, fixed at its first start; `chunk-size` of {} has no \
-                 effect",
-                group.chunk_size(),
-                config.settings.chunk_size
-            ));
+        if let Some(note) = config.other_chunk_size(group.chunk_size()) {
+            listeners::say(&note);
         }
         let pools_told = tell_pools(&disks, &names, config);
         let is_damaged = group.salvage().is_some();

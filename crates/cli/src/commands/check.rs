@@ -137,13 +137,7 @@ fn check(config: &Config, damage: Damage, contents_too: bool) -> Result<Report, 
         Arranged::Fresh(found) => before_the_first_start(config, &found)?,
         Arranged::Group(members) => group(config, &opener, members, damage, contents_too)?,
     };
-    let wanted = config.settings.chunk_size;
-    if let Some((_, chunk)) = report.group.filter(|(_, chunk)| *chunk != wanted) {
-        report.notes.push(format!(
-            "the group has chunks of {chunk}, fixed at its first start; `chunk-size` of {wanted} has \
-             no effect"
-        ));
-    }
+    report.notes.extend(report.group.and_then(|(_, chunk)| config.other_chunk_size(chunk)));
     for pool in config.pools.iter().filter(|pool| pool.paths().any(pools::is_on_tmpfs)) {
         report.notes.push(format!("pool `{}` is in memory: a reboot loses it", pool.name));
     }

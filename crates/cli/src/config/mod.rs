@@ -153,6 +153,17 @@ impl Config {
         read::config(&text, path)
     }
 
+    /// Says that a group's chunks have another size than this names; `None`: they have that.
+    pub(crate) fn other_chunk_size(&self, group: Bytes) -> Option<String> {
+        let wanted = self.settings.chunk_size;
+        (group != wanted).then(|| {
+            format!(
+                "the group has chunks of {group}, fixed at its first start; `chunk-size` of \
+                 {wanted} has no effect"
+            )
+        })
+    }
+
     /// The part that describes the pools.
     pub(crate) fn group(&self) -> GroupConfig<'_> {
         GroupConfig { data: &self.data, pools: &self.pools, settings: &self.settings }

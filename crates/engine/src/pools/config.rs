@@ -144,8 +144,19 @@ pub fn added_pools_path(data: &Path) -> PathBuf {
 
 /// True if two paths lead to the same place.
 pub fn is_same_place(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     one == other || place(one) == place(other)
+}
+
+/// The same path for all ways to write it, also where its last part is not there yet.
+pub(crate) fn place(path: &Path) -> PathBuf {
+    if let Ok(place) = path.canonicalize() {
+        return place;
+    }
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 impl PoolConfig {

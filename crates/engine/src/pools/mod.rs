@@ -21,6 +21,7 @@ mod start;
 mod tmpfs;
 
 pub use added::AddedPools;
+pub(crate) use config::place;
 pub use config::{
     BucketConfig, CacheConfig, DeviceConfig, Emulation, GroupConfig, MovesADay, NamedBy,
     PoolConfig, added_pools_path, is_same_place,

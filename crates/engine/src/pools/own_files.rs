@@ -1,8 +1,9 @@
 //! Files that an engine keeps in its data folder, which no pool may have the path of: the engine
 //! replaces them as a whole, and would so replace the pool.
 
+use super::config::place;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Names of such files.
 const NAMES: [&str; 5] =
@@ -26,9 +27,9 @@ pub(super) fn refuse_any_own_file(data: &Path, path: &Path) -> Result<(), String
 }
 
 fn refuse(data: &Path, path: &Path, names: &[&str]) -> Result<(), String> {
-    let folder = place(data);
+    let (folder, wanted) = (place(data), place(path));
     let is_own = names.iter().any(|name| {
-        ENDINGS.iter().any(|ending| place(&folder.join(format!("{name}{ending}"))) == place(path))
+        ENDINGS.iter().any(|ending| place(&folder.join(format!("{name}{ending}"))) == wanted)
     });
     match is_own {
         true => Err(format!(
@@ -38,17 +39,5 @@ fn refuse(data: &Path, path: &Path, names: &[&str]) -> Result<(), String> {
             path.file_name().unwrap_or(OsStr::new("fast")).display()
         )),
         false => Ok(()),
-    }
-}
-
-/// The same path for all ways to write it, also where its last part is not there yet.
-fn place(path: &Path) -> PathBuf {
-    if let Ok(place) = path.canonicalize() {
-        return place;
-    }
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => path,
     }
 }

@@ -4,6 +4,7 @@ use super::super::health::health_of;
 use super::{AdminApi, refused};
 use crate::api::{BlockCache, Bucket, Counters, GrownPool, NewPool, Pool};
 use crate::joining::{Joining, PoolLedger, Speed};
+use crate::pools::place;
 use std::path::Path;
 use std::sync::Arc;
 use thermocline_admin::api::{Latency, Refused, Severity};
@@ -188,8 +189,7 @@ impl AdminApi<'_> {
         if living.map(|pool| pool.name).any(|name| name == wish.name) {
             return Err(Refused::conflict(CreateError::NameTaken(wish.name.clone())));
         }
-        let place = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let wanted = place(Path::new(&wish.path));
+        let wanted = place(path);
         for (id, disk) in (0..).zip(&self.engine.disks) {
             let taken = disk.iter().flat_map(PoolDevice::devices);
             if taken.map(|disk| place(disk.path())).any(|path| path == wanted) {
