@@ -68,6 +68,16 @@ fn running(platform: &Platform) -> usize {
     slots.iter().filter(|slot| slot.state == crate::SlotState::Running).count()
 }
 
+/// A platform whose first slot runs the function for group ONE alone, and the time.
+fn owned(scheduler: &str) -> (Platform, Nanos) {
+    let mut platform = platform(scheduler);
+    offer(&mut platform, Nanos(1), ONE, 1, 1);
+    let now = tick(&mut platform);
+    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
+    answer_all(&mut platform, now);
+    (platform, now)
+}
+
 /// The packets of a tenant were dropped while a slot was empty, because another tenant had one.
 #[test]
 fn a_slot_of_one_group_is_no_capacity_for_others() {
@@ -90,11 +100,7 @@ fn a_slot_of_one_group_is_no_capacity_for_others() {
 /// Work of a group on its own slot asks for no other one.
 #[test]
 fn the_load_of_a_groups_own_slot_asks_for_no_other() {
-    let mut platform = platform("by-cost:prefetch=no:linger=0s:fade=0s");
-    offer(&mut platform, Nanos(1), ONE, 1, 1);
-    let now = tick(&mut platform);
-    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
-    answer_all(&mut platform, now);
+    let (mut platform, _) = owned("by-cost:prefetch=no:linger=0s:fade=0s");
     for _ in 0..5 {
         let now = platform.next_tick();
         offer(&mut platform, Nanos(now.0 - 1), ONE, 1, 10);
@@ -107,11 +113,7 @@ fn the_load_of_a_groups_own_slot_asks_for_no_other() {
 /// never got another slot.
 #[test]
 fn work_that_is_too_much_for_an_own_slot_asks_for_another() {
-    let mut platform = platform("by-cost:prefetch=no");
-    offer(&mut platform, Nanos(1), ONE, 1, 1);
-    let now = tick(&mut platform);
-    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
-    answer_all(&mut platform, now);
+    let (mut platform, _) = owned("by-cost:prefetch=no");
     for _ in 0..20 {
         let now = platform.next_tick();
         // Three times what a slot can do in a period of 10 ms with 5 µs a packet.
@@ -126,11 +128,7 @@ fn work_that_is_too_much_for_an_own_slot_asks_for_another() {
 /// A period that ended late divided the two by different times, and others' work seemed to be none.
 #[test]
 fn work_of_others_counts_also_where_a_period_is_long() {
-    let mut platform = platform("first-fit");
-    offer(&mut platform, Nanos(1), ONE, 1, 1);
-    let now = tick(&mut platform);
-    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
-    answer_all(&mut platform, now);
+    let (mut platform, _) = owned("first-fit");
     let late = Nanos(platform.next_tick().0 + 5_000_000);
     offer(&mut platform, Nanos(late.0 - 1), ONE, 1, 200);
     offer(&mut platform, Nanos(late.0 - 1), TWO, 2, 100);
@@ -141,11 +139,7 @@ fn work_of_others_counts_also_where_a_period_is_long() {
 
 #[test]
 fn flows_are_balanced_among_the_slots_that_serve_them() {
-    let mut platform = platform("by-cost:prefetch=no");
-    offer(&mut platform, Nanos(1), ONE, 1, 1);
-    let now = tick(&mut platform);
-    platform.reserve(now, SlotId(0), Some(ONE)).unwrap();
-    answer_all(&mut platform, now);
+    let (mut platform, now) = owned("by-cost:prefetch=no");
     offer(&mut platform, now, TWO, 2, 1);
     let now = tick(&mut platform);
     offer(&mut platform, now, ONE, 1, 30);
