@@ -372,6 +372,17 @@ fn saved(folder: &Path) -> Vec<String> {
     names
 }
 
+/// Both ends of a tunnel to `target`, which keep their caches in `folder`.
+fn keeping(scene: &Scene, folder: &Path, target: SocketAddr) -> (Gateway, Gateway) {
+    let mut config = scene.exit_config(any(), "127.0.0.1:*");
+    config.common.keep = Some(folder.to_path_buf());
+    let exit = Gateway::exit(config).unwrap();
+    let mut config = scene.enter_config(exit.addresses[0], target);
+    config.common.keep = Some(folder.to_path_buf());
+    let enter = Gateway::enter(config).unwrap();
+    (exit, enter)
+}
+
 #[test]
 fn a_kept_cache_outlives_both_ends() {
     let data = noise(8, 4 * MIB);
@@ -380,12 +391,7 @@ fn a_kept_cache_outlives_both_ends() {
     let served = data.clone();
     let target = server(move |mut stream| stream.write_all(&served));
     let sent = || {
-        let mut config = scene.exit_config(any(), "127.0.0.1:*");
-        config.common.keep = Some(folder.clone());
-        let exit = Gateway::exit(config).unwrap();
-        let mut config = scene.enter_config(exit.addresses[0], target);
-        config.common.keep = Some(folder.clone());
-        let enter = Gateway::enter(config).unwrap();
+        let (exit, enter) = keeping(&scene, &folder, target);
         wait_until("the link is up", || is_up(&enter));
         assert_eq!(saved(&folder), [""; 0], "a file that is in use could be read twice");
         assert!(read_all(&mut connect(enter.addresses[0])).unwrap() == data);
@@ -417,12 +423,7 @@ fn a_kept_cache_that_cannot_be_removed_is_not_used_and_holds_nothing_up() {
     let folder = scene.path().join("caches");
     let target = server(|mut stream| stream.write_all(b"served"));
     let run = || {
-        let mut config = scene.exit_config(any(), "127.0.0.1:*");
-        config.common.keep = Some(folder.clone());
-        let exit = Gateway::exit(config).unwrap();
-        let mut config = scene.enter_config(exit.addresses[0], target);
-        config.common.keep = Some(folder.clone());
-        let enter = Gateway::enter(config).unwrap();
+        let (exit, enter) = keeping(&scene, &folder, target);
         wait_until(&format!("the link is up; said: {}", scene.log), || is_up(&enter));
         assert_eq!(read_all(&mut connect(enter.addresses[0])).unwrap(), b"served");
         assert!(enter.stop(FOR_EVER) && exit.stop(FOR_EVER));
