@@ -223,7 +223,13 @@ pub(crate) fn scaled_field(what: &str, field: &[u8], unit: u64) -> Result<u64, P
 
 /// A required decimal fraction of a unit of `unit` nanoseconds, in nanoseconds.
 pub(crate) fn fraction_field(what: &str, field: &[u8], unit: u64) -> Result<u64, Problem> {
-    fraction(field, unit).ok_or_else(|| {
+    parts_field(what, field, unit).map(|(parts, _)| parts)
+}
+
+/// A required decimal fraction of a unit of `unit` parts, in parts, and true if it comes to whole
+/// ones.
+fn parts_field(what: &str, field: &[u8], unit: u64) -> Result<(u64, bool), Problem> {
+    parts_of(field, unit).ok_or_else(|| {
         let number = field.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
         let points = field.iter().filter(|byte| **byte == b'.').count();
         if number && points <= 1 && field.first().is_some_and(u8::is_ascii_digit) {
@@ -236,13 +242,12 @@ pub(crate) fn fraction_field(what: &str, field: &[u8], unit: u64) -> Result<u64,
 
 /// A required number of units of `unit` bytes, in whole bytes; a fraction is of a unit.
 pub(crate) fn bytes_field(what: &str, field: &[u8], unit: u64) -> Result<u64, Problem> {
-    let bytes = fraction_field(what, field, unit)?;
-    match parts_of(field, unit).is_some_and(|(_, is_exact)| !is_exact) {
-        true => Err(Problem::new(format!(
+    match parts_field(what, field, unit)? {
+        (bytes, true) => Ok(bytes),
+        (_, false) => Err(Problem::new(format!(
             "{what} `{}` is no whole number of bytes; is it another column, or another unit?",
             Excerpt(field)
         ))),
-        false => Ok(bytes),
     }
 }
 
