@@ -143,10 +143,7 @@ impl HostAgent {
         for address in others {
             missing.extend(meeting::check(keys, address)?);
         }
-        for path in missing {
-            let text = "is not there; the host with this key cannot come in";
-            notes.note(Severity::Warning, path.display(), text);
-        }
+        meeting::tell_missing(&notes, missing);
         let flash = flash.map(Second::new);
         let readiness = flash.as_ref().map(|flash| flash.device().readiness().try_clone_to_owned());
         let agent = Agent::new(settings(&config, flash.as_ref())?)?;

@@ -168,14 +168,26 @@ pub(super) async fn carry(
     why
 }
 
-/// Ends a connection that does not say within this time which machine it is of. A `carry` of it
-/// ends then; this never does.
-pub(super) async fn must_join(line: &Line, within: Duration) -> String {
-    sleep(within).await;
-    if line.peer().is_none() {
-        line.end(format!("it did not say within {} s which machine it is", within.as_secs_f64()));
+/// The same as [`carry`] for a connection that must say within this time which machine it is of;
+/// else it ends.
+pub(super) async fn carry_joining(
+    stream: impl AsyncRead + AsyncWrite,
+    line: &Line,
+    (clock, within): (Clock, Duration),
+    heard: impl FnMut() -> Result<(), String>,
+) -> String {
+    let must_join = async {
+        sleep(within).await;
+        if line.peer().is_none() {
+            let seconds = within.as_secs_f64();
+            line.end(format!("it did not say within {seconds} s which machine it is"));
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        why = carry(stream, line, clock, heard) => why,
+        why = must_join => why,
     }
-    std::future::pending().await
 }
 
 /// Takes what comes until the connection is over; why.

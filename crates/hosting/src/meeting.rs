@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thermocline_admin::api::Severity;
+use thermocline_admin::notes::Notes;
 use thermocline_gateway::{
     Fingerprint, KeyFiles, Keys, SERVER_NAME, Strangers, explain_handshake, shown_key,
 };
@@ -119,6 +121,14 @@ pub(super) fn check(keys: Option<&Keyed>, address: SocketAddr) -> Result<Vec<Pat
             let files = keyed.peers.iter().map(|(_, path)| path.clone());
             Ok(files.filter(|path| !is_there(path)).collect())
         }
+    }
+}
+
+/// Tells of keys that [`check`] missed.
+pub(super) fn tell_missing(notes: &Notes, missing: impl IntoIterator<Item = PathBuf>) {
+    for path in missing {
+        let text = "is not there; the host with this key cannot come in";
+        notes.note(Severity::Warning, path.display(), text);
     }
 }
 

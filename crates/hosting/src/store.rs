@@ -8,7 +8,7 @@ mod room;
 use super::api::{HostLink, RoomLevel, StoreSecond, StoreStatus, StoreVolume};
 use super::backing::{Backing, Told};
 use super::config::{STORE, StoreConfig};
-use super::line::{Line, Traffic, carry, must_join, wait};
+use super::line::{Line, Traffic, carry_joining, wait};
 use super::mailbox::{Mailbox, Task, mailbox};
 use super::meeting::{self, Met};
 use super::{Clock, HostingError, hash_of};
@@ -159,10 +159,8 @@ impl StoreServer {
         settings: Settings,
         notes: Notes,
     ) -> Result<StoreServer, HostingError> {
-        for path in meeting::check(config.keys.as_ref(), config.listen)? {
-            let text = "is not there; the host with this key cannot come in".to_string();
-            notes.note(Severity::Warning, path.display(), text);
-        }
+        let missing = meeting::check(config.keys.as_ref(), config.listen)?;
+        meeting::tell_missing(&notes, missing);
         let clock = Clock(Instant::now());
         let (name, readiness) = (device.name(), device.readiness().try_clone_to_owned()?);
         let store = opened(Store::open(clock.now(), device, settings), clock, &name)?;
@@ -333,10 +331,7 @@ async fn serve(core: Rc<RefCell<Core>>, met: Met) {
         };
         core.borrow_mut().hear(joined)
     };
-    let why = tokio::select! {
-        why = carry(stream, &line, clock, heard) => why,
-        why = must_join(&line, join_within) => why,
-    };
+    let why = carry_joining(stream, &line, (clock, join_within), heard).await;
     match joined {
         Some((host, number)) => core.borrow_mut().leave(host, number, &why),
         None => notes.note(Severity::Warning, from, format!("not let in: {why}")),

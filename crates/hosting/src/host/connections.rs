@@ -5,7 +5,7 @@ use super::{Core, Listeners};
 use crate::Clock;
 use crate::clients::{self, Socket};
 use crate::config::{Peer, STORE};
-use crate::line::{Line, carry, must_join};
+use crate::line::{Line, carry, carry_joining};
 use crate::meeting::{self, Both, Met};
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -205,10 +205,8 @@ async fn serve_peer(
         }
         Ok(())
     };
-    let why = tokio::select! {
-        why = carry(stream, &line, clock, heard) => why,
-        why = must_join(&line, config.limits.handshake_within) => why,
-    };
+    let join_within = config.limits.handshake_within;
+    let why = carry_joining(stream, &line, (clock, join_within), heard).await;
     match joined {
         Some((host, number)) => {
             core.borrow_mut().peer_lost(host, number, line.traffic());

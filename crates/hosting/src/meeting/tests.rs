@@ -139,10 +139,8 @@ fn who_does_not_join_is_given_up() {
         let link = Link::new(config, protocol, HostId(0), clock.now()).unwrap();
         let line = crate::line::Line::new(link);
         let (ours, _theirs) = tokio::io::duplex(1 << 16);
-        let why = tokio::select! {
-            why = crate::line::carry(ours, &line, clock, || Ok(())) => why,
-            why = crate::line::must_join(&line, Duration::from_millis(1)) => why,
-        };
+        let within = (clock, Duration::from_millis(1));
+        let why = crate::line::carry_joining(ours, &line, within, || Ok(())).await;
         assert_eq!(why, "it did not say within 0.001 s which machine it is");
     });
 }
